@@ -172,7 +172,7 @@ COMMANDS: Final = (
         "task",
         "tasks",
         "app",
-        "Make, add, list, show and end tasks.",
+        "Make, add, list, show, keep and end tasks.",
         "prio task add --config leader.toml made/leader.toml",
     ),
     Entry(

@@ -36,6 +36,7 @@ class Side(BaseModel):
         role: Whose it is.
         prio: The version of its program.
         clock_skew_seconds: How far ahead of its clock a report may lie.
+        max_report_age_seconds: How far behind its clock a report may lie.
         answer_seconds: How long a request may wait there for an answer.
         request_timeout_seconds: How long a leader waits for its helper; None at a helper.
         max_job_bytes: The most bytes of reports in a leader's job; None at a helper.
@@ -50,6 +51,7 @@ class Side(BaseModel):
     role: Literal["leader", "helper"]
     prio: str
     clock_skew_seconds: NonNegativeInt
+    max_report_age_seconds: PositiveInt | None = None
     answer_seconds: PositiveInt
     request_timeout_seconds: PositiveInt | None = None
     max_job_bytes: PositiveInt | None = None
@@ -67,6 +69,11 @@ def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
         role="leader" if is_leader else "helper",
         prio=aggregator.__version__,
         clock_skew_seconds=settings.clock_skew_seconds,
+        max_report_age_seconds=(
+            settings.max_report_age_seconds
+            if isinstance(settings, LeaderSettings | HelperSettings)
+            else None
+        ),
         answer_seconds=settings.answer_seconds,
         request_timeout_seconds=timeout,
         max_job_bytes=MAX_JOB_BYTES if is_leader else None,
@@ -126,6 +133,12 @@ def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
         ("bytes of reports in the leader's largest job", leader.max_job_bytes),
         ("the helper's max_body_size", helper.max_body_size),
         "the helper refuses the leader's largest jobs",
+    )
+    yield _at_most(
+        "report age",
+        ("the leader's max_report_age_seconds", leader.max_report_age_seconds),
+        ("the helper's", helper.max_report_age_seconds),
+        "the helper drops reports that the leader has taken",
     )
     skews = f"leader {leader.clock_skew_seconds} s, helper {helper.clock_skew_seconds} s"
     is_even = leader.clock_skew_seconds == helper.clock_skew_seconds

@@ -23,6 +23,7 @@ from aggregator.dap.auth import hash_token
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
+from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import check_floor
@@ -110,12 +111,13 @@ class AggregatorDesk:
         return self.database.read_sync("list tasks", read)
 
     def _state(self, progress: TaskProgress) -> Sequence[str]:
-        released = progress.last_release_at
+        released, own = progress.last_release_at, progress.retention_seconds
         return (
             "open" if progress.ended_at is None else f"ended {time_text(progress.ended_at)}",
             *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
             f"{progress.aggregated:,} aggregated",
             "not released" if released is None else f"released {time_text(released)}",
+            *([] if own is None else [f"kept {own // DAY} days"]),
         )
 
     def end_task(self, task_id: TaskId) -> None:
@@ -133,12 +135,15 @@ class AggregatorDesk:
             stored = task_store.get_task(tx, task_id.value)
             if stored is None:
                 raise _no_task(task_id)
+            own = stored.retention_seconds
             counts = {str(stage): report_counts(tx, task_id.value, stage) for stage in Stage}
             return {
                 **task_document(task_from_toml(stored.record.definition)),
                 "role": self.role.name.lower(),
                 "created_at": stored.created_at,
                 "ended_at": stored.ended_at,
+                "retention_seconds": self.settings.retention_seconds if own is None else own,
+                "retention_is_own": own is not None,
                 "reports": counts,
             }
 

@@ -1,4 +1,4 @@
-"""`prio task`: make, add, list, show and end tasks."""
+"""`prio task`: make, add, list, show, keep and end tasks."""
 
 import json
 import os
@@ -13,12 +13,13 @@ import typer
 from aggregator.cli import tokens
 from aggregator.cli.files import named, read_task
 from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, parse_time
-from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
+from aggregator.cli.parties import Desk, check_endpoints, open_aggregator, open_desk, task_id_of
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.codec import DecodeError, decode, encode
-from aggregator.config import read_text
+from aggregator.config import MAX_SECONDS, read_text
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dap.times import DAY
 from aggregator.dp.sensitivity import max_entry
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
@@ -27,16 +28,18 @@ from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import NOT_TOML, TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
 from aggregator.results.whole_files import folder_made_whole
+from aggregator.storage.tasks import keep_for
 from aggregator.survey import join, split
 from aggregator.words import escaped
 
-app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
+app = typer.Typer(no_args_is_help=True, help="Make, add, list, show, keep and end tasks.")
 app.add_typer(tokens.app, name="token")
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
 TEXTS = ("population", "public_buckets")  # text even if it is digits
 SECRET_MODE = 0o600
+MAX_DAYS = MAX_SECONDS // DAY
 
 
 @app.command()
@@ -155,12 +158,20 @@ def add(
         Path, typer.Argument(help="This party's file of the task; - for standard input.")
     ],
     config: Config = None,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_DAYS, help="As `prio task keep --days`, of each of them."),
+    ] = None,
 ) -> None:
     """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
     text = read_text(file)
-    with open_desk(config) as desk, named(file):
+    opened = open_desk(config) if keep_days is None else open_aggregator(config)
+    with opened as desk, named(file):
         for task_text in split(text):
-            print(desk.add_task(task_text).task_id)
+            task_id = desk.add_task(task_text).task_id
+            if keep_days is not None:
+                _keep(desk, task_id, keep_days)
+            print(task_id)
 
 
 @app.command("list")
@@ -182,6 +193,24 @@ def show(task_id: TaskArgument, config: Config = None) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
     with open_desk(config, may_make=False) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
+
+
+@app.command(cls=TaskCommand)
+def keep(
+    task_id: TaskArgument,
+    days: Annotated[
+        int | None, typer.Option(min=0, max=MAX_DAYS, help="So many days after it ended.")
+    ] = None,
+    default: Annotated[
+        bool, typer.Option("--default", help="As the service's retention_seconds says.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Set how long an aggregator keeps what ended of a task: jobs, answers, counts of batches."""
+    if (days is not None) is default:
+        raise ParameterError("days: give either --days or --default")
+    with open_aggregator(config, may_make=False) as desk:
+        _keep(desk, task_id_of(task_id), days)
 
 
 @app.command(cls=TaskCommand)
@@ -280,6 +309,11 @@ def describe_privacy(task: Task) -> str:
         lines.append(promise)
     lines.append(_describe_persons(task))
     return "\n".join(lines)
+
+
+def _keep(desk: Desk, task_id: TaskId, days: int | None) -> None:
+    seconds = None if days is None else days * DAY
+    desk.database.run_sync("keep task", lambda tx: keep_for(tx, task_id.value, seconds))
 
 
 def _describe_persons(task: Task) -> str:

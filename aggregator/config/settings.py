@@ -52,6 +52,9 @@ REFUSAL_SECONDS = 3600
 GROUP_REPORTS = 500
 """How many uploaded reports one transaction stores, unless it is set."""
 
+MAX_SECONDS = 365 * 86_400
+"""The longest time that a setting in seconds may be."""
+
 _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
 
@@ -132,7 +135,7 @@ OptionalUrl = Annotated[
 ]
 Rational = Annotated[Fraction, _rational(parse_rational)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
-Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
+Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
 
 
@@ -238,7 +241,7 @@ class AggregatorSettings(ServiceSettings):
     retention_seconds: Seconds = Field(
         90 * 86_400,
         description="How long ended jobs, answers that nobody can ask for any more, and what "
-        "collected batches were made of are kept.",
+        "collected batches were made of are kept; `prio task keep` sets it for one task.",
     )
     max_bytes_in_flight: int = Field(
         MAX_BYTES_IN_FLIGHT,

@@ -6,7 +6,7 @@ Collector one request each: those that wait, and those that have ended and came 
 
 from sqlalchemy import delete, func, select
 
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionJobState
 
@@ -22,7 +22,8 @@ _ENDED = (CollectionJobState.FAILED, CollectionJobState.DELETED)
 
 
 def pending_collections(tx: Transaction, task_id: bytes) -> int:
-    """Return how many collection jobs of a task have not ended."""
+    """Return how many collection jobs of a task have not ended; nobody else adds one meanwhile."""
+    locks.ask_for_collections(tx, task_id)
     job = tables.collection_jobs.c
     query = select(func.count()).where(job.task == tx.task_key(task_id), job.state.in_(_PENDING))
     count: int = tx.connection.execute(query).scalar_one()

@@ -5,10 +5,12 @@ ledger are never touched. What is deleted is the memory of how it came about.
 """
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     Select,
@@ -17,9 +19,9 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal,
     or_,
     select,
-    tuple_,
     update,
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
@@ -42,29 +44,60 @@ ROWS_PER_STEP = 500
 
 
 def collect_garbage(tx: Transaction, seconds: int) -> int:
-    """Delete some of what ended more than `seconds` ago; return how much, 0 if nothing is left."""
+    """Delete some of what ended longer ago than it is kept; return how much, 0 if nothing is left.
+
+    Args:
+        tx: The transaction.
+        seconds: How long it is kept, unless its task says otherwise.
+    """
     if delete_some_leftovers(tx):  # of a release whose process died, or whose store was away
         return 1
-    before = tx.now - seconds
-    for table, conditions in _garbage(before):
-        deleted = _delete_some(tx, table, conditions)
-        if deleted:
-            return deleted
+    kept = _Retention(tx.now, seconds)
     return (
-        _forget_buckets(tx, before)
+        _delete_long_kept(tx, kept, tables.aggregation_jobs.c.ended_at, _jobs_of_no_use())
+        or _delete_some(tx, tables.collection_jobs, _collections_of_no_use(kept))
+        or _delete_long_kept(tx, kept, tables.answered_jobs.c.created_at, _answers_of_no_use())
+        or _delete_some(tx, tables.aggregate_shares, _shares_of_no_use(kept))
+        or _forget_buckets(tx, kept)
         or forget_some(tx)
-        or _forget_waiting(tx, before)
-        or _join_closed_batches(tx, before)
+        or _forget_waiting(tx, kept)
+        or _join_closed_batches(tx, kept)
     )
 
 
-def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
-    job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
-    answered, share = tables.answered_jobs.c, tables.aggregate_shares.c
-    bucket, report, counted = tables.buckets.c, tables.reports.c, tables.job_shares.c
-    ended = (AggregationJobState.FINISHED, AggregationJobState.ABANDONED)
-    # A leader that selects batches takes the number of its newest one from its jobs, and which it
-    # has selected before, and could select again, from its collections: those stay.
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Retention:
+    """How long what ended is kept, in seconds, unless its task says otherwise; and the time now."""
+
+    now: int
+    seconds: int
+
+    def before(self, own: ColumnElement[int]) -> ColumnElement[int]:
+        """Return when, in seconds, something must have ended to be deleted now.
+
+        Args:
+            own: What its task says, null for nothing.
+        """
+        return literal(self.now, BigInteger()) - func.coalesce(own, self.seconds)
+
+    def is_over(self, task: Column[int], at: Column[int]) -> ColumnElement[bool]:
+        """Return whether a row has been kept for long enough.
+
+        The task is looked up for each row rather than joined: PostgreSQL would put the tables of
+        that join in an order in which it compares all rows of two of them with each other.
+
+        Args:
+            task: The row's column that names its task.
+            at: The one that says since when it is kept.
+        """
+        owner = tables.tasks.alias("owner").c
+        own = select(owner.retention_seconds).where(owner.id == task)
+        return at < self.before(own.scalar_subquery())
+
+
+def _jobs_of_no_use() -> Sequence[ColumnElement[bool]]:
+    job, report = tables.aggregation_jobs.c, tables.reports.c
+    # A leader that selects batches takes the number of its newest one from its jobs: those stay.
     others = tables.aggregation_jobs.alias("others").c
     newest = (
         select(others.bucket)
@@ -72,6 +105,16 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
         .order_by(others.bucket.desc())
         .limit(1)
     )
+    return (
+        job.state.in_((AggregationJobState.FINISHED, AggregationJobState.ABANDONED)),
+        or_(job.bucket.is_(None), job.bucket < newest.scalar_subquery()),
+        ~exists().where(report.task == job.task, report.job == job.id),
+    )
+
+
+def _collections_of_no_use(kept: _Retention) -> Sequence[ColumnElement[bool]]:
+    collection, bucket = tables.collection_jobs.c, tables.buckets.c
+    # Which batches a leader has selected before, and could select again, it takes from here.
     selected = (
         exists()
         .where(
@@ -81,47 +124,60 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
         )
         .where(has_share())
     )
-    return [
-        (
-            tables.aggregation_jobs,
-            (
-                job.state.in_(ended),
-                job.ended_at < before,
-                or_(job.bucket.is_(None), job.bucket < newest.scalar_subquery()),
-                ~exists().where(report.task == job.task, report.job == job.id),
-            ),
-        ),
-        (
-            tables.collection_jobs,
-            (
-                collection.state.in_((CollectionJobState.DELETED, CollectionJobState.FAILED)),
-                ~selected,
-                collection.ended_at < before,
-            ),
-        ),
-        (
-            # While a batch that counts the job is open, the leader may still ask for the answer.
-            tables.answered_jobs,
-            (
-                answered.created_at < before,
-                ~exists().where(counted.task == answered.task, counted.job == answered.body_sha256),
-            ),
-        ),
-        (
-            tables.aggregate_shares,
-            (share.state == ResourceState.DELETED, share.created_at < before),
-        ),
-    ]
+    return (
+        collection.state.in_((CollectionJobState.DELETED, CollectionJobState.FAILED)),
+        ~selected,
+        kept.is_over(collection.task, collection.ended_at),
+    )
+
+
+def _answers_of_no_use() -> Sequence[ColumnElement[bool]]:
+    # While a batch that counts the job is open, the leader may still ask for the answer.
+    answered, counted = tables.answered_jobs.c, tables.job_shares.c
+    return (~exists().where(counted.task == answered.task, counted.job == answered.body_sha256),)
+
+
+def _shares_of_no_use(kept: _Retention) -> Sequence[ColumnElement[bool]]:
+    share = tables.aggregate_shares.c
+    return (
+        share.state == ResourceState.DELETED,
+        kept.is_over(share.task, share.created_at),
+    )
+
+
+def _delete_long_kept(
+    tx: Transaction, kept: _Retention, at: Column[int], conditions: Sequence[ColumnElement[bool]]
+) -> int:
+    """Delete some rows of a table that has many, without a look at those that are to be kept.
+
+    Of each task the oldest row is looked up first, by an index of the task and `at`. Only where
+    that was kept for long enough is there a query of the rows, of tasks and from before a time
+    that it names: then each engine looks at no others, however long other tasks keep theirs.
+    """
+    table, task = at.table, tables.tasks.c
+    of_task = select(at).where(table.c.task == task.id, at.is_not(None))
+    oldest = of_task.order_by(at).limit(1).scalar_subquery()
+    before = kept.before(task.retention_seconds)
+    query = select(before, task.id).where(task.forgotten_at.is_(None), oldest < before)
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for time, key in tx.connection.execute(query):
+        found[time].append(key)
+    for time, keys in found.items():
+        for first in range(0, len(keys), ROWS_PER_STEP):
+            some = table.c.task.in_(keys[first : first + ROWS_PER_STEP])
+            deleted = _delete_some(tx, table, [*conditions, some, at < time])
+            if deleted:
+                return deleted
+    return 0
 
 
 def _delete_some(tx: Transaction, table: Table, conditions: Sequence[ColumnElement[bool]]) -> int:
-    columns = list(table.primary_key.columns)
-    some = select(*columns).where(*conditions).limit(ROWS_PER_STEP)
-    return tx.connection.execute(delete(table).where(tuple_(*columns).in_(some))).rowcount
+    some = select(*table.primary_key.columns).where(*conditions).limit(ROWS_PER_STEP)
+    return _delete_named(tx, table, some)
 
 
 def _long_collected(
-    row: ReadOnlyColumnCollection[str, Column[Any]], before: int
+    row: ReadOnlyColumnCollection[str, Column[Any]], kept: _Retention
 ) -> tuple[ColumnElement[bool], ...]:
     """Return what joins rows with the closed batches that were collected before.
 
@@ -131,25 +187,25 @@ def _long_collected(
     closed = tables.closed_batches.c
     return (
         closed.state == BatchState.COLLECTED,
-        closed.changed_at < before,
+        kept.is_over(closed.task, closed.changed_at),
         closed.leftovers == 0,
         row.task == closed.task,
         row.bucket.between(closed.first_bucket, closed.last_bucket),
     )
 
 
-def _forget_buckets(tx: Transaction, before: int) -> int:
+def _forget_buckets(tx: Transaction, kept: _Retention) -> int:
     """Delete the totals of old collected buckets; return how many rows."""
     bucket = tables.buckets.c
     some = (
         select(bucket.task, bucket.bucket, bucket.shard)
-        .where(*_long_collected(bucket, before), ~exists().where(has_share()))
+        .where(*_long_collected(bucket, kept), ~exists().where(has_share()))
         .limit(ROWS_PER_STEP)
     )
     return _delete_named(tx, tables.buckets, some)
 
 
-def _forget_waiting(tx: Transaction, before: int) -> int:
+def _forget_waiting(tx: Transaction, kept: _Retention) -> int:
     """Delete the counts of old collected buckets for which nothing waits; return how many rows.
 
     All shards of a bucket at once: only together they are 0.
@@ -158,7 +214,7 @@ def _forget_waiting(tx: Transaction, before: int) -> int:
     bucket = (waiting.task, waiting.bucket)
     some = (
         select(*bucket)
-        .where(*_long_collected(waiting, before))
+        .where(*_long_collected(waiting, kept))
         .group_by(tables.closed_batches.c.id, *bucket)
         .having(func.sum(waiting.reports) == 0)
         .limit(ROWS_PER_STEP)
@@ -169,7 +225,8 @@ def _forget_waiting(tx: Transaction, before: int) -> int:
 def _delete_named(tx: Transaction, table: Table, some: Select[Any]) -> int:
     """Delete the rows that have the values which `some` selects in its columns, each by an index.
 
-    A condition on several columns at once would have SQLite look at all rows of the task.
+    With a condition on several columns at once SQLite would look at all rows of the task, and with
+    `some` as a condition PostgreSQL would look at all of a table that is not very large.
     """
     rows = tx.connection.execute(some).all()
     if not rows:
@@ -194,15 +251,15 @@ class _Collected:
         return self.task_id == other.task_id and first == last + 1
 
 
-def _join_closed_batches(tx: Transaction, before: int) -> int:
+def _join_closed_batches(tx: Transaction, kept: _Retention) -> int:
     """Make one row of old collected batches that follow one another; return how many went."""
-    found = _run_of_collected(tx, before)
+    found = _run_of_collected(tx, kept)
     if not found:
         return 0
     task_id = found[0].task_id
     locks.change_batches(tx, task_id)
     # Another process may have joined more of them while we waited: only what is there now counts.
-    run = _run_of_collected(tx, before, task_id)
+    run = _run_of_collected(tx, kept, task_id)
     joined = [each.key for each in run[1:]]
     if joined:
         closed = tables.closed_batches.c
@@ -213,7 +270,7 @@ def _join_closed_batches(tx: Transaction, before: int) -> int:
 
 
 def _run_of_collected(
-    tx: Transaction, before: int, task_id: bytes | None = None
+    tx: Transaction, kept: _Retention, task_id: bytes | None = None
 ) -> list[_Collected]:
     """Return old collected batches of any one task, or of this one, that follow one another."""
     closed, task = tables.closed_batches.c, tables.tasks.c
@@ -222,7 +279,7 @@ def _run_of_collected(
         .join(tables.tasks, task.id == closed.task)
         .where(
             closed.state == BatchState.COLLECTED,
-            closed.changed_at < before,
+            kept.is_over(closed.task, closed.changed_at),
             closed.leftovers == 0,
             func.length(closed.first_bucket) < BatchId.size,  # no batch id follows another
             *(() if task_id is None else (task.task_id == task_id,)),

@@ -14,6 +14,11 @@ stored for cannot be forgotten meanwhile: whoever looks for its key keeps its ro
 from aggregator.storage.database import Transaction
 
 
+def ask_for_collections(tx: Transaction, task_id: bytes) -> None:
+    """Be the only one who lets the task's Collector ask for another collection."""
+    tx.lock({b"collections" + task_id})
+
+
 def keep_batches(tx: Transaction, task_id: bytes) -> None:
     """Keep the task's batches as open or closed as they are; many may do so at once."""
     tx.lock({b"batches" + task_id}, shared=True)

@@ -38,6 +38,7 @@ class TaskProgress:
         last_release_at: When a batch was last released.
         releases: How many releases were made or are reserved.
         collections: Leader: collection jobs that have not ended.
+        retention_seconds: How long what ended is kept; None for as long as the service says.
         definition: The text of the public task file.
     """
 
@@ -49,6 +50,7 @@ class TaskProgress:
     last_release_at: int | None
     releases: int
     collections: int
+    retention_seconds: int | None
     definition: str
 
     @property
@@ -104,7 +106,7 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
     asked = select(job.task, func.count()).where(job.state.in_(_COLLECTING)).group_by(job.task)
     collections: dict[int, int] = dict(tx.connection.execute(asked).all())
     listed = (
-        select(task.id, task.task_id, task.ended_at, task.definition)
+        select(task.id, task.task_id, task.ended_at, task.retention_seconds, task.definition)
         .where(task.forgotten_at.is_(None))
         .order_by(task.id)
     )
@@ -118,9 +120,10 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
             last_release_at=released[key][0] if key in released else None,
             releases=released[key][1] if key in released else 0,
             collections=collections.get(key, 0),
+            retention_seconds=retention,
             definition=definition,
         )
-        for key, task_id, ended_at, definition in tx.connection.execute(listed)
+        for key, task_id, ended_at, retention, definition in tx.connection.execute(listed)
     ]
 
 

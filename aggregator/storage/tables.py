@@ -232,6 +232,12 @@ tasks = _table(
         nullable=True,
     ),
     _seconds("emptied_at", "Seconds; when the last of those was deleted.", nullable=True),
+    _integer(
+        "retention_seconds",
+        "For how many seconds what ended is kept. Null for what the service's setting of that name "
+        "says.",
+        nullable=True,
+    ),
 )
 
 caller_tokens = _table(
@@ -395,6 +401,7 @@ aggregation_jobs = _table(
     UniqueConstraint("id", "task"),
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
+    Index(None, "task", "ended_at", **_only("ended_at IS NOT NULL")),
     comment="Leader: aggregation jobs.",
 )
 
@@ -571,7 +578,7 @@ answered_jobs = _table(
     *_state(ResourceState),
     _bytes("response", "The exact AggregationJobResp; null once deleted.", nullable=True),
     _seconds("created_at", "Seconds; when the request was answered."),
-    Index(None, "created_at"),
+    Index(None, "task", "created_at"),
     Index(
         "uq_answered_jobs_live_request",
         "task",

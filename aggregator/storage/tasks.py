@@ -49,11 +49,15 @@ class PublicTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredTask:
-    """A task as it is stored. `ended_at` is in seconds, None while uploads are taken."""
+    """A task as it is stored. `ended_at` is in seconds, None while uploads are taken.
+
+    `retention_seconds` is how long what ended of it is kept; None for as long as the service says.
+    """
 
     record: TaskRecord
     created_at: int
     ended_at: int | None
+    retention_seconds: int | None = None
 
 
 def put_task(tx: Transaction, task: TaskRecord) -> None:
@@ -152,6 +156,17 @@ def end_task(tx: Transaction, task_id: bytes) -> None:
     )
 
 
+def keep_for(tx: Transaction, task_id: bytes, seconds: int | None) -> None:
+    """Keep what ended of the task for so long from now on; None for what the service says.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    task = tables.tasks.c
+    statement = update(tables.tasks).where(task.id == tx.task_key(task_id))
+    tx.connection.execute(statement.values(retention_seconds=seconds))
+
+
 def _conflict(stored: TaskRecord, given: TaskRecord) -> Conflict:
     name = f"task {encode_base64url(given.task_id)}"
     if dataclasses.replace(stored, peer_token=given.peer_token) == given:
@@ -181,4 +196,6 @@ def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
         if token is None
         else tx.crypter.decrypt("tasks", task_id, "peer_token", token).decode(),
     )
-    return StoredTask(record, columns["created_at"], columns["ended_at"])
+    return StoredTask(
+        record, columns["created_at"], columns["ended_at"], columns["retention_seconds"]
+    )

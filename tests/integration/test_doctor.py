@@ -91,7 +91,7 @@ async def test_two_sides_that_fit_have_nothing_to_look_at(pair: Pair, tmp_path: 
     file.write_text(side_of(helpers(pair), [pair.task]).model_dump_json(exclude_none=True))
     found = clashes(leader, read_side(file))
     assert {verdict for verdict, _ in found.values()} == {"ok"}
-    assert found.keys() == {"versions", "waiting", "job size", "skew", "task"}
+    assert found.keys() == {"versions", "waiting", "job size", "report age", "skew", "task"}
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,7 @@ async def test_two_sides_that_fit_have_nothing_to_look_at(pair: Pair, tmp_path: 
         ({"prio": "0.0"}, "versions", "look", "helper 0.0"),
         ({"answer_seconds": 46}, "waiting", "fault", "gives up what the helper still works at"),
         ({"max_body_size": 2**20}, "job size", "fault", "refuses the leader's largest jobs"),
+        ({"max_report_age_seconds": 3600}, "report age", "fault", "drops reports that the leader"),
         ({"clock_skew_seconds": 1}, "skew", "look", "wait until the other does"),
         ({"tasks": {}}, "task", "look", "only we take part"),
         ({"max_body_size": None}, "job size", "look", "not all is said"),

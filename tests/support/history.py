@@ -307,7 +307,7 @@ class History:
         await self._work()
         await self._poll()
 
-    async def _work(self, collection_steps: int = COLLECTION_STEPS) -> None:
+    async def _work(self) -> None:
         """Aggregate all that waits, then step each collection, as late as it is put off."""
         idle = 0
         for _ in range(LONGEST_WORK):
@@ -317,7 +317,7 @@ class History:
                 break
         else:
             raise AssertionError("the leader's workers never come to rest")
-        for _ in range(collection_steps):
+        for _ in range(COLLECTION_STEPS + len(self.asked)):  # a step is one collection's
             await self._drive_collections()
             self.pair.clock.advance(LONGEST_PAUSE)
 
@@ -339,7 +339,7 @@ class History:
             answer = await self._ask_for(Interval.of(unit, 1))
             assert answer.status == 201, (unit, answer.problem)
             asked.append(answer.headers["location"])
-        await self._work(COLLECTION_STEPS + len(asked))
+        await self._work()
         for location in asked:
             assert await self._poll_for(location)
 

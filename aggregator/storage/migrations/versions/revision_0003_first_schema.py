@@ -59,6 +59,7 @@ def upgrade() -> None:
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.Column("forgotten_at", BIGINT, nullable=True),
         sa.Column("emptied_at", BIGINT, nullable=True),
+        sa.Column("retention_seconds", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
         sa.UniqueConstraint("task_id", name="uq_tasks_task_id"),
         sqlite_strict=True,
@@ -143,6 +144,12 @@ def upgrade() -> None:
         ["task", "bucket"],
         **only("bucket IS NOT NULL"),
     )
+    op.create_index(
+        "ix_aggregation_jobs_task_ended_at",
+        "aggregation_jobs",
+        ["task", "ended_at"],
+        **only("ended_at IS NOT NULL"),
+    )
     op.create_table(
         "answered_jobs",
         sa.Column("id", BIGINT, nullable=False),
@@ -160,7 +167,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", name="uq_answered_jobs_job_id"),
         sqlite_strict=True,
     )
-    op.create_index("ix_answered_jobs_created_at", "answered_jobs", ["created_at"])
+    op.create_index("ix_answered_jobs_task_created_at", "answered_jobs", ["task", "created_at"])
     op.create_index(
         "uq_answered_jobs_live_request",
         "answered_jobs",

@@ -7,6 +7,7 @@ import pytest
 
 from aggregator.storage.database import Database
 from tests.support.clock import ManualClock
+from tests.support.racers import Racers
 from tests.support.store import make_store
 
 
@@ -26,3 +27,10 @@ def store(tmp_path: Path, clock: ManualClock) -> Iterator[Database]:
     database = make_store(tmp_path, clock)
     yield database
     database.close()
+
+
+@pytest.fixture
+def racers(tmp_path: Path) -> Iterator[Racers]:
+    made = Racers(tmp_path)
+    yield made
+    made.close()

@@ -22,7 +22,7 @@ from tests.support.store import (
 
 
 def pending(store: Database) -> int:
-    return store.read_sync("pending", lambda tx: pending_collections(tx, TASK_ID))
+    return store.run_sync("pending", lambda tx: pending_collections(tx, TASK_ID))
 
 
 def forget(store: Database, *, leader_selects: bool = False) -> int:

@@ -1,14 +1,8 @@
-"""Verbs that look before they write, called from eight connections at the same moment.
-
-Every transaction waits a little before it commits, so all of them have looked by the time the first
-commits, unless something keeps them from it.
-"""
+"""Verbs that look before they write, called from eight connections at the same moment."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import pytest
 from sqlalchemy import func, select
@@ -50,7 +44,6 @@ from aggregator.storage.collector import (
     put_collector_task,
 )
 from aggregator.storage.counters import Stage, report_counts
-from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.forgetting import forget
@@ -63,10 +56,10 @@ from aggregator.storage.reports import JobSize, put_reports, report_ids_of_job
 from aggregator.storage.selected_batches import batch_with_room, next_batch
 from aggregator.storage.states import CollectionJobState
 from aggregator.storage.tasks import TaskRecord, end_task, list_tasks, put_task
+from tests.support.racers import CONNECTIONS, PAUSE_SECONDS, Racers
 from tests.support.store import (
     MAX_REPORTS,
     RESULT,
-    STORE_KEY,
     TASK_ID,
     TENTH,
     VERIFY_KEY,
@@ -78,78 +71,15 @@ from tests.support.store import (
     freeze_collection,
     lease_collection,
     lease_job,
-    make_store,
     new_reports,
     read_shares,
     record_fresh,
     report_id,
-    store_url,
     totals,
     unit,
     units,
     upload,
 )
-
-CONNECTIONS = 8
-PAUSE_SECONDS = 0.03
-T = TypeVar("T")
-
-
-class Racers:
-    """One store, opened as often as there are connections."""
-
-    def __init__(self, path: Path) -> None:
-        self.store = make_store(path)
-        crypter = Crypter([STORE_KEY])
-        self.stores = [
-            Database.open(store_url(path), crypter, on_transaction=pause)
-            for _ in range(CONNECTIONS)
-        ]
-
-    def run(
-        self, work: Callable[[Transaction, int], T], refusal: type[StoreError] | None = None
-    ) -> list[T | None]:
-        """Return what each connection's transaction returned, None for one that was refused.
-
-        Any error but `refusal` is raised.
-        """
-        results: dict[int, T | None] = {}
-        errors: list[BaseException] = []
-        start = threading.Barrier(CONNECTIONS)
-
-        def racer(number: int) -> None:
-            start.wait()
-            try:
-                results[number] = self.stores[number].run_sync("race", lambda tx: work(tx, number))
-            except BaseException as error:  # noqa: BLE001  raised below, in the test's thread
-                if refusal is None or not isinstance(error, refusal):
-                    errors.append(error)
-                results[number] = None
-
-        threads = [threading.Thread(target=racer, args=(n,)) for n in range(CONNECTIONS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return [results[number] for number in range(CONNECTIONS)]
-
-    def close(self) -> None:
-        for store in (self.store, *self.stores):
-            store.close()
-
-
-def pause(_name: str, moment: str) -> None:
-    if moment == "before commit":
-        time.sleep(PAUSE_SECONDS)
-
-
-@pytest.fixture
-def racers(tmp_path: Path) -> Iterator[Racers]:
-    racers = Racers(tmp_path)
-    yield racers
-    racers.close()
 
 
 def test_a_report_that_all_upload_is_stored_once(racers: Racers) -> None:
