@@ -24,18 +24,31 @@ class Costs:
         helper: Of the helper's.
         database: Of both servers together.
         log: Bytes of both servers' write-ahead logs together.
-        upload: How long the transactions that store uploads take, in seconds.
+        adding: How long the leader's transactions take that add to a task, in seconds: those that
+            store uploads, and those that end jobs.
+        leader_alone: As `leader`, where each report is a request of its own.
+        database_alone: As `database`, where each report is a request of its own.
     """
 
     leader: float
     helper: float
     database: float
     log: int
-    upload: float
+    adding: float
+    leader_alone: float
+    database_alone: float
 
 
-MEASURED = Costs(leader=443e-6, helper=201e-6, database=276e-6, log=8772, upload=406e-6)
-"""Uploads of 200 reports each: the medians of three runs."""
+MEASURED = Costs(
+    leader=387e-6,
+    helper=169e-6,
+    database=241e-6,
+    log=8771,
+    adding=521e-6,
+    leader_alone=7290e-6,
+    database_alone=1680e-6,
+)
+"""Medians of six runs with 200 reports to a request, and of three with one."""
 
 BODY = 5480
 """Bytes of an uploaded report: a histogram of 256 buckets."""
@@ -50,10 +63,10 @@ LOAD = 0.6
 """How busy a processor is at that hour; the rest is for what was not foreseen."""
 BACKLOG_SECONDS = 86_400
 """For how long the leader can keep reports while its helper is away."""
-STORED = 6600
+STORED = 6450
 """Bytes of a report while it waits, besides its id."""
 MEMORY_PER_CORE = 1.0
-"""GiB; a process needs at most 0.4 (docs/operations.md, "Watch")."""
+"""GiB; a process needs at most 0.65 (docs/operations.md, "Watch")."""
 _TWO_DIGITS = 10
 DATABASE_CORES = 16
 """What we would give one server before there is a second."""
@@ -81,7 +94,7 @@ def databases(per_day: int, costs: Costs) -> int:
 
 def tasks(per_day: int, costs: Costs) -> int:
     """Return over how many tasks the reports have to be spread at least."""
-    return max(1, math.ceil(peak(per_day) * costs.upload / LOAD / Postgresql.shards))
+    return max(1, math.ceil(peak(per_day) * costs.adding / LOAD / Postgresql.shards))
 
 
 def purchase(costs: Costs) -> Iterator[Sequence[str]]:
@@ -92,11 +105,17 @@ def purchase(costs: Costs) -> Iterator[Sequence[str]]:
         yield (f"{name}: cores", *(f"{cores(each, seconds):,}" for each in DAYS))
         memory = (math.ceil(cores(each, seconds) * MEMORY_PER_CORE) for each in DAYS)
         yield (f"{name}: memory, GiB", *(f"{each:,}" for each in memory))
+    alone = "where each report is a request"
+    yield (f"leader: cores, {alone}", *(f"{cores(each, costs.leader_alone):,}" for each in DAYS))
     yield ("tasks, at least", *(f"{tasks(each, costs):,}" for each in DAYS))
     yield ("database servers of each", *(f"{databases(each, costs):,}" for each in DAYS))
     yield (
         "cores of all of them",
         *(f"{cores(each, costs.database):,}" for each in DAYS),
+    )
+    yield (
+        f"cores of all of them, {alone}",
+        *(f"{cores(each, costs.database_alone):,}" for each in DAYS),
     )
     yield ("their log at the peak, MB/s", *(_mega(peak(each) * costs.log) for each in DAYS))
     for name, ids in IDS:
@@ -121,6 +140,8 @@ def render() -> dict[str, str]:
                 ("leader", MEASURED.leader),
                 ("helper", MEASURED.helper),
                 ("databases of both", MEASURED.database),
+                ("leader, where it is a request", MEASURED.leader_alone),
+                ("databases of both, the same", MEASURED.database_alone),
             )
         ),
     ]

@@ -24,7 +24,7 @@ def test_the_arithmetic_is_what_exact_fractions_give() -> None:
         for party, ids in (("leader", 2), ("helper", 1)):
             year = Fraction(ids * 125 * 365 * per_day, 10**9)
             assert rows[f"{party}: ids, GB a year"][index] == f"{float(year):,.0f}"
-        waiting = Fraction(per_day * 6600, 10**9)
+        waiting = Fraction(per_day * 6450, 10**9)
         assert rows["leader: a day's reports that wait, GB"][index] == f"{float(waiting):,.0f}"
         wire = float(per_second * 5480 * 8 / 10**6)
         assert rows["leader: network at the peak, Mbit/s"][index] in {
