@@ -116,7 +116,8 @@ class Uploads:
         self._threads = Threads(_THREADS)
         self._waiting: Turns[_Upload] = Turns()
         self._is_writing = False
-        self._missing, self._is_full = 0, anyio.Event()  # of the transaction that waits for more
+        self._missing = 0  # reports, of the transaction that waits for more
+        self._is_full: anyio.Event | None = None  # while one does
 
     async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
@@ -194,18 +195,22 @@ class Uploads:
 
     async def _gather(self, upload: _Upload) -> None:
         """Let others join, if they are to have time for it and are not here already."""
+        if not self._grouping.delay_seconds:
+            return
         here = len(upload.reports) + sum(len(each.reports) for each in self._waiting)
-        self._missing, self._is_full = self._grouping.reports - here, anyio.Event()
-        if self._missing > 0 and self._grouping.delay_seconds:
+        self._missing = self._grouping.reports - here
+        if self._missing > 0:
+            self._is_full = anyio.Event()
             with anyio.move_on_after(self._grouping.delay_seconds):
                 await self._is_full.wait()
+            self._is_full = None
 
     async def _wait(self, upload: _Upload) -> None:
         """Wait until a piece is written by another, or is the one to write."""
         task = upload.task.task_id.value
         self._waiting.put(task, upload)
         self._missing -= len(upload.reports)
-        if self._missing <= 0:
+        if self._is_full is not None and self._missing <= 0:
             self._is_full.set()
         try:
             await upload.called.wait()

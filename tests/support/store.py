@@ -1,5 +1,6 @@
 """A store with one task, and short versions of what drivers do to it."""
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -42,7 +43,7 @@ from aggregator.storage.reports import (
     reports_of_job,
 )
 from aggregator.storage.tables import aggregated_reports
-from aggregator.storage.tasks import TaskRecord, put_task
+from aggregator.storage.tasks import TaskRecord, keep_for, put_task
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded, url_of
 
@@ -80,6 +81,15 @@ def stored_in(path: Path) -> Path:
 
 def leader_task() -> TaskRecord:
     return TaskRecord(TASK_ID, "leader", "version = 1", VERIFY_KEY, peer_token=TOKEN)
+
+
+def keep_for_longest(tx: Transaction, task_id: bytes, seconds: int) -> None:
+    """Keep a task's rows for ten times as long as is usual; add ten tasks with less."""
+    for number in range(1, 11):
+        other = bytes([number]) * 32
+        put_task(tx, dataclasses.replace(leader_task(), task_id=other))
+        keep_for(tx, other, seconds // number)
+    keep_for(tx, task_id, 10 * seconds)
 
 
 def report_id(number: int) -> bytes:

@@ -16,7 +16,7 @@ from aggregator.storage.forgetting import begin_to_forget, forget_some
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.reports import JobSize, put_reports, report_ids_of_job
 from aggregator.storage.states import AggregationJobState, BatchState, ResourceState
-from aggregator.storage.tasks import end_task, keep_for, put_task
+from aggregator.storage.tasks import end_task, put_task
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_SQLITE
 from tests.support.steps import steps_of
@@ -24,6 +24,7 @@ from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
     create_job,
+    keep_for_longest,
     leader_task,
     new_reports,
     report_id,
@@ -169,14 +170,7 @@ def test_answers_that_are_not_old_are_not_looked_at(store: Database, clock: Manu
 def test_what_one_task_keeps_for_longer_is_not_looked_at_for_the_others(
     store: Database, clock: ManualClock
 ) -> None:
-    def provision(tx: Transaction) -> None:
-        for number in range(1, 11):
-            task_id = bytes([number]) * 32
-            put_task(tx, dataclasses.replace(leader_task(), task_id=task_id))
-            keep_for(tx, task_id, AGE // number)
-        keep_for(tx, TASK_ID, 10 * AGE)
-
-    store.run_sync("provision", provision)
+    store.run_sync("keep", lambda tx: keep_for_longest(tx, TASK_ID, AGE))
     alone = steps_of(store, lambda tx: collect_garbage(tx, AGE))
     store.run_sync("jobs", lambda tx: put_ended_jobs(tx, ROWS))
     store.run_sync("answers", lambda tx: put_answers(tx, ROWS))

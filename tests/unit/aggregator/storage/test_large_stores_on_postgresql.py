@@ -18,10 +18,10 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.reports import JobSize, claimable_reports
 from aggregator.storage.states import AggregationJobState, BatchState, ResourceState
-from aggregator.storage.tasks import keep_for, put_task
+from aggregator.storage.tasks import put_task
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_POSTGRESQL
-from tests.support.store import TASK_ID, leader_task, report_id, unit, units
+from tests.support.store import TASK_ID, keep_for_longest, leader_task, report_id, unit, units
 
 pytestmark = [ON_POSTGRESQL, pytest.mark.slow]
 
@@ -107,18 +107,11 @@ def put_what_has_ended(tx: Transaction) -> None:
 def test_what_one_task_keeps_for_longer_is_not_looked_at_for_the_others(
     store: Database, clock: ManualClock
 ) -> None:
-    def provision(tx: Transaction) -> None:
-        for number in range(1, 11):
-            task_id = bytes([number]) * 32
-            put_task(tx, dataclasses.replace(leader_task(), task_id=task_id))
-            keep_for(tx, task_id, AGE // number)
-        keep_for(tx, TASK_ID, 10 * AGE)
-
     def read_by(tx: Transaction) -> tuple[int, int]:
         before = rows_read(tx)
         return collect_garbage(tx, AGE), rows_read(tx) - before
 
-    store.run_sync("provision", provision)
+    store.run_sync("keep", lambda tx: keep_for_longest(tx, TASK_ID, AGE))
     store.run_sync("put", put_what_has_ended)
     store.run_sync("analyze", lambda tx: tx.connection.execute(text("ANALYZE")))
     clock.advance(10 * AGE)
