@@ -66,7 +66,7 @@ BACKLOG_SECONDS = 86_400
 STORED = 6450
 """Bytes of a report while it waits, besides its id."""
 MEMORY_PER_CORE = 1.0
-"""GiB; a process needs at most 0.65 (docs/operations.md, "Watch")."""
+"""GiB; a process needs at most 0.65 (docs/operations/watch.md)."""
 _TWO_DIGITS = 10
 DATABASE_CORES = 16
 """What we would give one server before there is a second."""

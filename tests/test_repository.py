@@ -19,7 +19,8 @@ from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
 from tests.support.settings_table import SETTINGS, setting_names, settings_rows
 
 ROOT = Path(__file__).parents[1]
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+SETTINGS_PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SOURCES = sorted(path for top in ("field", "aggregator") for path in (ROOT / top).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -46,15 +47,15 @@ COMMANDS = {
 }
 
 
-def test_every_setting_is_in_the_operations_manual_as_the_code_has_it() -> None:
+def test_every_setting_is_in_its_document_as_the_code_has_it() -> None:
     rows = [row for settings in SETTINGS for row in settings_rows(settings)]
-    assert [row for row in rows if row not in OPERATIONS] == []
+    assert [row for row in rows if row not in SETTINGS_PAGE] == []
 
 
-def test_every_command_is_in_the_operations_manual_as_the_code_has_it() -> None:
+def test_every_command_is_in_its_document_as_the_code_has_it() -> None:
     for name, command in COMMANDS.items():
         summary = " ".join((command.help or "").split("\n\n")[0].split())
-        assert f"| `{name}` | {summary} |" in OPERATIONS
+        assert f"| `{name}` | {summary} |" in COMMANDS_PAGE
 
 
 def test_every_command_can_take_its_settings_from_the_environment_alone() -> None:
@@ -81,11 +82,39 @@ def test_every_command_that_a_document_names_exists(document: Path) -> None:
             assert f"{named.rsplit(' ', 1)[0]} {word}" in COMMANDS, f"{document.name}: {code}"
 
 
+def headings(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (document.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)\s#]*)(#[^)\s]*)?\)", document.read_text(encoding="utf-8"))
+    for path, anchor in links:
+        if "://" in path:
+            continue
+        there = document.parent / path if path else document
+        assert there.exists(), path
+        assert not anchor or anchor[1:] in headings(there), path + anchor
+
+
+def test_every_document_that_a_comment_or_a_message_names_exists() -> None:
+    named = re.compile(r"\bdocs/[\w/-]+\.md(?!\w)")
+    files = [
+        *SOURCES,
+        *TESTS,
+        *(path for top in ("deploy", "benchmarks") for path in (ROOT / top).rglob("*.*")),
+        ROOT / "docker-compose.yml",
+        ROOT / "Makefile",
+    ]
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in named.findall(path.read_text(encoding="utf-8", errors="replace"))
+        if not (ROOT / name).exists()
+    }
+    assert missing == set()
 
 
 def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:

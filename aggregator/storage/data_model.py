@@ -48,7 +48,7 @@ opens the store. What is then left of the shares in rows, free pages, the log or
 database has no key. A copy of the key file from before has: [limits](limits.md) says what that
 means for backups. On a PostgreSQL server the slots are rows of `bucket_key_slots`, which the
 releasing transaction deletes; the server keeps them for longer, as
-[operations](operations.md#a-store-on-a-postgresql-server) says.
+[operations](operations/postgresql.md) says.
 """
 
 _OVERVIEW = """\

@@ -2,7 +2,7 @@
 
 Deleting a key is part of the transaction that releases its batch, so nothing is left to be done
 after the commit. It is weaker than `key_file`: the server keeps deleted rows for a while, as
-docs/operations.md says.
+docs/operations/postgresql.md says.
 """
 
 from collections.abc import Iterable, Sequence

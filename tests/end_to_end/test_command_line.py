@@ -1,4 +1,4 @@
-"""The way of README and docs/operations.md, by the command line, over three processes."""
+"""The way of README and docs/operations/deploy.md, by the command line, over three processes."""
 
 import csv
 import json

@@ -435,7 +435,7 @@ async def test_a_collection_is_given_up_and_its_batch_opens_or_stays_closed(
 async def test_a_leader_whose_helper_is_gone_for_ever_gets_on(
     pair: Pair, between: Between, tmp_path: Path
 ) -> None:
-    """As docs/operations.md says it."""
+    """As docs/operations/lost-partner.md says it."""
     await pair.upload(await pair.reports([0, 1, 2]))
     await pair.work_until_idle()
     asked = await pair.ask()

@@ -296,7 +296,7 @@ def test_the_smallest_faults_are_found_as_surely_as_is_said() -> None:
 
 
 def test_the_power_against_planted_faults_is_what_the_manual_says() -> None:
-    # docs/operations.md, 4 windows of 4096 buckets at epsilon 1.
+    # docs/operations/audit-the-pair.md, 4 windows of 4096 buckets at epsilon 1.
     power = PowerOfAudit(LAPLACE, 4, 4096, ALPHA)
     stated = {each.fault: each.probability for each in power.faults()}
     rounded = "adds continuous Laplace noise, rounded, of the same deviation"

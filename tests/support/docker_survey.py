@@ -1,4 +1,4 @@
-"""A survey through the services of a Docker project, as docs/operations.md does it."""
+"""A survey through the services of a Docker project, as docs/operations/docker.md does it."""
 
 import time
 from collections.abc import Mapping, Sequence

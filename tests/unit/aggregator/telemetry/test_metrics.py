@@ -24,9 +24,8 @@ NOT_METRICS = {"prio_body", "prio_session"}  # a field of a log line, a cookie
 
 
 def documented() -> set[str]:
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    section = text.split("\n### Metrics\n")[1].split("\n### ")[0]
-    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    text = (ROOT / "docs" / "operations" / "metrics.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
