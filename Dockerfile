@@ -3,11 +3,13 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/prio
 COPY requirements-runtime.lock ./
-RUN /opt/prio/bin/pip install --no-cache-dir --require-hashes --requirement requirements-runtime.lock
+RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --require-hashes --only-binary :all: \
+    --requirement requirements-runtime.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY field field
 COPY aggregator aggregator
-RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
+ && /opt/prio/bin/pip check
 
 FROM python:3.12-slim
 COPY --from=build /opt/prio /opt/prio

@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.complete
 
+# A lock names everything, so nothing is resolved: what the index offers besides cannot matter.
+LOCKED := --no-deps --require-hashes --only-binary :all:
+
 # Python keeps what pytest makes of each test file, so that a second run need not make it again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -45,8 +48,9 @@ docs: $(STAMP)
 # The stamp is written last, so an interrupted set-up is done again, not half used.
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(VENV)/bin/python -m pip install --quiet $(LOCKED) --requirement requirements.lock
 	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(VENV)/bin/python -m pip --quiet check
 	touch $(STAMP)
 
 clean:
