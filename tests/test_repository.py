@@ -1,26 +1,22 @@
 """The project about itself: what one file says of another is true."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
-import click
 import pytest
 import yaml
 
-from aggregator.cli.commands import COMMANDS as ENTRIES
+from aggregator.cli.reference import commands
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
 from aggregator.helper.routes import HelperResources
 from aggregator.leader.routes import LeaderResources
 from aggregator.runtime import Runtime
 from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
-from tests.support.settings_table import SETTINGS, setting_names, settings_rows
+from tests.support.settings import setting_names
 
 ROOT = Path(__file__).parents[1]
-SETTINGS_PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SOURCES = sorted(path for top in ("field", "aggregator") for path in (ROOT / top).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -31,31 +27,7 @@ DOCUMENTS = [
 ]
 
 
-def commands(command: click.Command, name: str = "prio") -> Iterator[tuple[str, click.Command]]:
-    """Name every command that does something."""
-    below = getattr(command, "commands", {})
-    for word, sub in below.items():
-        yield from commands(sub, f"{name} {word}")
-    if not below:
-        yield name, command
-
-
-COMMANDS = {
-    name: command
-    for entry in ENTRIES
-    for name, command in commands(entry.load(), f"prio {entry.name}")
-}
-
-
-def test_every_setting_is_in_its_document_as_the_code_has_it() -> None:
-    rows = [row for settings in SETTINGS for row in settings_rows(settings)]
-    assert [row for row in rows if row not in SETTINGS_PAGE] == []
-
-
-def test_every_command_is_in_its_document_as_the_code_has_it() -> None:
-    for name, command in COMMANDS.items():
-        summary = " ".join((command.help or "").split("\n\n")[0].split())
-        assert f"| `{name}` | {summary} |" in COMMANDS_PAGE
+COMMANDS = dict(commands())
 
 
 def test_every_command_can_take_its_settings_from_the_environment_alone() -> None:

@@ -1,16 +1,11 @@
-"""How a command fails: one line that names the fault, and an exit status.
-
-0   done
-1   done in part: some reports were refused, some files failed; or our own fault
-2   bad input: an argument, a file, a setting
-3   another party could not be reached or refused; or the store's server could not be reached
-"""
+"""How a command fails: one line that names the fault, and an exit status (`STATUSES`)."""
 
 import errno
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from aggregator.cli.streams import leave_output
 from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
@@ -19,6 +14,16 @@ from aggregator.words import escaped
 PARTLY = 1
 BAD_INPUT = 2
 PEER = 3
+
+STATUSES: Final = {
+    0: "done",
+    PARTLY: "done in part (some reports refused, some files failed, an ε refuted), or our own "
+    "fault",
+    BAD_INPUT: "bad input: an argument, a file, a setting; nothing was changed",
+    PEER: "another party could not be reached, or refused; or the store's server could not be "
+    "reached",
+}
+"""What each exit status means."""
 
 
 def status_of(error: BaseException) -> int:

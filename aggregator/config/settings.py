@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -54,6 +54,23 @@ GROUP_REPORTS = 500
 
 MAX_SECONDS = 365 * 86_400
 """The longest time that a setting in seconds may be."""
+
+NEEDED_FIRST: Final = (
+    "role",
+    "database",
+    "store_key_file",
+    "release_journal",
+    "listen",
+    "health_listen",
+    "insecure_http",
+    "log_format",
+    "min_batch_size_floor",
+    "max_epsilon",
+    "limit_required",
+    "retention_seconds",
+    "token_file",
+)
+"""The settings that an operator has to know; all others may stay as they are."""
 
 _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
@@ -470,21 +487,20 @@ class HelperSettings(AggregatorSettings):
 
 
 class Schedule(BaseModel):
-    """A survey whose windows the collector service collects by itself.
-
-    Attributes:
-        survey: Its title.
-        grace_seconds: How long after a window's end late answers are waited for.
-        webhook: Who is told of each collection's end: an http(s) URL.
-        webhook_token: The bearer token that it expects.
-    """
+    """A survey whose windows the collector service collects by itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    survey: str
-    grace_seconds: Seconds = 3600
-    webhook: HttpUrl | None = None
-    webhook_token: SecretStr | None = None
+    survey: str = Field(description="The survey's title.")
+    grace_seconds: Seconds = Field(
+        3600, description="How long after a window's end late answers are waited for."
+    )
+    webhook: HttpUrl | None = Field(
+        None, description="Who is told of each collection's end: an http(s) URL."
+    )
+    webhook_token: SecretStr | None = Field(
+        None, description="The bearer token that the webhook expects."
+    )
 
 
 class CollectorSettings(ServiceSettings):
@@ -509,8 +525,8 @@ class CollectorSettings(ServiceSettings):
     )
     schedule: tuple[Schedule, ...] = Field(
         (),
-        description="Surveys whose windows are collected when they are over: `[[schedule]]` with "
-        "`survey`, `grace_seconds`, `webhook` and `webhook_token` ([surveys](surveys.md)).",
+        description="[Surveys](surveys.md) whose windows are collected when they are over, each "
+        "a table `[[schedule]]`.",
     )
 
     @property

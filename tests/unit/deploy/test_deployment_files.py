@@ -16,7 +16,7 @@ from aggregator.cli.commands import COMMANDS
 from aggregator.config import HelperSettings, LeaderSettings
 from aggregator.web.app import MONITORING_PATHS
 from aggregator.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
-from tests.support.settings_table import setting_names
+from tests.support.settings import setting_names
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

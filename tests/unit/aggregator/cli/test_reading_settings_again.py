@@ -11,7 +11,7 @@ from aggregator.cli.reading import FIXED, Reading
 from aggregator.cli.running import RunningService, Service
 from aggregator.config import LeaderSettings
 from aggregator.errors import ConfigurationError
-from tests.support.settings_table import setting_names
+from tests.support.settings import setting_names
 
 FILE = 'role = "leader"\ndatabase = "leader.sqlite"\n'
 

@@ -1,0 +1,237 @@
+"""Writes `docs/settings.md` and `docs/commands.md` from the code, so that they cannot be wrong.
+
+Run `python -m aggregator.cli.reference docs` after a change (`make docs` does); a test compares.
+"""
+
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from aggregator.cli.commands import COMMANDS
+from aggregator.cli.faults import STATUSES
+from aggregator.cli.reading import FIXED
+from aggregator.config import (
+    NEEDED_FIRST,
+    AggregatorSettings,
+    CollectorSettings,
+    HelperSettings,
+    LeaderSettings,
+    Schedule,
+    ServiceSettings,
+)
+
+CLASSES: Final[Mapping[str, type[ServiceSettings]]] = {
+    "Every party": ServiceSettings,
+    "Leader and helper": AggregatorSettings,
+    "Leader": LeaderSettings,
+    "Helper": HelperSettings,
+    "Collector": CollectorSettings,
+}
+"""Who has the settings that a class adds to those of the class above it."""
+
+_WRITTEN: Final = "*Written by `python -m aggregator.cli.reference docs`; do not edit by hand.*"
+
+_SETTINGS: Final = f"""\
+# Settings
+
+{_WRITTEN}
+
+A setting stands in a party's service file by its name, or in the environment as `PRIO_` and its
+name in capitals, which wins. Without `--config` all come from the environment. A setting that does
+not exist is refused. Relative paths count from the file's folder. A fraction is text: `"1/2"`.
+
+On SIGHUP a service [reads them again](operations/reload.md), but for those marked *restart*.
+"""
+
+_FIRST: Final = """\
+## The ones to know first
+
+Most parties set these and no other.
+"""
+
+_NUMBA: Final = """\
+## For compiled kernels
+
+`NUMBA_CACHE_DIR`, in the environment only, names a writable folder for compiled kernels; the user's
+cache folder if it is not set. `prio warm` fills it; without it the first report of each kind of
+task waits up to a minute.
+"""
+
+_COMMANDS: Final = f"""\
+# Commands
+
+{_WRITTEN}
+
+Every command has `--help`, with every option and an example.
+"""
+
+_MANNERS: Final = """\
+`prio audit pair` has its own: 0 the law of the noise holds, 1 it is refuted, 2 the audit could not
+run or has to wait. Ctrl-C ends a command with status 130.
+
+## What holds for all
+
+- A failure is one line on standard error, `prio: …`, that names the fault and the file that has it.
+- `--json` documents carry `version`.
+- Text is read as UTF-8, with a byte order mark or without, 64 MiB at most.
+- A file or a folder that a command makes is there whole or not at all.
+- Commands that only read (`prio ledger`, `prio task list`, `prio task show`, `prio hpke list`) take
+  no lock that a writer needs: call them at any time.
+"""
+
+
+def settings_document() -> str:
+    """Return the document of all settings, as Markdown."""
+    parts = [_SETTINGS, _FIRST, _table(_first(), "who")]
+    for who, kind in CLASSES.items():
+        rest = [(name, None, field) for name, field in _own(kind) if name not in NEEDED_FIRST]
+        parts += [f"## {who}\n", _table(rest)]
+    schedule = ((name, None, field) for name, field in Schedule.model_fields.items())
+    parts += ["Each `[[schedule]]` has:\n", _table(schedule), _NUMBA]
+    return "\n".join(parts)
+
+
+def commands_document() -> str:
+    """Return the document of all commands, as Markdown."""
+    parts = [_COMMANDS]
+    for panel, entries in groupby(COMMANDS, lambda entry: entry.panel):
+        rows = [
+            f"| `{name}` | {' '.join((command.help or '').split(chr(10) * 2)[0].split())} |\n"
+            for entry in entries
+            for name, command in _below(entry.load(), f"prio {entry.name}")
+        ]
+        parts.append("".join([f"## {panel}\n\n| command | what it does |\n| --- | --- |\n", *rows]))
+    statuses = [f"| {status} | {meaning} |\n" for status, meaning in STATUSES.items()]
+    parts.append("".join(["## Exit status\n\n| status | meaning |\n| --- | --- |\n", *statuses]))
+    return "\n".join([*parts, _MANNERS])
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Name every command that does something."""
+    for entry in COMMANDS:
+        yield from _below(entry.load(), f"prio {entry.name}")
+
+
+def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  # typer does not export its commands' type
+    below = getattr(command, "commands", {})
+    for word, sub in below.items():
+        yield from _below(sub, f"{name} {word}")
+    if not below:
+        yield name, command
+
+
+def _own(kind: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield the settings that a class itself declares."""
+    for name, field in kind.model_fields.items():
+        if name in kind.__annotations__ and name != "role":
+            yield name, field
+
+
+def _first() -> Iterator[tuple[str, str, FieldInfo]]:
+    for name in NEEDED_FIRST:
+        for who, kind in CLASSES.items():
+            if name == "role" and kind is LeaderSettings:
+                parties = Literal["leader", "helper", "collector"]
+                described = kind.model_fields[name].description
+                yield name, "every party", FieldInfo(annotation=parties, description=described)
+            elif name in dict(_own(kind)):
+                yield name, who.lower(), kind.model_fields[name]
+
+
+def _table(rows: Iterable[tuple[str, str | None, FieldInfo]], *more: str) -> str:
+    heads = ["setting", *more, "value", "default", "what it is"]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for name, who, field in rows:
+        restart = " *restart*" if name in FIXED else ""
+        cells = [f"`{name}`", *([who] if who else []), _values(field), _default(name, field)]
+        lines.append(f"| {' | '.join(cells)} | {field.description}{restart} |")
+    return "\n".join([*lines, ""])
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "required"
+    if value is None or value in ("", ()):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`{_spoken(name, value)}"
+
+
+def _spoken(name: str, value: object) -> str:
+    """Return a large number in words' units, such as (30 days)."""
+    units: tuple[tuple[str, int], ...] = ()
+    if name.endswith("_seconds"):
+        units = (("days", 86_400), ("hours", 3600), ("minutes", 60))
+    elif "bytes" in name or name == "max_body_size":
+        units = (("MiB", 2**20),)
+    for unit, size in units:
+        if isinstance(value, int) and value >= size and value % size == 0:
+            count = value // size
+            return f" ({count} {unit.removesuffix('s') if count == 1 else unit})"
+    return ""
+
+
+def _values(field: FieldInfo) -> str:
+    """Return what a setting may be."""
+    (kind, *_) = [each for each in _members(field.annotation) if each is not type(None)]
+    metadata = [*field.metadata]
+    while hasattr(kind, "__metadata__"):  # an annotated type, with bounds of its own
+        metadata += kind.__metadata__
+        kind = kind.__origin__
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(kind))
+    if kind is bool:
+        return "`true`, `false`"
+    if kind in (int, float):
+        return _bounds(metadata)
+    return _NAMES.get(getattr(kind, "__name__", ""), "text")
+
+
+_NAMES: Final = {
+    "Path": "path",
+    "Fraction": "fraction",
+    "HttpUrl": "URL",
+    "SecretStr": "secret",
+    "tuple": "tables",
+}
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401  # an annotation
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(inner for each in get_args(annotation) for inner in _members(each))
+    return (annotation,)
+
+
+def _bounds(metadata: Iterable[object]) -> str:
+    least = most = ""
+    for each in _unfolded(metadata):
+        for word, bound in (("from", "ge"), ("above", "gt")):
+            if hasattr(each, bound):
+                least = f"{word} {getattr(each, bound):,}"
+        if hasattr(each, "le"):
+            most = f"to {each.le:,}"
+    return " ".join(each for each in (least, most) if each)
+
+
+def _unfolded(metadata: Iterable[object]) -> Iterator[object]:
+    for each in metadata:
+        yield from each.metadata if isinstance(each, FieldInfo) else (each,)
+
+
+def main(folder: Path) -> None:
+    """Write both documents into a folder."""
+    for name, text in (("settings", settings_document()), ("commands", commands_document())):
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
