@@ -3,7 +3,9 @@
 numba keeps one entry per function and looks only at that function's own file to tell whether it is
 stale: it would take a kernel whose callee was edited from the cache as it was. So every state of
 the kernels' sources, every processor and every version of the compiler has its own directory, and
-what was compiled from other sources, or elsewhere, is never found.
+what was compiled from other sources, or elsewhere, is never found. Where the sources lie and when
+they were written does not matter: a second checkout or environment of the same version finds what
+the first one compiled (`field.lanes.entries`).
 
 The directories are in `NUMBA_CACHE_DIR`, or in the user's cache. If they cannot be written, kernels
 are compiled in every process.
@@ -13,6 +15,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,10 +84,13 @@ def _key(package: Path) -> str:
     digest = hashlib.sha256()
     cpu = numba.config.CPU_NAME or binding.get_host_cpu_name()
     features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
-    for text in (numba.__version__, llvmlite.__version__, cpu, features):
+    python = sys.implementation.cache_tag
+    for text in (python, numba.__version__, llvmlite.__version__, cpu, features):
         digest.update(text.encode() + b"\0")
-    for path in (*sorted(_FIELD.rglob("*.py")), *sorted(_kernel_sources(package))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for root, sources in ((_FIELD, _FIELD.rglob("*.py")), (package, _kernel_sources(package))):
+        for path in sorted(sources):
+            name = path.relative_to(root).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -18,6 +18,7 @@ from numba.core.typing import Signature
 from numba.extending import intrinsic, overload
 
 from field.lanes.cache import home, kernel_cache
+from field.lanes.entries import KernelEntries
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,21 +133,12 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def _compiled(
     function: Callable[P, R], *, forceinline: bool = False, allocates: bool = False
 ) -> Callable[P, R]:
-    cache = kernel_cache(home(Path(function.__code__.co_filename)))
-    configured = numba.config.CACHE_DIR
-    if cache is not None:
-        # numba asks for the directory when the function is decorated.
-        numba.config.CACHE_DIR = str(cache.directory)
-    try:
-        decorate = numba.njit(
-            cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=allocates
-        )
-        decorated = decorate(function)
-    finally:
-        numba.config.CACHE_DIR = configured
-    has_width = next(iter(inspect.signature(function).parameters), None) == "width"
-    if has_width and decorated is not function:  # Same if numba is told to compile nothing.
-        decorated = _LaneKernel(decorated)
+    decorated = numba.njit(nogil=True, forceinline=forceinline, _nrt=allocates)(function)
+    if decorated is not function:  # Same if numba is told to compile nothing.
+        if kernel_cache(home(Path(function.__code__.co_filename))) is not None:
+            decorated._cache = KernelEntries(function)  # noqa: SLF001  as numba's own caching does
+        if next(iter(inspect.signature(function).parameters), None) == "width":
+            decorated = _LaneKernel(decorated)
     return cast("Callable[P, R]", decorated)
 
 

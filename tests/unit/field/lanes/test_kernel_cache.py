@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -70,6 +71,20 @@ def test_another_processor_or_compiler_has_another_cache(
     assert len(directories) == 4
 
 
+def test_a_module_that_moves_within_its_package_leaves_the_cache_behind(package: Path) -> None:
+    before = found(package)
+    (package / "below").mkdir()
+    (package / "first.py").rename(package / "below" / "first.py")
+    assert found(package).directory != before.directory
+
+
+def test_another_python_has_another_cache(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = found(package)
+    python = SimpleNamespace(cache_tag="cpython-399")
+    monkeypatch.setattr(cache, "sys", SimpleNamespace(implementation=python))
+    assert found(package).directory != before.directory
+
+
 def test_an_unwritable_directory_means_no_cache(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,24 +125,34 @@ def constant():
 """
 
 
+def run_caller(folder: Path, cache_directory: Path) -> str:
+    """Run the caller of `folder` in a process of its own, and return what it printed."""
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(cache_directory),
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(  # noqa: S603  our own interpreter on our own file
+        [sys.executable, folder / "caller.py"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def checkout(folder: Path, value: int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "caller.py").write_text(CALLER)
+    (folder / "callee.py").write_text(CALLEE.format(value=value))
+    return folder
+
+
 @pytest.mark.slow
 def test_an_edited_callee_does_not_leave_a_stale_caller(tmp_path: Path) -> None:
     def run(value: int) -> str:
-        (tmp_path / "caller.py").write_text(CALLER)
-        (tmp_path / "callee.py").write_text(CALLEE.format(value=value))
-        environment = {
-            **os.environ,
-            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-            "PYTHONPATH": str(ROOT),
-        }
-        done = subprocess.run(  # noqa: S603  our own interpreter on our own file
-            [sys.executable, tmp_path / "caller.py"],
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout.strip()
+        return run_caller(checkout(tmp_path, value), tmp_path / "cache")
 
     assert run(1) == "2"
     assert run(10) == "11"
@@ -135,23 +160,23 @@ def test_an_edited_callee_does_not_leave_a_stale_caller(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_second_checkout_finds_what_the_first_one_compiled(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "a" / "kernels", 1), checkout(tmp_path / "b" / "kernels", 1)
+    for path in second.iterdir():
+        os.utime(path, (1, 1))  # Checked out at another time, too.
+    kept = tmp_path / "cache"
+    assert run_caller(first, kept) == "2"
+    compiled = {path: path.stat().st_mtime_ns for path in kept.rglob("*") if path.is_file()}
+    assert {path.name.partition("-")[0] for path in compiled} >= {"caller.answer"}
+    assert run_caller(second, kept) == "2"
+    assert {p: p.stat().st_mtime_ns for p in kept.rglob("*") if p.is_file()} == compiled
+
+
+@pytest.mark.slow
 def test_kernels_run_without_a_writable_cache(tmp_path: Path) -> None:
-    (tmp_path / "caller.py").write_text(CALLER)
-    (tmp_path / "callee.py").write_text(CALLEE.format(value=4))
+    folder = checkout(tmp_path, 4)
     (tmp_path / "file").write_text("")
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache"),
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(  # noqa: S603  our own interpreter on our own file
-        [sys.executable, tmp_path / "caller.py"],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == "5"
+    assert run_caller(folder, tmp_path / "file" / "cache") == "5"
 
 
 def test_frozen_constants_come_from_modules_that_the_cache_watches() -> None:
