@@ -61,7 +61,8 @@ _NUMBA: Final = """\
 
 `NUMBA_CACHE_DIR`, in the environment only, names a writable folder for compiled kernels; the user's
 cache folder if it is not set. `prio warm` fills it; without it the first report of each kind of
-task waits up to a minute.
+task waits up to a minute. Kernels are found there by what their sources say: another checkout or
+environment of the same version, on the same kind of processor, need not compile them again.
 """
 
 _COMMANDS: Final = f"""\
