@@ -10,7 +10,8 @@ import dataclasses
 from aggregator.vdaf.kernels.keccak import RATE_SIZE, RATE_WORDS, permute
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS, absorb_words, squeeze_words
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.vdaf.xof import SEED_SIZE, domain_separation_tag
+from aggregator.vdaf.seeds import SEED_SIZE
+from aggregator.vdaf.xof import domain_separation_tag
 from field.lanes import LaneArray, LaneWidth, kernel, lane_width, new_lane_array
 
 

@@ -6,6 +6,6 @@ from aggregator.cli.interrupts import ends_at_once
 def main() -> None:
     """Run the command line."""
     with ends_at_once():
-        from aggregator.cli.program import run  # noqa: PLC0415  it takes a while
+        from aggregator.cli.program import run
 
     run()

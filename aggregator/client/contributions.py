@@ -73,7 +73,7 @@ class Contributions:
     def _locked(self) -> Iterator[None]:
         """Wait until no other process counts in this file; a process that dies holds no lock."""
         # Not needed, and not there on Windows, unless reports are counted.
-        import fcntl  # noqa: PLC0415  see above
+        import fcntl
 
         lock = self.path.with_name(self.path.name + ".lock")
         try:

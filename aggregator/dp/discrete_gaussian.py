@@ -26,7 +26,6 @@ from aggregator.dp.rationals import (
     require_positive,
     require_probability,
 )
-from aggregator.dp.samplers import DiscreteGaussianSampler
 from aggregator.dp.sensitivity import is_worst_in_every_entry, l2_sensitivity_squared
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
@@ -81,6 +80,8 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        from aggregator.dp.samplers import DiscreteGaussianSampler
+
         sampler = DiscreteGaussianSampler(self.scale(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 

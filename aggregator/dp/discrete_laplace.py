@@ -20,7 +20,6 @@ from aggregator.dp.mechanisms import (
     nothing_to_protect,
 )
 from aggregator.dp.rationals import format_rational, parse_rational, require_positive
-from aggregator.dp.samplers import DiscreteLaplaceSampler
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Circuit
@@ -63,6 +62,8 @@ class PureDpDiscreteLaplace(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        from aggregator.dp.samplers import DiscreteLaplaceSampler
+
         draws = DiscreteLaplaceSampler(self.scale(circuit)).sample(circuit.output_len, entropy)
         return list(map(int, draws))
 

@@ -1,16 +1,20 @@
 """The law of one discrete Gaussian draw, and of the sum of two, which is not Gaussian."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from aggregator.dp import spectrum
 from aggregator.dp.certified import Enclosed, Enclosure, exp, floor_of, ln, round_up, sqrt
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.spectrum import Floats
+
+if TYPE_CHECKING:
+    from aggregator.dp.spectrum import Floats
 
 EXACT_UP_TO = 2**24
 """The largest noise variance for which tails are summed term by term."""
@@ -69,6 +73,8 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @override
     def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        from aggregator.dp import spectrum
+
         errors = spectrum.rounding_errors(self.spread(), angles)
         return spectrum.gaussian(float(self.sigma_squared), angles), errors
 

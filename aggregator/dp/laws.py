@@ -4,17 +4,22 @@ Both aggregators add noise from the same distribution, each its own draw. Privac
 result's error comes from both. q stands for e^(-1/scale) throughout.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from aggregator.dp import spectrum
 from aggregator.dp.certified import Enclosed, Enclosure, exp
-from aggregator.dp.spectrum import Floats
 from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aggregator.dp.spectrum import Floats
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,15 +143,21 @@ class DiscreteLaplaceLaw(NoiseLaw):
 
     @override
     def spread(self) -> float:
+        from aggregator.dp import spectrum
+
         return spectrum.geometric_spread(float(self.scale))
 
     @override
     def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        from aggregator.dp import spectrum
+
         errors = spectrum.rounding_errors(self.spread(), angles)
         return spectrum.laplace(float(self.scale), angles), errors
 
     @override
     def log_moment(self, rates: Floats) -> Floats:
+        from aggregator.dp import spectrum
+
         return spectrum.geometric_log_moment(float(self.scale), rates)
 
     @override
@@ -249,15 +260,21 @@ class TruncatedGeometricLaw(NoiseLaw):
 
     @override
     def spread(self) -> float:
+        from aggregator.dp import spectrum
+
         return spectrum.geometric_spread(float(self.scale))
 
     @override
     def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        from aggregator.dp import spectrum
+
         values, own = spectrum.truncated(float(self.scale), self.bound, angles)
         return values, own + spectrum.rounding_errors(self.spread(), angles)
 
     @override
     def log_moment(self, rates: Floats) -> Floats:
+        from aggregator.dp import spectrum
+
         # That of discrete Laplace noise, of which this is the part near zero: E cosh(rate Z) only
         # falls when large |Z| are left out.
         return spectrum.geometric_log_moment(float(self.scale), rates)

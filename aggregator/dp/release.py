@@ -5,12 +5,18 @@ transaction that stores the sealed share, charges the ledger and destroys the un
 share is noised exactly once or not released at all.
 """
 
-from aggregator.dp.mechanisms import Mechanism
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from aggregator.dp.sensitivity import max_entry
-from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit
-from field import Vector, project
+
+if TYPE_CHECKING:
+    from aggregator.dp.mechanisms import Mechanism
+    from aggregator.entropy import Entropy
+    from aggregator.vdaf.circuits import Circuit
+    from field import Vector
 
 
 def add_noise(
@@ -31,6 +37,8 @@ def add_noise(
     Raises:
         ParameterError: The share is not one row of `output_len` residues.
     """
+    from field import project
+
     if agg_share.shape != (circuit.output_len,):
         raise ParameterError(
             f"agg_share must have shape ({circuit.output_len},), not {agg_share.shape}"

@@ -25,7 +25,6 @@ from aggregator.dp.rationals import (
     require_positive,
     require_probability,
 )
-from aggregator.dp.samplers import TruncatedGeometricSampler
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.entropy import Entropy
@@ -105,6 +104,8 @@ class TruncatedGeometric(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        from aggregator.dp.samplers import TruncatedGeometricSampler
+
         sampler = TruncatedGeometricSampler(self.scale(circuit), self.bound(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 

@@ -107,7 +107,7 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
         ConfigurationError: matplotlib is not installed.
     """
     figure = drawn(picture)
-    import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to import
+    import matplotlib as mpl
 
     paths = []
     # With a fixed salt and no date, equal numbers make equal files.
@@ -128,8 +128,8 @@ def drawn(picture: Picture) -> "Figure":
         ConfigurationError: matplotlib is not installed.
     """
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to import
-        from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise ConfigurationError(
             "figures need matplotlib: install prio-aggregator[plots]"

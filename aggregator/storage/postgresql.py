@@ -73,7 +73,7 @@ class Postgresql:
             raise ConfigurationError(
                 "PostgreSQL's driver is not installed: pip install 'prio-aggregator[postgresql]'"
             ) from error
-        from psycopg.types.array import ListBinaryDumper  # noqa: PLC0415  the driver is an extra
+        from psycopg.types.array import ListBinaryDumper
 
         settings = {
             # Our statements take milliseconds; to compile one takes a hundred.

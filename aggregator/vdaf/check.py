@@ -21,6 +21,7 @@ from aggregator.vdaf import xof
 from aggregator.vdaf.experimental import EXPERIMENTAL
 from aggregator.vdaf.instances import TYPES, VdafType
 from aggregator.vdaf.prio3 import Prio3, VerifierMessages, VerifyState
+from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.shares import checked_rows
 from aggregator.vdaf.vector_files import JsonObject, VectorFailure, nth
 from field import FIELD128, encode, stack
@@ -68,8 +69,8 @@ def run_vector_file(file_name: str, text: str) -> None:
 def _check_xof(vector: JsonObject) -> None:
     """Check the seed derived from one seed, and its expansion into Field128."""
     seed, dst, binder = (vector.byte_string(name) for name in ("seed", "dst", "binder"))
-    if len(seed) != xof.SEED_SIZE:
-        raise VectorFailure(f"seed must have {xof.SEED_SIZE} bytes, not {len(seed)}")
+    if len(seed) != SEED_SIZE:
+        raise VectorFailure(f"seed must have {SEED_SIZE} bytes, not {len(seed)}")
     derived = xof.derive_seeds(1, seed, dst, binder).tobytes()
     _same("derived_seed", derived, vector.byte_string("derived_seed"))
     length = vector.integer("length")

@@ -11,13 +11,16 @@ Source:
     VDAF, "FLP Gadgets"; [BBCGGI19], Section 4.4 for the parallel sum.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from field import Vector
+if TYPE_CHECKING:
+    from field import Vector
 
 
 class Gadget(ABC):

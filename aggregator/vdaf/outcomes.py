@@ -7,15 +7,19 @@ Source:
     VDAF, "Verification" of Prio3.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Sized
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import override
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf.xof import ByteRows
-from field import Vector
+
+if TYPE_CHECKING:
+    from aggregator.vdaf.xof import ByteRows
+    from field import Vector
 
 NO_ENCODING = 0xFF
 """Fills a row that stands for no verifier share: in no field are all ones a residue."""

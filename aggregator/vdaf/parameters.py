@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits.base import Circuit
-from aggregator.vdaf.xof import SEED_SIZE
+from aggregator.vdaf.seeds import SEED_SIZE
 from field import Field
 
 MAX_INPUT_SHARE_SIZE = 2**32 - 1

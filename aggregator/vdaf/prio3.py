@@ -10,18 +10,12 @@ Source:
     VDAF, "Prio3".
 """
 
-import dataclasses
-from collections.abc import Sequence
-from typing import Self
+from __future__ import annotations
 
-import numpy as np
+import dataclasses
+from typing import TYPE_CHECKING, Self
 
 from aggregator.errors import ParameterError, ReportRejected
-from aggregator.vdaf import sharding
-from aggregator.vdaf.aggregation_parameter import AggregationParameter
-from aggregator.vdaf.circuits import AggResult, Measurement
-from aggregator.vdaf.kernels import dispatch
-from aggregator.vdaf.kernels.decision import decide_shares
 from aggregator.vdaf.outcomes import (
     NO_ENCODING,
     OTHER_JOINT_RANDOMNESS,
@@ -33,19 +27,17 @@ from aggregator.vdaf.outcomes import (
     VerifyState,
 )
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.sharding import Shards
-from aggregator.vdaf.shares import (
-    WORKING_MEMORY,
-    Batch,
-    check_batch,
-    checked_rows,
-    different_rows,
-    slices,
-    to_rows,
-)
-from aggregator.vdaf.verification import Aggregator, ReportShares
-from aggregator.vdaf.xof import ByteRows
-from field import FieldError, Vector, centre, decode, encode
+from field import FieldError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aggregator.vdaf.aggregation_parameter import AggregationParameter
+    from aggregator.vdaf.circuits import AggResult, Measurement
+    from aggregator.vdaf.sharding import Shards
+    from aggregator.vdaf.shares import Batch
+    from aggregator.vdaf.xof import ByteRows
+    from field import Vector
 
 __all__ = [
     "BegunBatch",
@@ -97,6 +89,8 @@ class Prio3(Parameters):
             MeasurementError: A measurement is out of range; the message has its index.
             ParameterError: A nonce or rand is missing or has the wrong size, or `ctx` is too long.
         """
+        from aggregator.vdaf import sharding
+
         return sharding.shard(self, ctx, measurements, nonces, rands)
 
     def verify_init(
@@ -127,6 +121,11 @@ class Prio3(Parameters):
             ParameterError: The key, a nonce, `agg_id` or the shape of an array is wrong, or `ctx`
                 is too long: the caller's fault, not a report's.
         """
+        from aggregator.vdaf.kernels import dispatch
+        from aggregator.vdaf.shares import check_batch, checked_rows, to_rows
+        from aggregator.vdaf.verification import Aggregator, ReportShares
+        from field import Vector
+
         if len(verify_key) != self.verify_key_size:
             raise ParameterError(
                 f"verify_key must have {self.verify_key_size} bytes, not {len(verify_key)}"
@@ -182,6 +181,9 @@ class Prio3(Parameters):
             ParameterError: There are more or fewer arrays than aggregators, or one has the wrong
                 shape.
         """
+        from aggregator.vdaf.kernels.decision import decide_shares
+        from aggregator.vdaf.shares import check_batch
+
         if len(verifier_shares) != self.num_shares:
             raise ParameterError(
                 f"there must be {self.num_shares} arrays of verifier shares, "
@@ -206,6 +208,10 @@ class Prio3(Parameters):
             ParameterError: There are more or fewer messages than reports, or they have the wrong
                 size.
         """
+        import numpy as np
+
+        from aggregator.vdaf.shares import check_batch, different_rows
+
         rows = len(state)
         check_batch("verifier message", messages.rows, rows, self.verifier_message_size)
         rejected = messages.rejected | state.rejected
@@ -219,6 +225,8 @@ class Prio3(Parameters):
 
     def agg_init(self) -> Vector:
         """Return the aggregate share of no reports."""
+        from field import Vector
+
         return Vector.zeros(self.field, self.output_len)
 
     def agg_update(self, agg_share: Vector, out_shares: Vector) -> Vector:
@@ -234,6 +242,8 @@ class Prio3(Parameters):
 
     def encode_agg_share(self, agg_share: Vector) -> bytes:
         """Return an aggregate share's wire form."""
+        from field import encode
+
         return encode(agg_share)
 
     def decode_agg_share(self, data: bytes) -> Vector:
@@ -242,6 +252,8 @@ class Prio3(Parameters):
         Raises:
             ParameterError: The size is wrong, or a number is not a residue.
         """
+        from field import decode
+
         size = self.output_len * self.field.encoded_size
         if len(data) != size:
             raise ParameterError(f"an aggregate share must have {size} bytes, not {len(data)}")
@@ -274,6 +286,8 @@ class Prio3(Parameters):
         Raises:
             ParameterError: A share is missing, or there was no report.
         """
+        from field import centre
+
         integers = self._unsharded(agg_shares, num_measurements)
         return self.circuit.decode(centre(self.field, integers))
 
@@ -291,6 +305,9 @@ class Prio3(Parameters):
         self, agg_id: int, rows: int, public_shares: Batch, input_shares: Batch
     ) -> Sequence[slice]:
         """Return the slices of a batch that are verified one after the other."""
+        from aggregator.vdaf.kernels import dispatch
+        from aggregator.vdaf.shares import WORKING_MEMORY, slices
+
         memory = WORKING_MEMORY
         if dispatch.is_fused(self):
             if _are_contiguous(public_shares, input_shares):
@@ -301,4 +318,6 @@ class Prio3(Parameters):
 
 
 def _are_contiguous(*batches: Batch) -> bool:
+    import numpy as np
+
     return all(isinstance(batch, np.ndarray) and batch.flags.c_contiguous for batch in batches)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from aggregator.vdaf import xof
 from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.xof import ByteRows
 from field import Vector
 
-_ZERO_SEED = bytes(xof.SEED_SIZE)
+_ZERO_SEED = bytes(SEED_SIZE)
 
 
 @dataclass(frozen=True, slots=True)

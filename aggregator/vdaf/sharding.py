@@ -13,8 +13,9 @@ from aggregator.vdaf import flp
 from aggregator.vdaf.circuits import Measurement, MeasurementError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
+from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.shares import WORKING_MEMORY, Batch, checked_rows, nth, slices, to_strings
-from aggregator.vdaf.xof import SEED_SIZE, ByteRows
+from aggregator.vdaf.xof import ByteRows
 from field import Vector, concat, encode_rows
 
 

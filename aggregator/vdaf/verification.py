@@ -16,8 +16,9 @@ import numpy.typing as npt
 from aggregator.vdaf import flp
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
+from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.shares import BoolRows, nth
-from aggregator.vdaf.xof import SEED_SIZE, ByteRows
+from aggregator.vdaf.xof import ByteRows
 from field import Vector, concat, decode_rows, encode_rows
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.kernels.keccak import turboshake128
+from aggregator.vdaf.seeds import SEED_SIZE
 from field import Field, Vector, sample_rows
 
 ByteRows: TypeAlias = npt.NDArray[np.uint8]
@@ -22,7 +23,6 @@ VERSION = 18
 ALGORITHM_CLASS_VDAF = 0
 TURBOSHAKE_DOMAIN = 0x01
 
-SEED_SIZE = 32
 MAX_DST_SIZE = 2**16 - 1
 
 SPARE_WORDS = 8

@@ -13,16 +13,21 @@ Source:
     VDAF, "Validity Circuits".
 """
 
+from __future__ import annotations
+
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits.linear_form import LinearForm
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.gadgets import Gadget
-from field import Field, Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aggregator.vdaf.circuits.linear_form import LinearForm
+    from aggregator.vdaf.circuits.measurements import Measurement
+    from aggregator.vdaf.gadgets import Gadget
+    from field import Field, Vector
 
 AggResult: TypeAlias = int | list[int]
 

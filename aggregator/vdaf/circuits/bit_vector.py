@@ -3,14 +3,18 @@
 A type says how it encodes and what it checks besides the digits; this class checks the digits.
 """
 
+from __future__ import annotations
+
 import dataclasses
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import MAX_LENGTH, Circuit, check_parameter
 from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum
-from field import Vector, concat, powers, stack
+
+if TYPE_CHECKING:
+    from field import Vector
 
 
 class BitVectorCircuit(Circuit):
@@ -74,6 +78,8 @@ class BitVectorCircuit(Circuit):
 
     @override
     def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+        from field import Vector, concat, powers, stack
+
         # The wires of a call are r * m, m - 1, r^2 * m', m' - 1, ...; the last call is padded with
         # m = 0, which is a valid bit.
         rows = len(meas)

@@ -4,9 +4,10 @@ Source:
     VDAF, "Prio3Count".
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -14,7 +15,12 @@ from aggregator.vdaf.circuits.base import Circuit, Run
 from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, Mul
-from field import FIELD64, Field, Vector, stack
+from field import FIELD64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from field import Field, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +39,15 @@ class Count(Circuit):
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        from field import Vector
+
         return Vector.from_array(self.field, integers(measurements, 1)[:, None])
 
     @override
     def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+
+        from field import stack
+
         return stack([meas, meas], axis=2)
 
     @override

@@ -8,16 +8,22 @@ Source:
     VDAF's test vectors for "Prio3HigherDegree".
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Circuit, Run
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, PolyEval
-from field import FIELD64, Field, Vector
+from field import FIELD64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from field import Field, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class HigherDegree(Circuit):
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        from field import Vector
+
         return Vector.from_array(
             self.field, integers(measurements, self.field.modulus - 1)[:, None]
         )

@@ -4,18 +4,23 @@ Source:
     VDAF, "Prio3Histogram".
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
-from field import FIELD128, Field, Vector, stack
+from field import FIELD128
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from field import Field, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,10 @@ class Histogram(BitVectorCircuit):
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        import numpy as np
+
+        from field import Vector
+
         buckets = integers(measurements, self.length - 1)
         # Compare every entry, so that no memory address depends on the bucket.
         is_bucket = buckets[:, None] == np.arange(self.length, dtype=np.uint64)
@@ -47,6 +56,9 @@ class Histogram(BitVectorCircuit):
 
     @override
     def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+
+        from field import stack
+
         range_check = gadget_outputs.sum(axis=1)
         sum_check = meas.sum(axis=1) - self.field.inverse(num_shares)
         return stack([range_check, sum_check], axis=1)

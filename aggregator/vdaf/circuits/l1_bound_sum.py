@@ -8,11 +8,11 @@ Source:
     draft-ietf-ppm-l1-bound-sum, "Prio3L1BoundSum Definition".
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Run, check_max_measurement
@@ -24,7 +24,12 @@ from aggregator.vdaf.circuits.range_checked import (
     encode_range_checked,
     weights,
 )
-from field import FIELD128, Field, Vector, stack
+from field import FIELD128
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from field import Field, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class L1BoundSum(BitVectorCircuit):
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        import numpy as np
+
         entries = vectors(measurements, self.length, self.max_value)
         norms = sums(entries, "sum", self.max_value)
         values = np.concatenate([entries, norms[:, None]], axis=1)
@@ -68,6 +75,9 @@ class L1BoundSum(BitVectorCircuit):
 
     @override
     def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+
+        from field import stack
+
         range_check = gadget_outputs.sum(axis=1)
         values = self._values(meas)
         weight_check = values[:, :-1].sum(axis=1) - values[:, -1]

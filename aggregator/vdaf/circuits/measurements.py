@@ -4,14 +4,17 @@ A valid batch is checked as a whole; only a faulty one is searched, to say which
 wrong.
 """
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Sequence
-from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
 from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Measurement: TypeAlias = int | Sequence[int]
 
@@ -32,7 +35,7 @@ class MeasurementError(ParameterError):
         self.index = index
         self.problem = problem
 
-    def moved_by(self, start: int) -> "MeasurementError":
+    def moved_by(self, start: int) -> MeasurementError:
         """Return the same error for a batch in which `start` measurements come first."""
         return MeasurementError(self.index + start, self.problem)
 
@@ -50,6 +53,8 @@ def integers(measurements: Sequence[Measurement], largest: int) -> npt.NDArray[n
     Raises:
         MeasurementError: One is not an integer from 0 to `largest`.
     """
+    import numpy as np
+
     array = _array(measurements)
     if _is_in_order(array, (len(measurements),), largest):
         return array.astype(np.uint64)
@@ -73,6 +78,8 @@ def vectors(
     Raises:
         MeasurementError: One is not a sequence of `length` integers from 0 to `largest`.
     """
+    import numpy as np
+
     array = _array(measurements)
     if _is_in_order(array, (len(measurements), length), largest):
         return array.astype(np.uint64)
@@ -100,6 +107,8 @@ def sums(vectors: npt.NDArray[np.uint64], name: str, largest: int) -> npt.NDArra
     Raises:
         MeasurementError: A vector adds up to more than `largest`.
     """
+    import numpy as np
+
     # Sum the high and the low halves of the words apart, so that nothing can wrap: a vector has
     # fewer than 2^32 entries.
     half = np.uint64(32)
@@ -118,6 +127,8 @@ def sums(vectors: npt.NDArray[np.uint64], name: str, largest: int) -> npt.NDArra
 
 def _array(measurements: Sequence[Measurement]) -> npt.NDArray[np.generic]:
     """Return the measurements as an array of whatever kind they are."""
+    import numpy as np
+
     try:
         return np.asarray(measurements)
     except (ValueError, TypeError, OverflowError):
@@ -134,6 +145,8 @@ def _is_in_order(array: npt.NDArray[np.generic], shape: tuple[int, ...], largest
 
 def _sequence(index: int, measurement: object, length: int) -> Sequence[object]:
     """Return a vector measurement as a sequence of the right length."""
+    import numpy as np
+
     if isinstance(measurement, str | bytes) or not isinstance(measurement, Sequence | np.ndarray):
         raise MeasurementError(
             index, f"it must be a list of {length} integers, not {measurement!r}"

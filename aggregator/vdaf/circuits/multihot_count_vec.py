@@ -4,9 +4,10 @@ Source:
     VDAF, "Prio3MultihotCountVec".
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -19,7 +20,12 @@ from aggregator.vdaf.circuits.range_checked import (
     encode_range_checked,
     weights,
 )
-from field import FIELD128, Field, Vector, concat, stack
+from field import FIELD128
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from field import Field, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class MultihotCountVec(BitVectorCircuit):
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        from field import Vector, concat
+
         entries = vectors(measurements, self.length, 1)
         given = sums(entries, "weight", self.max_weight)
         return concat(
@@ -66,6 +74,9 @@ class MultihotCountVec(BitVectorCircuit):
 
     @override
     def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+
+        from field import stack
+
         range_check = gadget_outputs.sum(axis=1)
         claimed_weight = decode_range_checked(meas[:, self.length :], self.max_weight)
         weight_check = self.truncate(meas).sum(axis=1) - claimed_weight

@@ -14,10 +14,15 @@ Source:
     VDAF, "Prio3Sum".
 """
 
-import numpy as np
-import numpy.typing as npt
+from __future__ import annotations
 
-from field import Field, Vector
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from field import Field, Vector
 
 
 def encode_range_checked(field: Field, values: npt.NDArray[np.uint64], largest: int) -> Vector:
@@ -31,6 +36,10 @@ def encode_range_checked(field: Field, values: npt.NDArray[np.uint64], largest: 
     Returns:
         Shape `(..., bits)`, each element 0 or 1.
     """
+    import numpy as np
+
+    from field import Vector
+
     bits = largest.bit_length()
     reach = 2 ** (bits - 1) - 1
     # No branch on a measurement: the last digit is computed and multiplied in.
@@ -53,6 +62,8 @@ def decode_range_checked(encoded: Vector, largest: int) -> Vector:
     Returns:
         Shape `(...)`.
     """
+    from field import Vector
+
     return encoded.dot(Vector.from_ints(encoded.field, weights(largest)))
 
 

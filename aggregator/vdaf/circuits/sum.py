@@ -4,9 +4,10 @@ Source:
     VDAF, "Prio3Sum".
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -19,7 +20,12 @@ from aggregator.vdaf.circuits.range_checked import (
     weights,
 )
 from aggregator.vdaf.gadgets import Gadget, PolyEval
-from field import FIELD64, Field, Vector
+from field import FIELD64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from field import Field, Vector
 
 
 @dataclass(frozen=True, slots=True)

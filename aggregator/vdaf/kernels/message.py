@@ -12,7 +12,8 @@ Source:
 import numpy as np
 
 from aggregator.vdaf.kernels.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, permute
-from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
+from aggregator.vdaf.seeds import SEED_SIZE
+from aggregator.vdaf.xof import TURBOSHAKE_DOMAIN
 from field.lanes import (
     WORD_SIZE,
     Bytes,

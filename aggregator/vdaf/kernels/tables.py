@@ -11,8 +11,8 @@ from aggregator.vdaf.circuits import Circuit, LinearForm
 from aggregator.vdaf.kernels.arrays import ShareMessages
 from aggregator.vdaf.kernels.message import message_words, seed_start, with_seed
 from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.xof import (
-    SEED_SIZE,
     USAGE_JOINT_RAND_SEED,
     USAGE_MEAS_SHARE,
     USAGE_PROOF_SHARE,

@@ -243,7 +243,7 @@ def test_a_batch_of_many_slices_gives_what_its_parts_give(
 ) -> None:
     batch = make_batch(HISTOGRAM, [index % 7 for index in range(23)])
     whole = verify(HISTOGRAM, batch)
-    monkeypatch.setattr("aggregator.vdaf.prio3.WORKING_MEMORY", 8000)
+    monkeypatch.setattr("aggregator.vdaf.shares.WORKING_MEMORY", 8000)
     monkeypatch.setattr("aggregator.vdaf.prio3.SLICE_SIZE", 8000)
     monkeypatch.setattr(sharding, "WORKING_MEMORY", 8000)
     assert make_batch(HISTOGRAM, [index % 7 for index in range(23)]) == batch

@@ -1,0 +1,8 @@
+"""The size of a seed, which sizes of shares follow from.
+
+Source:
+    VDAF, "XofTurboShake128".
+"""
+
+SEED_SIZE = 32
+"""Bytes of a seed."""
