@@ -252,9 +252,9 @@ def _hand_out(task: Task, configs: Mapping[str, Path]) -> None:
     given = provision(task, SystemEntropy())
     for role in (Role.LEADER, Role.HELPER):
         with open_aggregator(configs[role.name.lower()]) as desk:
-            desk.add_task(given[role])
+            desk.add_tasks(given[role])
     with open_collector(configs["collector"]) as desk:
-        desk.add_task(given[Role.COLLECTOR])
+        desk.add_tasks(given[Role.COLLECTOR])
 
 
 async def _upload(asked: Asked, window: datetime) -> int:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from aggregator.config import read_text
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.task import Task, task_from_toml
-from aggregator.survey import split
+from aggregator.protocol.task import Task, task_from_toml, tasks_from_toml
 
 
 @contextmanager
@@ -35,4 +34,4 @@ def read_tasks(file: Path) -> list[Task]:
     """Read the public task file of a survey; raises as `read_task`."""
     text = read_text(file)
     with named(file):
-        return [task_from_toml(each) for each in split(text)]
+        return tasks_from_toml(text)

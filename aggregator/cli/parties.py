@@ -27,7 +27,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import check_floor
-from aggregator.protocol.provisioning import Provision, read_provision
+from aggregator.protocol.provisioning import Provision, read_provisions
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.runtime.key_rotation import needed_for, new_key
 from aggregator.runtime.spending import check_new_task, fix_population
@@ -61,37 +61,38 @@ class AggregatorDesk:
     database: Database
     journal: Journal
 
-    def add_task(self, text: str) -> Task:
-        """Take part in the task of this party's file.
+    def add_tasks(self, text: str) -> list[Task]:
+        """Take part in the tasks of this party's file, all of them or none.
 
         Raises:
-            ParameterError: The file is not ours, the task protects people less than we require, or
+            ParameterError: The file is not ours, a task protects people less than we require, or
                 its population has no budget left for it.
-            Conflict: We take part in it already, with other contents, or its population is closed.
+            Conflict: We take part in one already, with other contents, or its population is closed.
         """
-        given = read_provision(text, self.role)
-        check_endpoints(given.task, insecure_http=self.settings.insecure_http)
-        check_floor(given.task, self.settings.floor)
-        record = _task_record(given, self.role)
-        shown_to_us = (
-            given.secrets.collector_token
-            if self.role is Role.LEADER
-            else given.secrets.leader_token
-        )
-
+        provisions = read_provisions(text, self.role)
+        for each in provisions:
+            check_endpoints(each.task, insecure_http=self.settings.insecure_http)
+            check_floor(each.task, self.settings.floor)
+        records = [(each, _task_record(each, self.role)) for each in provisions]
         released = self.journal.releases()
 
         def put(tx: Transaction) -> None:
-            if task_store.get_task(tx, record.task_id) is None:
-                check_new_task(tx, given.task)
-            task_store.put_task(tx, record)
-            # Of a task that was lost with its store, the journal knows what it released.
-            enter_releases(tx, released, record.task_id)
-            if shown_to_us is not None:
-                put_caller_token(tx, record.task_id, hash_token(shown_to_us))
+            for given, record in records:
+                if task_store.get_task(tx, record.task_id) is None:
+                    check_new_task(tx, given.task)
+                task_store.put_task(tx, record)
+                # Of a task that was lost with its store, the journal knows what it released.
+                enter_releases(tx, released, record.task_id)
+                shown_to_us = (
+                    given.secrets.collector_token
+                    if self.role is Role.LEADER
+                    else given.secrets.leader_token
+                )
+                if shown_to_us is not None:
+                    put_caller_token(tx, record.task_id, hash_token(shown_to_us))
 
         self.database.run_sync("put task", put)
-        return given.task
+        return [each.task for each in provisions]
 
     def tasks(self) -> list[Task]:
         """Return the tasks that we take part in, or did until they were forgotten, oldest first."""
@@ -213,30 +214,35 @@ class CollectorDesk:
     settings: CollectorSettings
     database: Database
 
-    def add_task(self, text: str) -> Task:
-        """Take part in the task of the collector's file.
+    def add_tasks(self, text: str) -> list[Task]:
+        """Take part in the tasks of the collector's file, all of them or none.
 
         Raises:
-            ParameterError: The file is not the collector's, or the task's results are sealed to
+            ParameterError: The file is not the collector's, or a task's results are sealed to
                 another key than ours.
-            Conflict: We take part in it already, with other contents.
+            Conflict: We take part in one already, with other contents.
         """
-        given = read_provision(text, Role.COLLECTOR)
-        check_endpoints(given.task, insecure_http=self.settings.insecure_http)
-        if given.task.collector_hpke_config != self.keypair().config:
-            raise ParameterError(
-                "collector_hpke_config: the task's results are sealed to another key than this "
-                "collector's; `prio collector config` prints ours"
-            )
-        if given.secrets.collector_token is None:
-            raise ParameterError("secrets.collector_token: missing")
-        record = collector_store.CollectorTask(
-            given.task.task_id.value, given.definition, given.secrets.collector_token
-        )
-        self.database.run_sync(
-            "put task", lambda tx: collector_store.put_collector_task(tx, record)
-        )
-        return given.task
+        provisions = read_provisions(text, Role.COLLECTOR)
+        records, ours = [], self.keypair().config
+        for given in provisions:
+            check_endpoints(given.task, insecure_http=self.settings.insecure_http)
+            if given.task.collector_hpke_config != ours:
+                raise ParameterError(
+                    "collector_hpke_config: the task's results are sealed to another key than this "
+                    "collector's; `prio collector config` prints ours"
+                )
+            token = given.secrets.collector_token
+            if token is None:
+                raise ParameterError("secrets.collector_token: missing")
+            task_id = given.task.task_id.value
+            records.append(collector_store.CollectorTask(task_id, given.definition, token))
+
+        def put(tx: Transaction) -> None:
+            for record in records:
+                collector_store.put_collector_task(tx, record)
+
+        self.database.run_sync("put task", put)
+        return [each.task for each in provisions]
 
     def tasks(self) -> list[Task]:
         """Return the tasks that we collect, oldest first."""

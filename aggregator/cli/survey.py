@@ -14,7 +14,7 @@ from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_results import collect, results
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.cli.survey_upload import upload
-from aggregator.cli.tasks import collector_config_of, make_task, write_parties
+from aggregator.cli.tasks import collector_config_of, make_task, write_survey_files
 from aggregator.config import read_text
 from aggregator.dp.rationals import format_rational
 from aggregator.survey import (
@@ -70,7 +70,8 @@ def new(
 ) -> None:
     """Make the tasks of a survey: the public tasks.toml and one secret file for each party.
 
-    Each party adds its file with `prio task add`; whoever uploads needs tasks.toml only.
+    Each party adds its file with `prio task add`; whoever uploads needs tasks.toml only, or
+    tasks.json, which is the same for programs in any language.
     """
     survey = _read_survey(file)
     config = collector_config_of(collector_config)
@@ -83,10 +84,11 @@ def new(
         )
         check_endpoints(task, insecure_http=insecure_http)
         tasks.append(task)
-    write_parties(tasks, out, "tasks.toml")
+    write_survey_files(tasks, out)
     _print_plan(survey, planned)
     print(
-        f"wrote tasks.toml (public) and leader.toml, helper.toml, collector.toml (secret) to {out}",
+        "wrote tasks.toml and the same as tasks.json (public), and leader.toml, helper.toml, "
+        f"collector.toml (secret) to {out}",
         file=sys.stderr,
     )
 

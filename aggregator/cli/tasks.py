@@ -19,17 +19,25 @@ from aggregator.codec import DecodeError, decode, encode
 from aggregator.config import MAX_SECONDS, read_text
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dap.profile import Role
 from aggregator.dap.times import DAY
 from aggregator.dp.sensitivity import max_entry
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon, promise_of_all
-from aggregator.protocol.provisioning import PARTIES, provision
+from aggregator.protocol.provisioning import PARTIES, provision, provision_all
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.protocol.task import NOT_TOML, TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+from aggregator.protocol.task import (
+    TASK_FILE_VERSION,
+    Task,
+    task_from_table,
+    task_to_toml,
+    tasks_to_json,
+    tasks_to_toml,
+)
+from aggregator.protocol.task_documents import NOT_TOML
 from aggregator.results.whole_files import folder_made_whole
 from aggregator.storage.tasks import keep_for
-from aggregator.survey import join, split
 from aggregator.words import escaped
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show, keep and end tasks.")
@@ -167,11 +175,10 @@ def add(
     text = read_text(file)
     opened = open_desk(config) if keep_days is None else open_aggregator(config)
     with opened as desk, named(file):
-        for task_text in split(text):
-            task_id = desk.add_task(task_text).task_id
+        for task in desk.add_tasks(text):
             if keep_days is not None:
-                _keep(desk, task_id, keep_days)
-            print(task_id)
+                _keep(desk, task.task_id, keep_days)
+            print(task.task_id)
 
 
 @app.command("list")
@@ -261,7 +268,7 @@ def make_task(
         "collector_hpke_config": encode_base64url(encode(collector_config)),
         **settings,
     }
-    return task_from_toml(_toml(top, vdaf=vdaf, privacy=privacy))
+    return task_from_table({**top, "vdaf": vdaf, "privacy": privacy})
 
 
 def write_files(task: Task, out: Path) -> None:
@@ -270,21 +277,26 @@ def write_files(task: Task, out: Path) -> None:
     Raises:
         FileExistsError: The folder exists.
     """
-    write_parties([task], out, "task.toml")
+    public = {"task.toml": task_to_toml(task)}
+    _write_folder(out, public, provision(task, SystemEntropy()))
 
 
-def write_parties(tasks: Sequence[Task], out: Path, public: str) -> None:
-    """Write the public file of some tasks and each party's, with fresh secrets, to a new folder.
+def write_survey_files(tasks: Sequence[Task], out: Path) -> None:
+    """Write one public file of a survey's tasks, as TOML and as JSON, and one of each party's.
 
     Raises:
         FileExistsError: The folder exists.
     """
+    public = {"tasks.toml": tasks_to_toml(tasks), "tasks.json": tasks_to_json(tasks)}
+    _write_folder(out, public, provision_all(tasks, SystemEntropy()))
+
+
+def _write_folder(out: Path, public: Mapping[str, str], secret: Mapping[Role, str]) -> None:
     with folder_made_whole(out) as folder:
-        (folder / public).write_text(join(map(task_to_toml, tasks)), encoding="utf-8")
-        provisions = [provision(task, SystemEntropy()) for task in tasks]
-        for role in PARTIES:
-            files = join(each[role] for each in provisions)
-            _write_secret(folder / f"{role.name.lower()}.toml", files)
+        for name, text in public.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        for role, text in secret.items():
+            _write_secret(folder / f"{role.name.lower()}.toml", text)
 
 
 def describe_privacy(task: Task) -> str:
@@ -375,19 +387,6 @@ def assignment(text: str) -> tuple[str, Setting]:
     if name == "bound" and value in BOOLEANS:
         return name, BOOLEANS[value]
     return name, int(value) if value.isdecimal() and name not in TEXTS else value
-
-
-def _toml(top: Mapping[str, Setting], **tables: Mapping[str, Setting]) -> str:
-    """Return a TOML file."""
-    lines = [f"{name} = {_value(value)}" for name, value in top.items()]
-    for table, values in tables.items():
-        lines += ["", f"[{table}]", *(f"{name} = {_value(v)}" for name, v in values.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _value(value: Setting) -> str:
-    # JSON is TOML here, except that TOML has no pairs of escaped surrogates and no plain DEL.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -1,6 +1,6 @@
 """What each party gets when a task is made: the public task file and that party's secrets.
 
-A party's file is the task file followed by a `[secrets]` table with only what that party needs:
+A party's file is the task file with a table `secrets` in each task of only what that party needs:
 
     leader      verify_key, leader_token (to show to the Helper), collector_token (to recognise)
     helper      verify_key, leader_token (to recognise)
@@ -10,7 +10,7 @@ None of them holds an HPKE key: each party makes its own pair and keeps the priv
 """
 
 import dataclasses
-import tomllib
+from collections.abc import Sequence
 
 from aggregator.codec import DecodeError
 from aggregator.dap.auth import new_token
@@ -18,9 +18,22 @@ from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import NOT_TOML, Task, task_from_toml, task_to_toml
+from aggregator.protocol.task import (
+    Task,
+    check_ids,
+    of_several,
+    task_from_table,
+    task_to_table,
+    task_to_toml,
+)
+from aggregator.protocol.task_documents import (
+    Table,
+    read_tables,
+    table_to_toml,
+    tables_to_toml,
+)
 
-_TABLE = "\n[secrets]\n"
+_TABLE = "secrets"
 _PARTIES = {
     Role.LEADER: ("verify_key", "leader_token", "collector_token"),
     Role.HELPER: ("verify_key", "leader_token"),
@@ -56,52 +69,80 @@ class Provision:
 
 def provision(task: Task, entropy: Entropy) -> dict[Role, str]:
     """Draw a task's secrets and return each party's file."""
+    tables = _provisioned(task, entropy)
+    return {role: table_to_toml(table) for role, table in tables.items()}
+
+
+def provision_all(tasks: Sequence[Task], entropy: Entropy) -> dict[Role, str]:
+    """Draw the secrets of several tasks and return each party's file, a document of them all."""
+    tables = [_provisioned(task, entropy) for task in tasks]
+    return {role: tables_to_toml([each[role] for each in tables]) for role in PARTIES}
+
+
+def _provisioned(task: Task, entropy: Entropy) -> dict[Role, Table]:
     values = {
         "verify_key": encode_base64url(entropy.bytes(task.prio3.verify_key_size)),
         "leader_token": new_token(entropy),
         "collector_token": new_token(entropy),
     }
-    definition = task_to_toml(task)
     return {
-        role: definition + _TABLE + "".join(f'{name} = "{values[name]}"\n' for name in names)
+        role: {**task_to_table(task), _TABLE: {name: values[name] for name in names}}
         for role, names in _PARTIES.items()
     }
 
 
 def read_provision(text: str, role: Role) -> Provision:
-    """Read one party's file.
+    """Read one party's file of one task; raises as `read_provisions`, or if there are several."""
+    provisions = read_provisions(text, role)
+    if len(provisions) > 1:
+        raise ParameterError(f"task file: holds {len(provisions)} tasks where one is needed")
+    return provisions[0]
+
+
+def read_provisions(text: str, role: Role) -> list[Provision]:
+    """Read one party's file, of one task or of several.
 
     Args:
         text: The file.
         role: Which party we are: LEADER, HELPER or COLLECTOR.
 
     Raises:
-        ParameterError: The file is not that party's, or the task is invalid; the message names the
+        ParameterError: The file is not that party's, or a task is invalid; the message names the
             setting and never shows a secret.
     """
-    definition, table, secrets_text = text.partition(_TABLE)
-    task = task_from_toml(definition)
-    if not table:
+    tables = read_tables(text, is_secret=True)
+    provisions = []
+    for place, table in enumerate(tables, 1):
+        with of_several(table, place, len(tables)):
+            provisions.append(_read(table, role))
+    check_ids([each.task for each in provisions])
+    return provisions
+
+
+def _read(table: Table, role: Role) -> Provision:
+    values = table.pop(_TABLE, None)
+    task = task_from_table(table)
+    if values is None:
         raise ParameterError(
             f"[secrets]: missing; the {role.name.lower()} needs its own file, not the public one"
         )
-    try:
-        values = tomllib.loads(secrets_text)
-    except NOT_TOML:
-        # `from None`: the cause would carry text of the secrets.
-        raise ParameterError("[secrets]: not TOML") from None
-    if set(values) != set(_PARTIES[role]) or not all(isinstance(v, str) for v in values.values()):
-        owner = next((each for each, names in _PARTIES.items() if set(names) == set(values)), None)
-        found = ", ".join(sorted(values)) or "nothing"
+    names = set(values) if isinstance(values, dict) else set()
+    if (
+        not isinstance(values, dict)
+        or names != set(_PARTIES[role])
+        or not all(isinstance(value, str) for value in values.values())
+    ):
+        owner = next((each for each, needs in _PARTIES.items() if set(needs) == names), None)
+        found = ", ".join(sorted(names)) or "nothing"
         whose = f"has {found}" if owner is None else f"is the {owner.name.lower()}'s"
         raise ParameterError(
             f"[secrets]: a {role.name.lower()}'s file has {', '.join(_PARTIES[role])}, "
             f"this one {whose}"
         )
-    key = values.pop("verify_key", None)
+    key = values.get("verify_key")
     return Provision(
         task,
-        definition,
+        task_to_toml(task),
         TaskSecrets(
             verify_key=None if key is None else _verify_key(task, key),
             leader_token=values.get("leader_token"),

@@ -1,6 +1,7 @@
 """A task: everything both aggregators, the client and the collector must agree on.
 
-The public half of a task is a TOML file (`task_from_toml`, `task_to_toml`). Its wire form is
+The public half of a task is a file (`task_from_toml`, `task_to_toml`), which may hold several tasks
+(`tasks_from_toml`, `tasks_to_toml`, `tasks_to_json`). Its wire form is
 `TaskConfiguration`, whose bytes are bound into every report and every aggregate share; an
 aggregator decodes the privacy policy that it applies from those very bytes, so a party with another
 configuration cannot open anything. Verification keys and tokens are no part of a task.
@@ -10,9 +11,10 @@ Source: DAP, "Task Configuration".
 
 import dataclasses
 import hashlib
-import json
-import tomllib
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from aggregator.codec import DecodeError, decode, encode
@@ -37,6 +39,12 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
+from aggregator.protocol.task_documents import (
+    read_tables,
+    table_to_toml,
+    tables_to_json,
+    tables_to_toml,
+)
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.protocol.toml_table import TomlTable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
@@ -46,11 +54,12 @@ from aggregator.vdaf.instances import (
     vdaf_from_parameters,
 )
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.words import acting_member
+from aggregator.words import acting_member, escaped
 
 TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
 _DIGEST_MARK = " meaning:"
+_DIGEST_ENDING = re.compile(f"{_DIGEST_MARK}[A-Za-z0-9_-]{{43}}$")
 BATCH_MODES: Mapping[BatchMode, Batching] = {
     BatchMode.TIME_INTERVAL: TimeInterval(),
     BatchMode.LEADER_SELECTED: LeaderSelected(),
@@ -131,6 +140,11 @@ class Task:
         )
 
     @property
+    def title(self) -> str:
+        """What the task is for: its `task_info` without the digest that binds its meaning."""
+        return _title(self.configuration.task_info.decode(errors="replace"))
+
+    @property
     def batching(self) -> Batching:
         """How the task's reports fall into batches."""
         return BATCH_MODES[self.configuration.batch_mode]
@@ -180,25 +194,68 @@ class Task:
         return Time.from_seconds(seconds, self.time_precision)
 
 
-NOT_TOML = (ValueError, RecursionError)
-"""What bad TOML ends in; a number of thousands of digits or lists nested too deeply count."""
-
-
 def task_from_toml(text: str) -> Task:
-    """Read a task file.
+    """Read the file of one task: TOML, or the same as JSON.
 
     Raises:
-        ParameterError: The file is not TOML, or a setting is missing, unknown or out of range; the
-            message names it.
+        ParameterError: The file is neither, holds several tasks, or a setting is missing, unknown
+            or out of range; the message names it.
     """
-    try:
-        table: dict[str, object] = tomllib.loads(text)
-    except NOT_TOML as error:
-        raise ParameterError(f"task file: not TOML: {error}") from error
-    if "secrets" in table:
+    tasks = tasks_from_toml(text)
+    if len(tasks) > 1:
         raise ParameterError(
-            "task file: has secrets, so it is one party's; the public one has none"
+            f"task file: holds {len(tasks)} tasks where one is needed ("
+            + ", ".join(escaped(task.title) for task in tasks)
+            + "); `tasks_from_toml` reads them all"
         )
+    return tasks[0]
+
+
+def tasks_from_toml(text: str) -> list[Task]:
+    """Read a file of one or more tasks, as of a survey; raises as `task_from_toml`."""
+    tables = read_tables(text)
+    tasks = []
+    for place, table in enumerate(tables, 1):
+        if "secrets" in table:
+            raise ParameterError(
+                "task file: has secrets, so it is one party's; the public one has none"
+            )
+        with of_several(table, place, len(tables)):
+            tasks.append(task_from_table(table))
+    check_ids(tasks)
+    return tasks
+
+
+@contextmanager
+def of_several(table: Mapping[str, object], place: int, count: int) -> Iterator[None]:
+    """Say in what is wrong with one of several tasks which one it is."""
+    try:
+        yield
+    except ParameterError as error:
+        if count == 1:
+            raise
+        info = table.get("task_info")
+        about = f" ({escaped(_title(info))})" if isinstance(info, str) and info else ""
+        raise ParameterError(f"task {place} of {count}{about}: {error}") from error
+
+
+def check_ids(tasks: Sequence[Task]) -> None:
+    """Refuse several tasks of one id.
+
+    Raises:
+        ParameterError: Names it.
+    """
+    for task_id, count in Counter(task.task_id for task in tasks).items():
+        if count > 1:
+            raise ParameterError(f"id: {task_id} is that of {count} tasks")
+
+
+def task_from_table(table: Mapping[str, object]) -> Task:
+    """Read a task's table.
+
+    Raises:
+        ParameterError: A setting is missing, unknown or out of range; the message names it.
+    """
     if "role" in table:
         raise ParameterError("task file: has a role, so it is a service file; name the task's")
     reader = TomlTable(table, "")
@@ -232,43 +289,61 @@ def task_from_toml(text: str) -> Task:
         unbound_policy=None if is_bound else policy,
         meaning=reader.text("meaning") if "meaning" in reader.values else "",
     )
+    if "configuration" in reader.values:
+        _check_configuration(reader.text("configuration"), task)
     reader.finish()
     return task
 
 
-def task_to_toml(task: Task) -> str:
-    """Return a task file from which `task_from_toml` reads an equal task."""
+def task_to_table(task: Task) -> dict[str, object]:
+    """Return a table from which `task_from_table` reads an equal task."""
     configuration = task.configuration
-    lines = [
-        f"version = {TASK_FILE_VERSION}",
-        f"id = {_quoted(str(task.task_id))}",
-        f"task_info = {_quoted(configuration.task_info.decode())}",
-        f"leader = {_quoted(configuration.leader_aggregator_endpoint)}",
-        f"helper = {_quoted(configuration.helper_aggregator_endpoint)}",
-        f"time_precision = {configuration.time_precision}  # seconds",
-        f"min_batch_size = {configuration.min_batch_size}",
-        f"batch_mode = {_quoted(configuration.batch_mode.name.lower())}",
-        "collector_hpke_config = " + _quoted(encode_base64url(encode(task.collector_hpke_config))),
-        f"max_reports = {task.max_reports}  # the most that one batch may hold",
-        *([f"meaning = {_quoted(task.meaning)}"] if task.meaning else []),
-        "",
-        "[vdaf]",
-        f"type = {_quoted('Prio3' + task.prio3.circuit.name)}",
-        *(f"{name} = {value}" for name, value in task.prio3.circuit.parameters.items()),
-    ]
+    table: dict[str, object] = {
+        "version": TASK_FILE_VERSION,
+        "id": str(task.task_id),
+        "task_info": configuration.task_info.decode(),
+        "leader": configuration.leader_aggregator_endpoint,
+        "helper": configuration.helper_aggregator_endpoint,
+        "time_precision": configuration.time_precision,
+        "min_batch_size": configuration.min_batch_size,
+        "batch_mode": configuration.batch_mode.name.lower(),
+        "collector_hpke_config": encode_base64url(encode(task.collector_hpke_config)),
+        "max_reports": task.max_reports,
+    }
+    if task.meaning:
+        table["meaning"] = task.meaning
+    circuit = task.prio3.circuit
+    table["vdaf"] = {"type": f"Prio3{circuit.name}", **circuit.parameters}
     if task.interval is not None:
-        lines += [
-            "",
-            "[interval]  # in units of time_precision since the Unix epoch",
-            f"start = {task.interval.start.units}",
-            f"duration = {task.interval.duration.units}",
+        start, duration = task.interval.start.units, task.interval.duration.units
+        table["interval"] = {"start": start, "duration": duration}
+    unbound = {} if task.is_policy_bound else {"bound": False}
+    table["privacy"] = unbound | policy_to_mapping(task.policy)
+    return table
+
+
+def task_to_toml(task: Task) -> str:
+    """Return a file of one task, from which `task_from_toml` reads an equal one."""
+    return table_to_toml(task_to_table(task))
+
+
+def tasks_to_toml(tasks: Sequence[Task]) -> str:
+    """Return the document of some tasks, from which `tasks_from_toml` reads equal ones."""
+    return tables_to_toml([task_to_table(task) for task in tasks])
+
+
+def tasks_to_json(tasks: Sequence[Task]) -> str:
+    """Return the same document as JSON, for programs in other languages.
+
+    It has one member more, `configuration`: the bytes that are bound into every report, so that
+    whoever seals a report needs to encode nothing of the task.
+    """
+    return tables_to_json(
+        [
+            {**task_to_table(task), "configuration": encode_base64url(task.configuration_bytes)}
+            for task in tasks
         ]
-    lines += ["", "[privacy]"]
-    if not task.is_policy_bound:
-        lines.append("bound = false  # the other parties cannot tell whether we apply it")
-    for name, value in policy_to_mapping(task.policy).items():
-        lines.append(f"{name} = {_value(value)}")
-    return "\n".join(lines) + "\n"
+    )
 
 
 def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
@@ -382,12 +457,14 @@ def _collector_config(text: str) -> HpkeConfig:
         raise ParameterError(f"collector_hpke_config: {error}") from error
 
 
-def _quoted(text: str) -> str:
-    # A JSON string is a TOML basic string except for DEL, which JSON does not escape.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+def _check_configuration(text: str, task: Task) -> None:
+    if text != encode_base64url(task.configuration_bytes):
+        raise ParameterError(
+            "configuration: is not what the other settings are encoded as, so one of them was "
+            "changed since"
+        )
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else _quoted(str(value))
+def _title(info: str) -> str:
+    """Return what the task is for, without what binds its meaning."""
+    return _DIGEST_ENDING.sub("", info)

@@ -209,7 +209,7 @@ tasks = _table(
     _key("Key within this database; other tables name the task by it."),
     _bytes("task_id", "Its 32-byte TaskID.", 32, unique=True),
     _text("role", "What we are in this task: `leader`, `helper`."),
-    _text("definition", "The public task file, as it was given."),
+    _text("definition", "The public file of the task alone."),
     _integer(
         "verify_key_id",
         "Id of the task's one verification key, 0 to 255. The key of a task never changes, "
@@ -643,7 +643,7 @@ populations = _table(
 collector_tasks = _table(
     "collector_tasks",
     _bytes("task_id", "DAP TaskID, 32 bytes.", 32, primary_key=True),
-    _text("definition", "The public task file, as it was given."),
+    _text("definition", "The public file of the task alone."),
     _bytes("token", "Ciphertext of the bearer token that we show to the Leader."),
     _seconds("created_at", "Seconds; when the task was stored."),
     comment="Collector: the tasks it collects.",

@@ -16,7 +16,7 @@ from aggregator.survey.answers import (
     read_answers,
     table_in,
 )
-from aggregator.survey.bundle import TaskTables, join, split, task_tables
+from aggregator.survey.bundle import TaskTables, task_tables
 from aggregator.survey.cells import AnswerError
 from aggregator.survey.designs import Design, Figure, Spread
 from aggregator.survey.meaning import Meaning
@@ -44,11 +44,9 @@ __all__ = [
     "Way",
     "Windows",
     "csv_table",
-    "join",
     "mechanism_tables",
     "plan",
     "read_answers",
-    "split",
     "survey_from_toml",
     "table_in",
     "task_tables",

@@ -1,14 +1,12 @@
-"""The tasks of a survey: what makes each, and one file for all of a party's."""
+"""What makes the tasks of a survey."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from aggregator.protocol.task import info_with_digest
 from aggregator.survey.meaning import Meaning
 from aggregator.survey.model import Survey
 from aggregator.survey.plan import PlannedQuestion
-
-_SEPARATOR = "\n# ---- the next question of the survey ----\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +43,3 @@ def task_tables(survey: Survey, planned: PlannedQuestion) -> TaskTables:
             "meaning": meaning,
         },
     )
-
-
-def join(files: Iterable[str]) -> str:
-    """Return several task files, or files of one party, as one."""
-    return _SEPARATOR.join(files)
-
-
-def split(text: str) -> list[str]:
-    """Return the files in a text that `join` made; any other text is the only one."""
-    return text.split(_SEPARATOR)

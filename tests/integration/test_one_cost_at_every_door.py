@@ -123,7 +123,7 @@ def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
     )
     key, each = task.task_id.value, charge_of(task)
     with open_aggregator(file) as desk:
-        desk.add_task(provision(task, SeededEntropy(1))[Role.HELPER])
+        desk.add_tasks(provision(task, SeededEntropy(1))[Role.HELPER])
         for unit in range(releases):
             bucket = unit.to_bytes(8, "big")
             batch = Batch(bucket, bucket)

@@ -13,9 +13,8 @@ from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task import tasks_to_toml
 from aggregator.storage.waiting_reports import waiting_in_batch
-from aggregator.survey import join
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.collector_world import survey_tasks
 from tests.support.commands import run_here
@@ -223,7 +222,7 @@ def test_a_survey_is_uploaded_only_if_each_question_is_above_the_floor(
 ) -> None:
     weighted = '[[question]]\nname = "{}"\nkind = "yes-no"\nweight = {}\n'
     tasks = survey_tasks(weighted.format("first", 1) + weighted.format("second", 3))
-    (tmp_path / "tasks.toml").write_text(join(task_to_toml(each) for each in tasks))
+    (tmp_path / "tasks.toml").write_text(tasks_to_toml(tasks))
     (tmp_path / "answers.csv").write_text("no such column\nyes\n")
     for option in ([], ["--dry-run"]):
         done = run_here(

@@ -29,9 +29,9 @@ from aggregator.dap.resources import media_type, message_of
 from aggregator.dp.policy import decode_policy, encode_policy
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.provisioning import provision, read_provision
+from aggregator.protocol.provisioning import provision, read_provisions
 from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.protocol.task import task_to_toml, tasks_from_toml, tasks_to_json, tasks_to_toml
 from aggregator.transport.peer import Peer
 from aggregator.vdaf.outcomes import VerifyError
 from aggregator.vdaf.ping_pong import MessageType
@@ -163,8 +163,9 @@ def authorization(data: bytes) -> None:
 def task_file(data: bytes) -> None:
     """Read a task file, which one party makes and all others take."""
     with suppress(ParameterError):
-        task = task_from_toml(data.decode("utf-8", "replace"))
-        assert task_from_toml(task_to_toml(task)) == task
+        tasks = tasks_from_toml(data.decode("utf-8", "replace"))
+        for write in (tasks_to_toml, tasks_to_json):
+            assert tasks_from_toml(write(tasks)) == tasks
 
 
 def service_file(data: bytes) -> None:
@@ -172,7 +173,7 @@ def service_file(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for role in (Role.LEADER, Role.HELPER, Role.COLLECTOR):
         with suppress(ParameterError):
-            read_provision(text, role)
+            read_provisions(text, role)
 
 
 def is_text(reason: str) -> bool:
@@ -255,7 +256,10 @@ DECODERS: Mapping[str, Decoded] = {
         content_type, [media_type("upload-req").encode(), b'a/b; x="\\"y" ;message="z"']
     ),
     "authorization": Decoded(authorization, [b"Bearer token", b"bearer  a._~+/-==  "]),
-    "task_file": Decoded(task_file, [TASK_FILE.encode()]),
+    "task_file": Decoded(
+        task_file,
+        [each.encode() for each in (TASK_FILE, tasks_to_toml([TASK]), tasks_to_json([TASK]))],
+    ),
     "service_file": Decoded(service_file, _service_files()),
     "peer_answer": Decoded(peer_answer, PEER_ANSWERS),
 }

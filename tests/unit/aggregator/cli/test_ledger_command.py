@@ -53,7 +53,7 @@ def config(tmp_path: Path) -> Path:
             ]
         ):
             task = task_with(number, privacy)
-            desk.add_task(provision(task, SeededEntropy(number))[Role.HELPER])
+            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
             release(desk, task, 5, 5 + releases)
     return file
 
@@ -122,7 +122,7 @@ def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
     with open_aggregator(file) as desk:
         for number, privacy in enumerate([{**NO_NOISE, **limited}, {**LAPLACE, **limited}]):
             task = task_with(number, privacy)
-            desk.add_task(provision(task, SeededEntropy(number))[Role.HELPER])
+            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
             release(desk, task, 0, 5)
     document = json.loads(run_here("ledger", "--config", file, "--json").stdout)
     exact, noised = document["tasks"]

@@ -54,7 +54,7 @@ def test_a_collection_whose_leader_is_away_ends_with_that(tmp_path: Path) -> Non
     (port,) = free_ports(1)
     task = make_task(collector_hpke_config=public, leader=f"http://127.0.0.1:{port}/")
     with open_collector(config) as desk:
-        desk.add_task(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
+        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
     done = run_here(
         *("collect", "--config", config, str(task.task_id)),
         *("--start", "0", "--end", "100", "--timeout", "6"),

@@ -47,7 +47,7 @@ def fix(config: Path, *options: str) -> None:
 
 def add(config: Path, task: Task) -> None:
     with open_aggregator(config) as desk:
-        desk.add_task(provision(task, SeededEntropy(task.task_id.value))[Role.HELPER])
+        desk.add_tasks(provision(task, SeededEntropy(task.task_id.value))[Role.HELPER])
 
 
 def release(config: Path, task: Task, start: int = 0) -> None:

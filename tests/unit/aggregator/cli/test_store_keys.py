@@ -113,7 +113,7 @@ def test_a_status_with_a_key_that_opens_no_task_is_not_ok(tmp_path: Path) -> Non
     config = tmp_path / "helper.toml"
     config.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "k"\n')
     with open_aggregator(config) as desk:
-        desk.add_task(provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
+        desk.add_tasks(provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
     assert run_here("status", "--config", config).returncode == 0
     (tmp_path / "k").write_text(new_store_key(SystemEntropy()))
     done = run_here("status", "--config", config)

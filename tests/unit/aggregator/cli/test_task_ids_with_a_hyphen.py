@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
     with open_aggregator(file) as desk:
         for number, task_id in enumerate(IDS):
             task = make_task(privacy=NO_NOISE, id=task_id)
-            desk.add_task(provision(task, SeededEntropy(number))[Role.HELPER])
+            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
     return file
 
 

@@ -23,7 +23,7 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
     tasks = [make_task(id=name * 43) for name in ("A", "E")]
     with open_aggregator(config) as desk:
         for number, task in enumerate(tasks):
-            desk.add_task(provision(task, SeededEntropy(number))[Role.LEADER])
+            desk.add_tasks(provision(task, SeededEntropy(number))[Role.LEADER])
         first = tasks[0].task_id.value
         desk.database.run_sync(
             "upload", lambda tx: put_reports(tx, first, new_reports([1, 2]), 1000)
@@ -50,7 +50,7 @@ def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_ba
     tasks = [make_task(id=name * 43) for name in "AEIMQ"]
     with open_aggregator(config) as desk:
         for number, task in enumerate(tasks):
-            desk.add_task(provision(task, SeededEntropy(number))[Role.LEADER])
+            desk.add_tasks(provision(task, SeededEntropy(number))[Role.LEADER])
 
         def upload_and_reject(tx: Transaction) -> None:
             for task in tasks:
@@ -72,7 +72,7 @@ def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> Non
     )
     task = make_task(task_info="visits\u202egnp")
     with open_aggregator(config) as desk:
-        desk.add_task(provision(task, SeededEntropy(b"x"))[Role.LEADER])
+        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
     listed = run_here("task", "list", "--config", config).stdout
     assert listed.endswith("  visits\\u202egnp\n")
 
@@ -85,6 +85,6 @@ def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     with open_collector(config) as desk:
-        desk.add_task(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
+        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
     listed = run_here("task", "list", "--config", config).stdout
     assert f"{task.task_id}  Prio3Histogram  0 collected, 0 wait, none yet" in listed

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import task_from_toml, task_to_toml
-from aggregator.survey import Meaning, join, split
+from aggregator.survey import Meaning
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
 
@@ -68,9 +68,3 @@ def test_labels_that_would_act_on_a_terminal_are_refused(acting: str) -> None:
 def test_labels_keep_the_joiners_and_marks_of_their_languages() -> None:
     word = "\u0646\u0645\u06cc\u200c\u062e \u200e👩\u200d🌾"
     assert word in Meaning.of_task(task_of(SURVEY.replace("alert(1)", word))).to_json()
-
-
-def test_the_files_of_a_survey_s_tasks_are_one_file() -> None:
-    files = [task_to_toml(task_of(SURVEY)), "another\n"]
-    assert split(join(files)) == files
-    assert split("one file") == ["one file"]

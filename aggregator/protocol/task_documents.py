@@ -1,0 +1,136 @@
+"""Task files as text: one document of several tasks, or of one, in TOML or JSON.
+
+    version = 1
+
+    [[task]]
+    id = "…"
+
+    [task.vdaf]
+    type = "Prio3Histogram"
+
+JSON is the same document: `{"version": 1, "task": [{"id": "…", "vdaf": {…}}]}`. A file of one task
+may be its table alone, with `version` in it. Here tables are read and written; what they say is for
+`protocol.task` and `protocol.provisioning`.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+
+from aggregator.errors import ParameterError
+
+Table = dict[str, object]
+
+NOT_TOML = (ValueError, RecursionError)
+"""What bad TOML or JSON ends in; numbers of thousands of digits and deep nesting count."""
+
+_TASKS = "task"
+_COMMENTS = {
+    "time_precision": "seconds",
+    "max_reports": "the most that one batch may hold",
+    "bound": "the other parties cannot tell whether we apply it",
+    "interval": "in units of time_precision since the Unix epoch",
+}
+_PLACE = re.compile(r"line [0-9]+,? column [0-9]+")
+
+
+def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
+    """Return the table of each task in a document, `version` in each.
+
+    Args:
+        text: TOML, or JSON, which begins with a brace as no TOML does.
+        is_secret: Whether no part of the text may be in a message.
+
+    Raises:
+        ParameterError: It is neither; or something stands beside the tasks.
+    """
+    is_json = text.lstrip().startswith("{")
+    try:
+        document = _from_json(text) if is_json else tomllib.loads(text)
+    except NOT_TOML as error:
+        why = _place(str(error)) if is_secret else f": {error}"
+        # `from None`: the cause would carry text of the secrets.
+        raise ParameterError(f"task file: not {'JSON' if is_json else 'TOML'}{why}") from None
+    if _TASKS not in document:
+        return [document]
+    tasks = document.pop(_TASKS)
+    if not isinstance(tasks, list) or not tasks or not all(isinstance(t, dict) for t in tasks):
+        raise ParameterError(f"{_TASKS}: must be a table for each task, [[{_TASKS}]]")
+    for name in document.keys() - {"version"}:
+        raise ParameterError(f"{name}: belongs into a [[{_TASKS}]]")
+    for task in tasks:
+        if "version" in task:
+            raise ParameterError(f"version: stands once, above the first [[{_TASKS}]]")
+    return [document | task for task in tasks]
+
+
+def table_to_toml(task: Mapping[str, object]) -> str:
+    """Return the document of one task that is its table alone."""
+    return "\n".join(_lines(task, "")) + "\n"
+
+
+def tables_to_toml(tasks: Sequence[Mapping[str, object]]) -> str:
+    """Return the document of some tasks, of one version, as TOML."""
+    version, bare = _without_version(tasks)
+    lines = [f"version = {version}"]
+    for task in bare:
+        lines += ["", f"[[{_TASKS}]]", *_lines(task, f"{_TASKS}.")]
+    return "\n".join(lines) + "\n"
+
+
+def tables_to_json(tasks: Sequence[Mapping[str, object]]) -> str:
+    """Return the document of some tasks, of one version, as JSON."""
+    version, bare = _without_version(tasks)
+    return json.dumps({"version": version, _TASKS: bare}, ensure_ascii=False, indent=2) + "\n"
+
+
+def _without_version(tasks: Sequence[Mapping[str, object]]) -> tuple[object, list[Table]]:
+    (version,) = {task["version"] for task in tasks}
+    return version, [{k: v for k, v in task.items() if k != "version"} for task in tasks]
+
+
+def _lines(table: Mapping[str, object], prefix: str) -> list[str]:
+    """Return the lines of a table: its values, then its tables, which TOML wants last."""
+    values = {name: value for name, value in table.items() if not isinstance(value, Mapping)}
+    lines = [f"{name} = {_value(value)}{_comment(name)}" for name, value in values.items()]
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{prefix}{name}]{_comment(name)}", *_lines(value, f"{prefix}{name}.")]
+    return lines
+
+
+def _comment(name: str) -> str:
+    return f"  # {_COMMENTS[name]}" if name in _COMMENTS else ""
+
+
+def _value(value: object) -> str:
+    # A JSON string is a TOML basic string except for DEL, which JSON does not escape.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _from_json(text: str) -> Table:
+    document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    # Half of a surrogate pair can be written in JSON, and is no text; that is a ValueError, too.
+    json.dumps(document, ensure_ascii=False).encode()
+    assert isinstance(document, dict)  # noqa: S101  it begins with a brace
+    return document
+
+
+def _once(members: list[tuple[str, object]]) -> Table:
+    table = dict(members)
+    if len(table) != len(members):
+        names = [name for name, _ in members]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice")
+    return table
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no number")
+
+
+def _place(message: str) -> str:
+    """Return only where in a text something is wrong."""
+    found = _PLACE.search(message)
+    return f" ({found[0]})" if found else ""
