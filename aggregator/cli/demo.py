@@ -6,13 +6,12 @@ machinery at work, and says that it protects nobody from whoever runs it.
 
 import dataclasses
 import os
-import signal
 import sys
 import tempfile
 import time
 import webbrowser
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -25,11 +24,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from aggregator.cli.demo_parties import services, write_configs
+from aggregator.cli.demo_parties import programs, write_configs
+from aggregator.cli.local_services import Running, running
 from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.cli.tasks import make_task
 from aggregator.client import Client
 from aggregator.collector import Collected, Collector
+from aggregator.collector.collect import CollectionTimeout
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
@@ -58,7 +59,8 @@ DATA = Path(__file__).parent / "data"
 ANSWERS = DATA / "rand_health_insurance.csv"
 SURVEY = survey_from_toml((DATA / "rand_health_insurance.toml").read_text(encoding="utf-8"))
 WINDOW = timedelta(seconds=SURVEY.windows.seconds)
-COLLECT_WAIT = timedelta(seconds=90)
+LOOK = timedelta(seconds=5)
+"""How often the services are looked after while a result is waited for."""
 _LOOKED_AT = {
     "collector": "The collector",
     "leader status": "The leader",
@@ -132,13 +134,14 @@ def demo(
         window = SURVEY.windows.last(datetime.now(UTC))
         asked = _ask(configs, urls, window)
         console.print("starting leader and helper (one operator for all: a demo only)")
-        stack.enter_context(services(folder, configs, urls, ("leader", "helper")))
+        parties = ("leader", "helper")
+        services = stack.enter_context(running(programs(folder, configs, urls, parties)))
         collector = stack.enter_context(Collector.open(configs["collector"]))
         shown = []
         for each in asked:
             reports = anyio.run(_upload, each, window)
             with console.status(f"verifying and adding up {reports:,} reports"):
-                collected = collector.collect(each.task, window, WINDOW, wait=COLLECT_WAIT)
+                collected = _collect(collector, each.task, window, services)
             shown.append(_answered(each, collected, _verified(configs, each.task)))
             _print_figures(shown[-1])
         console.print(_GUARANTEE)
@@ -146,11 +149,13 @@ def demo(
         if keep is not None:
             console.print(f'Collector.open("{keep / "collector.toml"}") finds the results again.')
         if stay:
-            stack.enter_context(services(folder, configs, urls, ("collector",)))
+            for program in programs(folder, configs, urls, ("collector",)):
+                services.start(program)
+            services.wait()
             token = read_settings_of(CollectorSettings, configs["collector"]).token_path
             pages = [_with_pages(one, each, urls) for one, each in zip(shown, asked, strict=True)]
             _write_page(page, pages, urls, token)
-            _stay_open(page, urls, token)
+            _stay_open(page, urls, token, services)
         if keep is not None:
             _write_page(page, shown)  # without links to services that have ended
             _say(f"The results beside the truth: {page}")
@@ -191,13 +196,11 @@ def _with_pages(shown: Answered, asked: Asked, urls: Mapping[str, str]) -> Answe
     return dataclasses.replace(shown, pages=pages)
 
 
-def _stay_open(page: Path, urls: Mapping[str, str], token: Path) -> None:
-    """Say where to look, and wait to be interrupted or told to end."""
+def _stay_open(page: Path, urls: Mapping[str, str], token: Path, services: Running) -> None:
+    """Say where to look, and wait until somebody ends it or a service dies."""
     if console.is_terminal and _has_desktop():
         for address in (page.as_uri(), urls["collector"]):
-            webbrowser.open(address)  # before signals are blocked, which it would inherit
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+            webbrowser.open(address)
     _say(
         f"The results beside the truth: {page}",
         f"The collector's pages: {urls['collector']}",
@@ -206,8 +209,8 @@ def _stay_open(page: Path, urls: Mapping[str, str], token: Path) -> None:
         f"What the helper is doing: {urls['helper status']}",
         "Ctrl-C ends all of it.",
     )
-    signal.sigwait(signals)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    with suppress(KeyboardInterrupt):
+        services.watch()
 
 
 def _say(*lines: str) -> None:
@@ -279,6 +282,15 @@ def _verified(configs: Mapping[str, Path], task: Task) -> dict[str, int]:
         with open_aggregator(configs[name]) as desk:
             counts[name] = desk.aggregated(task.task_id)
     return counts
+
+
+def _collect(collector: Collector, task: Task, window: datetime, services: Running) -> Collected:
+    """Collect a window, however long it takes, unless a service dies."""
+    while True:
+        try:
+            return collector.collect(task, window, WINDOW, wait=LOOK)
+        except CollectionTimeout:
+            services.check()
 
 
 def _answered(asked: Asked, collected: Collected, verified: Mapping[str, int]) -> Answered:

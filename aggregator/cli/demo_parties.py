@@ -1,20 +1,13 @@
-"""The services of a demo: a file of settings and a process for each party, on free ports."""
+"""The parties of a demo: a file of settings and a service for each, on free ports."""
 
-import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
+from aggregator.cli.local_services import Program
 
-from aggregator.errors import LocalError
-
-START_SECONDS = 60.0
-STOP_SECONDS = 10.0
 COMMANDS = {
     "leader": ["leader", "serve", "--work"],
     "helper": ["helper", "serve"],
@@ -56,56 +49,17 @@ def _free_ports(pairs: int) -> list[tuple[int, int]]:
     return list(zip(ports[::2], ports[1::2], strict=True))
 
 
-@contextmanager
-def services(
+def programs(
     folder: Path, configs: Mapping[str, Path], urls: Mapping[str, str], names: Sequence[str]
-) -> Iterator[None]:
-    """Run the services of some parties, and stop them whatever happens."""
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    with ExitStack() as stack:
-        stack.callback(_stop, running)
-        for name in names:
-            log = stack.enter_context((folder / f"{name}.log").open("wb"))
-            running[name] = subprocess.Popen(  # noqa: S603 - our own command
-                [
-                    sys.executable,
-                    "-m",
-                    "aggregator.cli",
-                    *COMMANDS[name],
-                    "--config",
-                    configs[name],
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        for name, process in running.items():
-            _wait_until_healthy(
-                name, process, f"{urls[f'{name} status']}health", folder / f"{name}.log"
-            )
-        yield
-
-
-def _wait_until_healthy(name: str, process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        try:
-            if httpx.get(url, timeout=1, trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-    raise LocalError(f"the {name} did not start:\n{tail}")
-
-
-def _stop(running: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    for process in running.values():
-        process.send_signal(signal.SIGTERM)
-    for process in running.values():
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+) -> list[Program]:
+    """Return the services of some parties."""
+    prio = (sys.executable, "-m", "aggregator.cli")
+    return [
+        Program(
+            name,
+            [*prio, *COMMANDS[name], "--config", configs[name]],
+            folder / f"{name}.log",
+            f"{urls[f'{name} status']}healthz",
+        )
+        for name in names
+    ]

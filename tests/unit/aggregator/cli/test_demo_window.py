@@ -1,7 +1,6 @@
 """`prio demo --open` opens its pages where a browser has a window, and nowhere else."""
 
 import io
-import signal
 import webbrowser
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from aggregator.cli import demo
+from aggregator.cli.local_services import Running
 
 URLS = {
     "collector": "http://127.0.0.1:8003/",
@@ -43,10 +43,9 @@ def test_the_pages_are_opened_on_a_desktop_and_named_everywhere(
     monkeypatch.setattr(demo.sys, "platform", "linux")
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(demo, "console", Console(file=said, force_terminal=is_terminal))
-    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
-    monkeypatch.setattr(signal, "sigwait", lambda _: None)
+    monkeypatch.setattr(Running, "watch", lambda _: None)
     page = tmp_path / "demo.html"
-    demo._stay_open(page, URLS, Path("collector.sqlite.token"))
+    demo._stay_open(page, URLS, Path("collector.sqlite.token"), Running())
     assert opened == ([page.as_uri(), URLS["collector"]] if is_opened else [])
     for named in (str(page), *URLS.values(), "collector.sqlite.token"):
         assert named in said.getvalue()
