@@ -48,9 +48,10 @@ from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.telemetry.probe import Probe
 from aggregator.transport.client import is_loopback, open_client
 from aggregator.web.app import create_app
-from aggregator.web.health import create_health_app, look
+from aggregator.web.health import create_health_app
 
 log = structlog.get_logger()
 
@@ -233,7 +234,6 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
             partial(examine_aggregator, settings, Role.LEADER, runtime.database, runtime.journal),
             lambda: {"helper_answers": http.answers.document()},
         )
-        works.append(_watching(examine))
         yield await service_of(settings, listeners, works, examine)
 
 
@@ -248,7 +248,6 @@ async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
             _warming_up(runtime),
-            _watching(examine),
         ]
         listeners = [(helper_app(runtime, settings), settings.listen)]
         yield await service_of(settings, listeners, works, examine)
@@ -260,17 +259,18 @@ async def service_of(
     works: Sequence[Work],
     examine: Callable[[], Health],
 ) -> Service:
-    """Return a service with its health listener, which has looked at the store by then."""
+    """Return a service with its health listener; the store was looked at by then."""
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    seen = await to_thread.run_sync(look, examine)
-    return Service(
-        listeners, works, settings.max_connections, health_listener(settings, examine, seen)
-    )
+    probe = Probe(examine)
+    await to_thread.run_sync(probe.look)
+    listener = health_listener(settings, probe)
+    is_watched = listener is not None  # for the log alone a look a minute is enough
+    watching = [probe.watch] if is_watched else []
+    telling = _telling(probe, is_watched=is_watched)
+    return Service(listeners, [*works, *watching, telling], settings.max_connections, listener)
 
 
-def health_listener(
-    settings: ServiceSettings, examine: Callable[[], Health], seen: Health | None = None
-) -> tuple[ASGIApp, str] | None:
+def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, str] | None:
     """Return the health application with its address, if the settings name one.
 
     Whoever can only be on this machine has only its names for it; a network's monitors and probes
@@ -278,15 +278,14 @@ def health_listener(
 
     Args:
         settings: The service's.
-        examine: Looks at its store.
-        seen: What a look has just said, if there was one.
+        probe: What was seen of its store.
     """
     address = settings.health_listen
     if address is None:
         return None
     host = address.rpartition(":")[0].strip("[]")
     names, is_on_network = settings.health_names, not is_loopback(host)
-    return create_health_app(examine, names, any_address=is_on_network, seen=seen), address
+    return create_health_app(probe, names, any_address=is_on_network), address
 
 
 def examine_aggregator(
@@ -340,16 +339,17 @@ def _turning_over(database: Database) -> Work:
     return _repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)
 
 
-def _watching(examine: Callable[[], Health]) -> Work:
-    """Return a work that logs why the service is not ready."""
+def _telling(probe: Probe, *, is_watched: bool) -> Work:
+    """Return a work that logs why the service is not ready, and looks if nobody else does."""
 
-    async def watch() -> int:
-        health = await to_thread.run_sync(examine)
-        for fault in health.faults:
+    async def tell() -> int:
+        if not is_watched:
+            await to_thread.run_sync(probe.look)
+        for fault in probe.latest().faults:
             log.warning("not ready", reason=fault)
         return 0
 
-    return _repeating(watch, WATCH_SECONDS)
+    return _repeating(tell, WATCH_SECONDS)
 
 
 def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:

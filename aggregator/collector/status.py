@@ -30,7 +30,7 @@ def read_collector_health(tx: Transaction) -> Health:
         ],
     }
     metrics = [
-        *common_metrics(tx, faults),
+        *common_metrics(tx),
         Metric(
             "prio_pending_collections",
             "Collections that the leader has not finished.",

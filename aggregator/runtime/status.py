@@ -86,7 +86,7 @@ def read_aggregator_health(
         "newest_hpke_key_seconds": tx.now - keys[0].created_at if keys else None,
     }
     metrics = [
-        *common_metrics(tx, faults),
+        *common_metrics(tx),
         *_task_metrics(tasks),
         Metric(
             "prio_report_bodies",
@@ -155,11 +155,10 @@ def common_details(tx: Transaction, role: str) -> dict[str, object]:
     }
 
 
-def common_metrics(tx: Transaction, faults: Sequence[str]) -> list[Metric]:
+def common_metrics(tx: Transaction) -> list[Metric]:
     """Return the metrics of every party."""
     stored, free = tx.backend.stored_bytes(tx.connection), tx.backend.free_bytes()
     return [
-        Metric("prio_ready", "1 while the service is ready.", "gauge", [({}, int(not faults))]),
         Metric("prio_store_bytes", "The store and its log.", "gauge", [({}, stored)]),
         Metric(
             "prio_store_free_bytes",

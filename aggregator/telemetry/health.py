@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 Document = Mapping[str, object]
+Samples = Sequence[tuple[Mapping[str, str], float]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Metric:
     name: str
     help: str
     kind: Literal["gauge", "counter"]
-    samples: Sequence[tuple[Mapping[str, str], float]]
+    samples: Samples
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Health:
     Attributes:
         faults: Why it is not ready; empty if it is.
         document: The details, JSON.
-        metrics: The same as numbers.
+        metrics: The same as numbers; whether it is ready is in `whole_metrics`.
         stalls: Those of the faults that keep work waiting, but no request from its answer.
     """
 
@@ -55,6 +56,15 @@ class Health:
         """The details with what they come to."""
         status = "ok" if self.is_ready else "not ready"
         return {"version": 1, "status": status, "faults": list(self.faults), **self.document}
+
+    @property
+    def whole_metrics(self) -> Sequence[Metric]:
+        """The numbers with what they come to, which is told even if nothing else is known."""
+        samples: Samples = [({}, int(self.is_ready))]
+        return [
+            Metric("prio_ready", "1 while the service is ready.", "gauge", samples),
+            *self.metrics,
+        ]
 
 
 def exposition(metrics: Sequence[Metric]) -> str:

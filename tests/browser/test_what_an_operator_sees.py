@@ -10,16 +10,17 @@ from pathlib import Path
 import anyio
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from aggregator.collector.status import read_collector_health
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
+from aggregator.telemetry.probe import Probe
 from aggregator.transport.answers import Answers
 from aggregator.web.health import create_health_app
 from tests.support.album import Album
-from tests.support.browser import Visit, visiting
+from tests.support.browser import visiting
 from tests.support.collector_world import (
     LONG,
     MONDAY,
@@ -74,7 +75,15 @@ def app_of(service: Service) -> FastAPI:
         return dataclasses.replace(found, document={**found.document, **disk})
 
     more = {"helper_answers": answers.document()}
-    return create_health_app(ByMinute(examine, lambda: more, now=lambda: 0.0))
+    return health_app(ByMinute(examine, lambda: more, now=lambda: 0.0))
+
+
+def health_app(examine: ByMinute) -> FastAPI:
+    """Return a health listener that has looked at the store three seconds ago."""
+    now = iter((0.0, 0.0, 0.0))
+    probe = Probe(examine, lambda: next(now, 3.0))
+    probe.look()
+    return create_health_app(probe)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +94,9 @@ def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
 ) -> None:
     service: Service = getattr(pair, role)
     with serving(app_of(service)) as address, visiting(browser, address) as visit:
-        page = see(visit, role)
+        page = visit.see("/")
+        expect(page.get_by_role("heading", name=role.capitalize(), exact=True)).to_be_visible()
+        expect(page.get_by_text("Seen 3 s ago.")).to_be_visible()
         expect(page.get_by_text(verdict)).to_be_visible()
         fingerprint = page.get_by_role("row", name=re.compile("^fingerprint"))
         expect(fingerprint).to_contain_text(pair.task.fingerprint)
@@ -108,21 +119,8 @@ def test_a_collectors_page_shows_what_waits_for_the_leader(
     def examine() -> Health:
         return world.database.read_sync("health", read_collector_health)
 
-    app = create_health_app(ByMinute(examine))
-    with serving(app) as address, visiting(browser, address) as visit:
-        page = see(visit, "collector")
+    with serving(health_app(ByMinute(examine))) as address, visiting(browser, address) as visit:
+        page = visit.see("/")
         expect(page.get_by_text("Ready: nothing waits")).to_be_visible()
         expect(page.get_by_role("row", name=re.compile(f"^{asked.hex()}"))).to_be_visible()
         visit.check_everywhere()
-
-
-def see(visit: Visit, role: str) -> Page:
-    """Open the page once it is of this role; the first look may take longer than it waits."""
-    page = visit.see("/")
-    heading = page.get_by_role("heading", name=role.capitalize())
-    for _ in range(50):
-        if heading.count():
-            break
-        page.wait_for_timeout(100)
-        page.reload()
-    return page

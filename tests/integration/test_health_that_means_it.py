@@ -30,6 +30,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.journal import journal_faults
 from aggregator.telemetry.health import Health, exposition
 from aggregator.telemetry.metrics import process_exposition
+from aggregator.telemetry.probe import Probe
 from aggregator.web.health import create_health_app
 from aggregator.web.pages.operator import operator_page
 from tests.support.between import Between
@@ -87,7 +88,7 @@ async def test_a_journal_that_cannot_be_used_makes_a_service_not_ready_but_takes
         f"no result leaves: the journal of releases {path}: No such file or directory"
     ]
     assert found.obstacles == []
-    assert "prio_ready 0" in exposition(found.metrics)
+    assert "prio_ready 0" in exposition(found.whole_metrics)
     away.rename(path)
     assert health_of(pair.leader).is_ready
 
@@ -304,8 +305,10 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
                 group.start_soon(to_thread.run_sync, work)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    health = (create_health_app(lambda: Health([], {}, [])), health_address)
-    await run_services([(app, address)], [drive], 10, health)
+    probe = Probe(lambda: Health([], {}, []))
+    probe.look()
+    health = (create_health_app(probe), health_address)
+    await run_services([(app, address)], [drive, probe.watch], 10, health)
     assert while_blocked == [str(ANSWERS)]
     assert sorted(answered)[ANSWERS // 2] < 0.2  # the machine may be busy, too
 

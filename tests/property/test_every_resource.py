@@ -31,6 +31,7 @@ from aggregator.protocol.results import collection_request
 from aggregator.storage import collector as store
 from aggregator.storage.database import Database
 from aggregator.telemetry.health import Health
+from aggregator.telemetry.probe import Probe
 from aggregator.web.health import create_health_app
 from tests.support import raw_requests
 from tests.support.collector_service import TOKEN, CollectorService
@@ -88,7 +89,7 @@ def doors(
     leader, helper = runner.run(aggregators(pair, folder))
     collector, database = make_collector(folder)
     health = Door(
-        create_health_app(lambda: Health([], {}, [])),
+        create_health_app(Probe(lambda: Health([], {}, []))),
         None,
         raw_requests.requests(
             METHODS,

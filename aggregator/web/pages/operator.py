@@ -12,7 +12,8 @@ from aggregator.web.pages.charts import sparkline
 from aggregator.web.pages.frame import page
 from aggregator.web.pages.html import Html, isolated, join, table, tag
 
-_OWN = ("version", "status", "faults", "role")
+_SEEN = "seen_seconds"
+_OWN = ("version", "status", "faults", "role", _SEEN)
 """Members of the document that the heading says."""
 
 _NAMES = {
@@ -28,6 +29,9 @@ _MOST_COLUMNS = 8
 
 _MOST_OPEN = 3
 """Such tables are folded if there are more."""
+
+_MOMENTS = ("last_", "oldest_", "seen_")
+"""Spans whose names begin so lie in the past."""
 
 _LINKS = [("/", "This page"), ("/health", "As JSON"), ("/metrics", "Metrics")]
 _COLUMNS = ("what", "how much")
@@ -51,6 +55,9 @@ def operator_page(health: Health) -> Response:
         role,
         verdict,
         reasons if health.faults else None,
+        tag("p", "Seen ", _shown(_SEEN, found[_SEEN]), ".", class_="soft")
+        if _SEEN in found
+        else None,
         tag("h2", "State"),
         table("The service", _COLUMNS, facts),
         *(part for name, value in nested for part in _section(name, value)),
@@ -105,7 +112,7 @@ def _shown(name: str, value: object) -> Html:
         case bool():
             text = "yes" if value else "no"
         case int() if name.endswith("_seconds"):
-            ago = " ago" if name.startswith(("last_", "oldest_")) else ""
+            ago = " ago" if name.startswith(_MOMENTS) else ""
             text = f"{_in_units(value, _SPANS, 's')}{ago}"
         case int() if name.endswith("_bytes"):
             text = _in_units(value, _BYTES, "bytes")

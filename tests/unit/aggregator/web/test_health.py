@@ -1,11 +1,9 @@
 """The health listener says whether work moves, at once, whatever the store does."""
 
 import os
-import threading
 import time
 from collections.abc import Callable
 
-import anyio
 import httpx
 import pytest
 
@@ -13,14 +11,14 @@ from aggregator.cli.services import health_listener
 from aggregator.config import HelperSettings
 from aggregator.errors import StoreError
 from aggregator.telemetry.health import Health, Metric, exposition
-from aggregator.web import health
+from aggregator.telemetry.probe import Probe
 from aggregator.web.health import create_health_app
 from aggregator.web.pages.operator import operator_page
 from tests.support.look import Page
 
 pytestmark = pytest.mark.anyio
 
-READY = Health([], {"role": "leader"}, [Metric("prio_ready", "Is it?", "gauge", [({}, 1)])])
+READY = Health([], {"role": "leader"}, [Metric("prio_keys", "How many?", "gauge", [({}, 7)])])
 STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 
 
@@ -29,8 +27,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def looked(examine: Callable[[], Health], now: Callable[[], float] = time.monotonic) -> Probe:
+    probe = Probe(examine, now)
+    probe.look()
+    return probe
+
+
 def client(examine: Callable[[], Health]) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(create_health_app(examine))
+    transport = httpx.ASGITransport(create_health_app(looked(examine)))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
@@ -51,7 +55,7 @@ async def test_the_page_shows_names_and_reasons_of_others_as_text() -> None:
 async def test_on_this_machine_only_a_page_of_another_site_reads_nothing(path: str) -> None:
     """DNS rebinding: the page gave 127.0.0.1 a name of its own."""
     settings = HelperSettings(database="helper.sqlite", health_listen="127.0.0.1:9001")
-    listener = health_listener(settings, lambda: READY)
+    listener = health_listener(settings, looked(lambda: READY))
     assert listener is not None
     transport = httpx.ASGITransport(listener[0])
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:9001") as http:
@@ -70,7 +74,7 @@ async def test_on_a_network_it_answers_to_addresses_and_to_names_that_are_given(
         health_listen="0.0.0.0:9000",
         health_hosts="Helper.example, monitor",
     )
-    listener = health_listener(settings, lambda: READY)
+    listener = health_listener(settings, looked(lambda: READY))
     assert listener is not None
     transport = httpx.ASGITransport(listener[0])
     async with httpx.AsyncClient(transport=transport, base_url="http://10.1.2.3:9000") as http:
@@ -122,8 +126,9 @@ async def test_metrics_are_in_prometheus_text_format() -> None:
     async with client(lambda: READY) as http:
         answer = await http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    mine = "# HELP prio_ready Is it?\n# TYPE prio_ready gauge\nprio_ready 1\n"
-    assert answer.text.startswith(mine)
+    mine = "# HELP prio_keys How many?\n# TYPE prio_keys gauge\nprio_keys 7\n"
+    assert mine in answer.text
+    assert "prio_ready 1" in answer.text.splitlines()
     assert f'process="{os.getpid()}"' in answer.text
 
 
@@ -138,58 +143,27 @@ async def test_a_store_that_cannot_be_read_is_a_reason() -> None:
 
     async with client(fails) as http:
         answer = await http.get("/health")
-    assert (answer.status_code, answer.json()["faults"]) == (503, ["the store is damaged"])
+        assert (answer.status_code, answer.json()["faults"]) == (503, ["the store is damaged"])
+        assert "prio_ready 0" in (await http.get("/metrics")).text.splitlines()
 
 
-async def test_while_the_store_is_slow_the_last_look_is_answered_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-    looks, is_open = 0, threading.Event()
-
-    def examine() -> Health:
-        nonlocal looks
-        looks += 1
-        if looks > 1:
-            is_open.wait(10)
-        return READY if looks == 1 else STALLED
-
-    async with client(examine) as http:
-        assert (await http.get("/health")).status_code == 200
-        for _ in range(3):
-            started = time.monotonic()
-            assert (await http.get("/health")).status_code == 200
-            assert time.monotonic() - started < 0.2
-        assert looks == 2  # no second look begins while one is under way
-        monkeypatch.setattr(health, "SILENT_SECONDS", 0.0)
-        silent = await http.get("/health")
-        assert silent.status_code == 503
-        assert "has not answered for" in silent.json()["faults"][0]
-        monkeypatch.setattr(health, "SILENT_SECONDS", 30.0)
-        is_open.set()
-        for _ in range(100):
-            if (await http.get("/health")).status_code == 503:
-                break
-        assert (await http.get("/health")).json()["faults"] == ["5 reports wait"]
-
-
-async def test_a_store_that_nobody_looked_at_for_long_is_not_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    is_slow, is_open = threading.Event(), threading.Event()
-
-    def examine() -> Health:
-        if is_slow.is_set():
-            is_open.wait(10)
-        return READY
-
-    async with client(examine) as http:
-        assert (await http.get("/readyz")).status_code == 200
-        is_slow.set()
-        monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-        monkeypatch.setattr(health, "SILENT_SECONDS", 1.0)
-        await anyio.sleep(1.1)  # nobody asks for longer than a look may take
-        assert (await http.get("/readyz")).status_code == 200
-        await anyio.sleep(1.1)
-        assert (await http.get("/readyz")).status_code == 503
-        is_open.set()
+async def test_the_age_of_what_is_said_is_in_the_document_the_page_and_the_metrics() -> None:
+    now = 100.0
+    app = create_health_app(looked(lambda: READY, lambda: now))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://localhost"
+    ) as http:
+        now += 30
+        answer = await http.get("/health")
+        assert (answer.status_code, answer.json()["seen_seconds"]) == (200, 30)
+        assert "Seen 30 s ago." in Page((await http.get("/")).text).all("main")[0].text
+        assert "prio_seen_seconds 30.0" in (await http.get("/metrics")).text.splitlines()
+        now += 1
+        answer = await http.get("/health")
+        assert answer.status_code == 503
+        (fault,) = answer.json()["faults"]
+        assert fault == "the last look at the store is 31 s old, and no other has begun"
+        assert (await http.get("/readyz")).json()["obstacles"] == [fault]
+        assert (await http.get("/healthz")).status_code == 200
+        lines = (await http.get("/metrics")).text.splitlines()
+        assert {"prio_ready 0", "prio_seen_seconds 31.0"} <= set(lines)
