@@ -11,7 +11,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from tests.support import postgresql
+from tests.support import leftovers, postgresql
+from tests.support.dispositions import give_children_defaults
 from tests.support.empty_store import SERVER
 from tests.support.quick import Quick
 
@@ -36,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    give_children_defaults()
+    leftovers.guard()
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())
         settings.load_profile("quick")
@@ -52,6 +55,14 @@ def _kernels_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None
     with (tmp_path_factory.getbasetemp().parent / "kernels.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         warm()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    """Fail a module that leaves a process behind, and kill that."""
+    yield
+    left = leftovers.kill_what_is_left()
+    assert not left, f"processes have outlived their tests, and were killed: {left}"
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +84,11 @@ def _logging_is_put_back() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL server, started once; the test is skipped if none is installed."""
-    with postgresql.serving() as url:
-        yield url
+    with postgresql.new_server() as server:
+        server.make()
+        server.start()
+        leftovers.may_stay(server.pid)
+        yield server.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"], scope="module")

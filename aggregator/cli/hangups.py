@@ -1,7 +1,8 @@
 """SIGHUP: read the settings again; or the terminal from which the service was started is gone.
 
 Both come as the same signal. A service that had a terminal and has none any more ends, as a program
-does whose window is closed. One that was told to ignore the signal (`nohup`) goes on ignoring it.
+does whose window is closed. One that was started with the signal ignored (`nohup`) is to outlive
+its terminal: it reads its settings again in both cases.
 """
 
 import os
@@ -15,11 +16,6 @@ def hold() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 
-def are_ignored() -> bool:
-    """Return whether whoever started us wants us to hear nothing of it."""
-    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-
-
 @contextmanager
 def released() -> Iterator[None]:
     """Let the signal come during the block, at whose beginning somebody takes it."""
@@ -31,10 +27,11 @@ def released() -> Iterator[None]:
 
 
 class Terminal:
-    """The terminal that the process was started from, if any."""
+    """The terminal with which the process ends, if any; make it before the signal is taken."""
 
     def __init__(self) -> None:
-        self._was_there = _is_there()
+        is_to_outlive_it = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        self._was_there = _is_there() and not is_to_outlive_it
 
     @property
     def is_gone(self) -> bool:

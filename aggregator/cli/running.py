@@ -260,7 +260,7 @@ async def _watch_signals(
 ) -> None:
     """Set `stop` at the first signal, cancel `scope` at the second; ask for others on SIGHUP."""
     taken = [signal.SIGTERM, signal.SIGINT]
-    if asking is not None and not hangups.are_ignored():
+    if asking is not None:
         taken.append(signal.SIGHUP)
     terminal = hangups.Terminal()
     with anyio.open_signal_receiver(*taken) as received, hangups.released():

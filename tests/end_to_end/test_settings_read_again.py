@@ -206,6 +206,29 @@ def test_a_service_ends_with_its_terminal_and_not_by_the_signal_alone(tmp_path: 
         wait_until(lambda: not Path(f"/proc/{service}").exists())
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_service_that_nohup_started_reads_its_settings_again_and_outlives_its_terminal(
+    tmp_path: Path, processes: int
+) -> None:
+    in_a_terminal = "import pty, sys; pty.spawn(sys.argv[1:])"
+    with Processes(tmp_path) as services:
+        # The terminal is there as long as somebody has it open.
+        shell = f'exec nohup "$0" "$@" 3<&0 >> {services.log_path("helper")} 2>&1'
+        prio = ("sh", "-c", shell, sys.executable, "-m", "aggregator.cli")
+        services.programs["helper"] = (sys.executable, "-c", in_a_terminal, *prio)
+        services.options["helper"] = (f"--processes={processes}",)
+        services.start("helper")
+        (service,) = services.children("helper")
+        try:
+            services.kill("helper")  # and with it the terminal, whose end is the same signal
+            services.change("helper", hpke_cache_seconds=100)
+            os.kill(service, signal.SIGHUP)
+            wait_until(lambda: ages(services, "helper", 20) == {"max-age=100"})
+        finally:
+            os.kill(service, signal.SIGTERM)
+        wait_until(lambda: not Path(f"/proc/{service}").exists())
+
+
 def test_a_key_of_the_store_is_replaced_without_a_restart(tmp_path: Path) -> None:
     with Processes(tmp_path) as services:
         services.start("helper")

@@ -100,6 +100,12 @@ class Server:
             time.sleep(0.1)
 
     @property
+    def pid(self) -> int:
+        """The first of its processes; it has been started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether it has not ended by itself."""
         return self._process is not None and self._process.poll() is None
@@ -139,15 +145,6 @@ def new_server(options: Sequence[str] = ()) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
-
-
-@contextmanager
-def serving(options: Sequence[str] = ()) -> Iterator[str]:
-    """Run a server; yield its URL, to which the name of a database is to be added by `named`."""
-    with new_server(options) as server:
-        server.make()
-        server.start()
-        yield server.url
 
 
 def url_of_both(primary: Server, standby: Server) -> str:

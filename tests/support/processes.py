@@ -127,13 +127,17 @@ class Processes:
         """Return the exit status of a service, -9 if it was killed; None while it runs."""
         return self._running[name].poll()
 
-    def read_again(self, name: str, **settings: str | float) -> None:
-        """Change settings in a service's file, and tell it so (SIGHUP)."""
+    def change(self, name: str, **settings: str | float) -> None:
+        """Change settings in a service's file."""
         changed = {f"{key} =": json.dumps(value) for key, value in settings.items()}
         lines = self.configs[name].read_text().splitlines(keepends=True)
         kept = [line for line in lines if not line.startswith(tuple(changed))]
         added = [f"{key} {value}\n" for key, value in changed.items()]
         self.configs[name].write_text("".join([*kept, *added]))
+
+    def read_again(self, name: str, **settings: str | float) -> None:
+        """Change settings in a service's file, and tell it so (SIGHUP)."""
+        self.change(name, **settings)
         self._running[name].send_signal(signal.SIGHUP)
 
     def stop(self, name: str) -> int:
