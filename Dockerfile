@@ -2,9 +2,9 @@
 FROM python:3.12-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/prio
-COPY requirements-runtime.lock ./
+COPY requirements-image.lock ./
 RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --require-hashes --only-binary :all: \
-    --requirement requirements-runtime.lock
+    --requirement requirements-image.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY field field
 COPY aggregator aggregator

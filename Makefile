@@ -1,11 +1,14 @@
-# Everything needs only Python 3.11 to 3.13: the first run makes .venv from the lock file.
+# Everything needs only Python 3.11 or later, with any pip since 22.3: the first run makes .venv from a lock file.
 # While you work: `make check`, under a minute. Before you hand in: `make test`, which is everything.
 PYTHON ?= python3
 VENV := .venv
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.complete
 
-# A lock names everything, so nothing is resolved: what the index offers besides cannot matter.
-LOCKED := --no-deps --require-hashes --only-binary :all:
+# A lock names everything, so nothing is resolved: what the index offers besides cannot matter. Python compiles what it
+# imports, at the first import; pip would compile every file of every package, which takes three times as long as the rest.
+INSTALL := $(VENV)/bin/python -m pip install --quiet --no-deps --no-compile
+LOCKED := --require-hashes --only-binary :all:
 
 # Python keeps what pytest makes of each test file, so that a second run need not make it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,7 +18,7 @@ NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler
 
 .PHONY: demo check test lint bench fuzz docs clean
 
-demo: $(STAMP)
+demo: $(RUNTIME)
 	$(VENV)/bin/prio demo
 
 check: lint
@@ -47,13 +50,21 @@ docs: $(STAMP)
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet -b html -c docs/site . build/site
 	@echo "open build/site/docs/site/index.html"
 
-# The stamp is written last, so an interrupted set-up is done again, not half used.
-$(STAMP): requirements.lock pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet $(LOCKED) --requirement requirements.lock
-	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+# A stamp is written last, so an interrupted set-up is done again, not half used.
+$(STAMP): requirements.lock $(RUNTIME)
+	$(INSTALL) $(LOCKED) --requirement requirements.lock
 	$(VENV)/bin/python -m pip --quiet check
-	touch $(STAMP)
+	touch $@
+
+# What the demo needs, and the package itself. Everything else is for the work on it.
+$(RUNTIME): requirements-runtime.lock pyproject.toml | $(VENV)/bin/pip
+	$(INSTALL) $(LOCKED) --requirement requirements-runtime.lock
+	$(INSTALL) --no-build-isolation --editable .
+	$(VENV)/bin/python -m pip --quiet check
+	touch $@
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
 
 clean:
 	rm -rf $(VENV)

@@ -25,7 +25,7 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     *sorted(path for top in ("docs", "examples") for path in (ROOT / top).rglob("*.md")),
 ]
-
+LOCKS = ("requirements-runtime.lock", "requirements-image.lock", "requirements.lock")
 
 COMMANDS = dict(commands())
 
@@ -140,19 +140,19 @@ def test_a_newcomer_starts_one_service_of_each_party_and_a_profile_starts_others
     ] == []
 
 
-def test_the_image_installs_what_the_tests_ran_with() -> None:
-    def pins(name: str) -> dict[str, str]:
+def test_the_demo_and_the_image_install_what_the_tests_ran_with_and_no_more() -> None:
+    def pins(name: str) -> set[tuple[str, str]]:
         text = (ROOT / name).read_text(encoding="utf-8")
-        return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", text, re.MULTILINE))
+        return set(re.findall(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", text, re.MULTILINE))
 
-    everything, runtime = pins("requirements.lock"), pins("requirements-runtime.lock")
-    assert runtime
-    assert runtime.items() <= everything.items()
-    assert "pytest" not in runtime
+    runtime, image, everything = (pins(lock) for lock in LOCKS)
+    assert runtime < image < everything
+    assert "pytest" not in dict(image)
+    assert {"scipy", "polars", "matplotlib", "psycopg"} <= dict(image).keys() - dict(runtime).keys()
 
 
 def test_the_locks_pin_hashes_and_name_no_package_host() -> None:
-    for name in ("requirements.lock", "requirements-runtime.lock"):
+    for name in LOCKS:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert "://" not in text
         pins = re.findall(r"^\S+==[^\n]*(?:\n    [^\n]*)*", text, re.MULTILINE)
