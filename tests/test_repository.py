@@ -98,7 +98,7 @@ def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:
     assert block == ["make", "demo", "make", "test"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in ("demo", "check", "test", "lint", "bench", "fuzz"):
-        assert re.search(rf"^{target}: (\$\(STAMP\)|lint)$", makefile, re.MULTILINE)
+        assert re.search(rf"^{target}: (\$\((STAMP|RUNTIME)\)|lint)$", makefile, re.MULTILINE)
 
 
 @pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
