@@ -1,12 +1,12 @@
 """Files that commands are given: tasks and surveys, whose faults are named with the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from aggregator.config import read_text
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.task import Task, task_from_toml, tasks_from_toml
+from aggregator.protocol.task import Task, tasks_from_toml
 
 
 @contextmanager
@@ -18,8 +18,8 @@ def named(file: Path) -> Iterator[None]:
         raise ParameterError(f"{file}: {error}") from error
 
 
-def read_task(file: Path) -> Task:
-    """Read a public task file.
+def read_tasks(file: Path) -> list[Task]:
+    """Read a public task file, of one task or of several.
 
     Raises:
         ParameterError: It is not one; the message names the file and the setting.
@@ -27,11 +27,52 @@ def read_task(file: Path) -> Task:
     """
     text = read_text(file)
     with named(file):
-        return task_from_toml(text)
-
-
-def read_tasks(file: Path) -> list[Task]:
-    """Read the public task file of a survey; raises as `read_task`."""
-    text = read_text(file)
-    with named(file):
         return tasks_from_toml(text)
+
+
+def read_task(file: Path, question: str | None = None) -> Task:
+    """Read one task of a public task file; raises as `read_tasks`.
+
+    Args:
+        file: Of one task or of several.
+        question: Which, if there are several: the name of a survey's question, or a task id.
+
+    Raises:
+        ParameterError: None is meant, or several; the message lists what there is.
+    """
+    tasks = read_tasks(file)
+    with named(file):
+        return chosen(tasks, question)
+
+
+def chosen(tasks: Sequence[Task], question: str | None) -> Task:
+    """Return the task that is meant; see `read_task`."""
+    if question is None and len(tasks) == 1:
+        return tasks[0]
+    names = [name_of(task) for task in tasks]
+    if question is None:
+        raise ParameterError(f"holds {len(tasks)} tasks; name one by --question: {_listed(names)}")
+    meant = [
+        task
+        for task, name in zip(tasks, names, strict=True)
+        if question in (name, str(task.task_id))
+    ]
+    if not meant:
+        raise ParameterError(f"has no question {question!r}; it has {_listed(names)}")
+    if len(meant) > 1:
+        ids = _listed([str(task.task_id) for task in meant])
+        raise ParameterError(f"has {len(meant)} questions {question!r}; give one's id: {ids}")
+    return meant[0]
+
+
+def name_of(task: Task) -> str:
+    """Return the name of a task's question, or the task's id if it is of no survey."""
+    if not task.meaning:
+        return str(task.task_id)
+    from aggregator.survey import Meaning
+
+    return Meaning.of_task(task).question.name
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

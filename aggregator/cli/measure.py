@@ -24,6 +24,7 @@ from aggregator.cli.options import (
     EnvironmentProxy,
     InsecureHttp,
     TaskArgument,
+    WhichTask,
     parse_time,
 )
 from aggregator.cli.parties import check_endpoints, task_id_of
@@ -93,6 +94,7 @@ def upload(
             "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
+    question: WhichTask = None,
     *,
     floor: Floor,
     insecure_http: InsecureHttp = False,
@@ -105,7 +107,7 @@ def upload(
     reports were refused, 2 if the input is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
-    task = read_task(task_file)
+    task = read_task(task_file, question)
     check_endpoints(task, insecure_http=insecure_http)
     http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())

@@ -37,6 +37,16 @@ TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK_ID", help="As in the task file; `prio task list` prints it.")
 ]
 
+WhichTask = Annotated[
+    str | None,
+    typer.Option(
+        "--question",
+        metavar="NAME",
+        help="Which task of the file, if it holds several: the name of a survey's question, or a "
+        "task's id.",
+    ),
+]
+
 InsecureHttp = Annotated[
     bool,
     typer.Option(

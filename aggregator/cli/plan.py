@@ -15,6 +15,7 @@ import typer
 from aggregator.cli.at_work import at_work
 from aggregator.cli.faults import reported
 from aggregator.cli.files import read_task
+from aggregator.cli.options import WhichTask
 from aggregator.cli.plan_serve import serve
 from aggregator.cli.types import (
     CIRCUITS,
@@ -243,15 +244,18 @@ def compose(
         Path | None,
         typer.Option(help="Instead of all that: a task file, for its mechanism and measurement."),
     ] = None,
+    question: WhichTask = None,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
     with reported():
         if (task is None) == (epsilon0 is None and rho is None):
             raise ParameterError("give either epsilon0, or rho, or a task file")
+        if task is None and question is not None:
+            raise ParameterError("question: goes with --task")
         summed: circuits.Circuit | None
         if task is not None:
-            planned = read_task(task)
+            planned = read_task(task, question)
             noise, summed = planned.policy.mechanism, planned.prio3.circuit
         else:
             noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)

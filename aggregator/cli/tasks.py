@@ -11,8 +11,15 @@ from typing import Annotated
 import typer
 
 from aggregator.cli import tokens
-from aggregator.cli.files import named, read_task
-from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, parse_time
+from aggregator.cli.files import name_of, named, read_task, read_tasks
+from aggregator.cli.options import (
+    Config,
+    InsecureHttp,
+    TaskArgument,
+    TaskCommand,
+    WhichTask,
+    parse_time,
+)
 from aggregator.cli.parties import Desk, check_endpoints, open_aggregator, open_desk, task_id_of
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.codec import DecodeError, decode, encode
@@ -235,11 +242,26 @@ def forget(task_id: TaskArgument, config: Config = None) -> None:
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(help="The public task file.")]) -> None:
-    """Check a task file and print its fingerprint, which all parties must agree on."""
-    task = read_task(file)
-    print(f"fingerprint {task.fingerprint}")
-    print(describe_privacy(task))
+def check(
+    file: Annotated[Path, typer.Argument(help="The public task file, of one task or of a survey.")],
+    question: WhichTask = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the file as JSON, with the bytes bound into reports."),
+    ] = False,
+) -> None:
+    """Check a task file and print the fingerprints, which all parties must agree on."""
+    tasks = read_tasks(file) if question is None else [read_task(file, question)]
+    if as_json:
+        print(tasks_to_json(tasks), end="")
+        return
+    for place, task in enumerate(tasks):
+        if place:
+            print()
+        if len(tasks) > 1:
+            print(f"{name_of(task)}  {task.task_id}")
+        print(f"fingerprint {task.fingerprint}")
+        print(describe_privacy(task))
 
 
 def make_task(

@@ -46,7 +46,7 @@ def read_settings(path: Path | None) -> AnySettings:
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
-    if role is None and "collector_hpke_config" in values:
+    if role is None and values.keys() & {"collector_hpke_config", "task"}:
         raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
     if not isinstance(role, str) or role not in _ROLES:
         hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
@@ -61,7 +61,10 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
     settings = read_settings(path)
     if not isinstance(settings, kind):
         place = "the environment" if path is None else path
-        raise ConfigurationError(f"{place}: has the {settings.role}'s settings")
+        wanted = next(role for role, each in _ROLES.items() if each is kind)
+        raise ConfigurationError(
+            f"{place}: has the {settings.role}'s settings; give the {wanted}'s file"
+        )
     return settings
 
 

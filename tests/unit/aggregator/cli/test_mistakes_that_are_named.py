@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.cli.parties import open_collector
 from aggregator.dap.profile import Role
-from aggregator.protocol.provisioning import provision
+from aggregator.protocol.provisioning import provision, provision_all
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.processes import free_ports
@@ -25,9 +25,14 @@ def test_the_owner_of_another_partys_file_is_named(tmp_path: Path, owner: Role) 
     assert f"this one is the {owner.name.lower()}'s" in done.stderr
 
 
-def test_a_tasks_file_is_not_taken_for_a_services(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", ["task", "survey"])
+def test_a_tasks_file_is_not_taken_for_a_services(tmp_path: Path, of: str) -> None:
     file = tmp_path / "leader.toml"
-    file.write_text(provision(make_task(), SeededEntropy(b"secrets"))[Role.LEADER])
+    entropy = SeededEntropy(b"secrets")
+    files = (
+        provision(make_task(), entropy) if of == "task" else provision_all([make_task()], entropy)
+    )
+    file.write_text(files[Role.LEADER])
     done = run_here("leader", "serve", "--config", file)
     assert done.returncode == 2
     assert "this is a task's file, and a service's is needed" in done.stderr

@@ -45,7 +45,7 @@ def test_collect_takes_a_task_id_with_a_hyphen(config: Path, task_id: str) -> No
     done = run_here("collect", "--config", config, task_id, "--start", "0", "--end", "3600")
     assert done.returncode == 2
     assert "No such option" not in done.stderr
-    assert "has the helper's settings" in done.stderr
+    assert "has the helper's settings; give the collector's file" in done.stderr
 
 
 def test_an_unknown_option_is_still_named(config: Path) -> None:

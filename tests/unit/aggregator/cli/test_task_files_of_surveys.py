@@ -1,0 +1,140 @@
+"""Whatever takes a task file takes a survey's: all of its tasks, or the one that is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.protocol.provisioning import provision_all
+from aggregator.protocol.task import (
+    Task,
+    task_to_toml,
+    tasks_from_toml,
+    tasks_to_json,
+    tasks_to_toml,
+)
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import make_task
+
+AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\n'
+IDS = [str(TaskId(bytes([number] * 32))) for number in (1, 2, 3)]
+TASKS = [task_of(VISITS + department() + AGE, place, id=IDS[place]) for place in (0, 1)]
+
+
+@pytest.fixture(params=["toml", "json"])
+def file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    made = tmp_path / f"tasks.{request.param}"
+    made.write_text((tasks_to_toml if request.param == "toml" else tasks_to_json)(TASKS))
+    return made
+
+
+def test_check_names_the_question_and_the_fingerprint_of_each_task(file: Path) -> None:
+    done = run_here("task", "check", file)
+    assert done.returncode == 0, done.stderr
+    blocks = done.stdout.split("\n\n")
+    assert [block.splitlines()[:2] for block in blocks] == [
+        [f"department  {IDS[0]}", f"fingerprint {TASKS[0].fingerprint}"],
+        [f"age  {IDS[1]}", f"fingerprint {TASKS[1].fingerprint}"],
+    ]
+
+
+@pytest.mark.parametrize("named", ["age", IDS[1]])
+def test_check_of_one_question_prints_what_its_own_file_would(file: Path, named: str) -> None:
+    alone = file.with_name("task.toml")
+    alone.write_text(task_to_toml(TASKS[1]))
+    assert run_here("task", "check", file, "--question", named) == run_here("task", "check", alone)
+
+
+def test_check_prints_the_file_as_json(file: Path) -> None:
+    assert run_here("task", "check", file, "--json").stdout == tasks_to_json(TASKS)
+    one = json.loads(run_here("task", "check", file, "--json", "--question", "age").stdout)
+    assert [each["id"] for each in one["task"]] == [IDS[1]]
+
+
+ONE = (
+    ("plan", "compose", "--releases", "2", "--delta", "1e-6", "--task", "FILE"),
+    ("upload", "FILE", "--time", "x"),  # read before the measurement that is missing
+)
+
+
+@pytest.mark.parametrize("command", ONE, ids=" ".join)
+def test_a_command_of_one_task_lists_the_names_of_several(
+    file: Path, command: tuple[str, ...]
+) -> None:
+    words = [str(file) if each == "FILE" else each for each in command]
+    done = run_here(*words)
+    said = f"prio: {file}: holds 2 tasks; name one by --question: department, age\n"
+    assert (done.returncode, done.stderr) == (2, said)
+    done = run_here(*words, "--question", "ages")
+    said = f"prio: {file}: has no question 'ages'; it has department, age\n"
+    assert (done.returncode, done.stderr) == (2, said)
+    assert str(file) not in run_here(*words, "--question", "age").stderr
+
+
+def test_what_is_said_of_one_question_is_of_that_one(file: Path) -> None:
+    alone = file.with_name("task.toml")
+    alone.write_text(task_to_toml(TASKS[1]))
+    options = ("--releases", "2", "--delta", "1e-6")
+    of_survey = run_here("plan", "compose", "--task", file, "--question", "age", *options)
+    assert of_survey == run_here("plan", "compose", "--task", alone, *options)
+    assert of_survey.returncode == 0
+
+
+def test_two_questions_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+    other = task_of(VISITS.replace("Visits", "Calls") + AGE, 0, id=IDS[2])
+    file = tmp_path / "both.toml"
+    file.write_text(tasks_to_toml([*TASKS, other]))
+    done = run_here("task", "check", file, "--question", "age")
+    said = f"prio: {file}: has 2 questions 'age'; give one's id: {IDS[1]}, {IDS[2]}\n"
+    assert (done.returncode, done.stderr) == (2, said)
+    assert run_here("task", "check", file, "--question", IDS[2]).returncode == 0
+
+
+@pytest.mark.parametrize("role", ["helper", "collector"])
+def test_a_party_takes_part_in_all_tasks_of_its_file_or_in_none(tmp_path: Path, role: str) -> None:
+    config = tmp_path / "party.toml"
+    config.write_text(f'role = "{role}"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n')
+    key = {}
+    if role == "collector":
+        public = run_here("collector", "config", "--config", config).stdout.strip()
+        key = {"collector_hpke_config": public}
+    survey = VISITS + department() + AGE
+    tasks = [task_of(survey, place, id=IDS[place], **key) for place in (0, 1)]
+    last = make_task(id=IDS[2], **key)
+
+    def add(tasks: list[Task], seed: bytes) -> tuple[int, str]:
+        text = provision_all(tasks, SeededEntropy(seed))[Role[role.upper()]]
+        done = run_here("task", "add", "--config", config, "-", stdin=text)
+        return done.returncode, done.stdout
+
+    def stored() -> int:
+        return len(run_here("task", "list", "--config", config).stdout.splitlines())
+
+    assert add([last], b"one") == (0, f"{IDS[2]}\n")
+    assert add([*tasks, last], b"another") == (2, "")  # the last is stored with another token
+    assert stored() == 1
+    for _ in range(2):
+        assert add(tasks, b"another") == (0, f"{IDS[0]}\n{IDS[1]}\n")
+    assert stored() == 3
+
+
+def test_the_json_that_survey_new_writes_is_its_toml(tmp_path: Path) -> None:
+    config, survey = tmp_path / "collector.toml", tmp_path / "survey.toml"
+    config.write_text('role = "collector"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n')
+    survey.write_text(VISITS + department() + AGE)
+    public = run_here("collector", "config", "--config", config).stdout.strip()
+    done = run_here(
+        *("survey", "new", survey, "--out", tmp_path / "made", "--collector-config", public),
+        *("--leader", "https://leader.example/", "--helper", "https://helper.example/"),
+    )
+    assert done.returncode == 0, done.stderr
+    made = tmp_path / "made"
+    toml, document = ((made / f"tasks.{kind}").read_text() for kind in ("toml", "json"))
+    assert tasks_from_toml(toml) == tasks_from_toml(document)
+    assert [each["configuration"] for each in json.loads(document)["task"]]
+    shown = [run_here("survey", "show", made / f"tasks.{kind}") for kind in ("toml", "json")]
+    assert shown[0] == shown[1]
