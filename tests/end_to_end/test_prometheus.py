@@ -26,6 +26,7 @@ TASK = (
     *("--max-reports", "100"),
 )
 DEPLOY = Path(__file__).parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 SECONDS = 90.0
 
 
@@ -78,6 +79,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             assert job.pop("dns_sd_configs")
             job["static_configs"] = [{"targets": [listener]}]
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+        shutil.copy(ALERTS, folder)
         log = folder / "prometheus.log"
         with log.open("wb") as file:
             process = subprocess.Popen(  # noqa: S603  our own command
@@ -127,3 +129,17 @@ def test_whatever_the_dashboard_asks_is_answered(prometheus: Prometheus) -> None
     metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]  # or the test fails
     values = prometheus.ask(f"label/{label}/values", **{"match[]": metric})
     assert values == sorted(COMMANDS)
+
+
+def test_alerts_are_computed_from_metrics_that_there_are_and_none_comes_of_a_pair_that_is_well(
+    prometheus: Prometheus,
+) -> None:
+    def rules() -> list[dict[str, Any]]:
+        return [each for group in prometheus.ask("rules")["groups"] for each in group["rules"]]
+
+    prometheus.wait(lambda: {each["health"] for each in rules()} == {"ok"})
+    assert len(rules()) == ALERTS.read_text().count("- alert: ")
+    assert {each["name"]: each["alerts"] for each in rules() if each["alerts"]} == {}
+    named = {name for each in rules() for name in re.findall(r"\bprio_[a-z_]+", each["query"])}
+    assert len(named) > 8
+    prometheus.wait(lambda: all(prometheus.ask("query", query=each)["result"] for each in named))

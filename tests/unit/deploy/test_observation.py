@@ -13,6 +13,8 @@ import yaml
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
+ALERTS = CONFIG.parent / "alerts.yml"
+TESTS_OF_ALERTS = Path(__file__).parent / "alerts.test.yml"
 PARTIES = {
     "leader": {"leader", "leader-http", "leader-work"},
     "helper": {"helper", "helper-http"},
@@ -27,6 +29,12 @@ def parsed(path: Path) -> Any:  # noqa: ANN401  whatever YAML holds
 
 COMPOSE = parsed(ROOT / "docker-compose.yml")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    """Return the alerts by name, in the file's order."""
+    (group,) = parsed(ALERTS)["groups"]
+    return {each["alert"]: each for each in group["rules"]}
 
 
 def networks(service: str) -> dict[str, list[str]]:
@@ -101,14 +109,46 @@ def test_grafana_has_the_dashboard_and_asks_prometheus_as_often_as_that_asks() -
     assert kinds == {source["type"]}
 
 
-def test_prometheus_takes_its_configuration() -> None:
+def promtool(*arguments: str | Path) -> None:
+    """Run promtool, which must find nothing wrong."""
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed: apt-get install prometheus")
     done = subprocess.run(  # noqa: S603  our own command
-        ["promtool", "check", "config", "--lint-fatal", CONFIG],  # noqa: S607  found on the PATH
+        ["promtool", *arguments],  # noqa: S607  found on the PATH
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
+
+
+def test_prometheus_takes_its_configuration_with_the_alerts() -> None:
+    promtool("check", "config", "--lint-fatal", CONFIG)
+    promtool("check", "rules", "--lint-fatal", ALERTS)
+
+
+def test_each_alert_comes_when_it_is_due_and_not_before() -> None:
+    promtool("test", "rules", TESTS_OF_ALERTS)
+    tested = {
+        each["alertname"]
+        for group in parsed(TESTS_OF_ALERTS)["tests"]
+        for each in group["alert_rule_test"]
+        if "exp_alerts" in each
+    }
+    assert tested == set(alerts())
+
+
+def test_each_alert_is_explained_under_the_heading_that_it_names() -> None:
+    page = ROOT / "docs" / "operations" / "alerts.md"
+    explained = re.findall(r"^## (\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert explained == list(alerts())
+    for name, alert in alerts().items():
+        assert alert["annotations"]["read"] == f"{page.relative_to(ROOT)}#{name.lower()}"
+        assert alert["labels"]["severity"] in {"critical", "warning"}
+
+
+def test_compose_gives_prometheus_the_files_that_its_configuration_names() -> None:
+    given = [each.split(":")[1] for each in SERVICES["prometheus"]["volumes"]]
+    for name in (CONFIG.name, *parsed(CONFIG)["rule_files"]):
+        assert f"/etc/prometheus/{name}" in given
