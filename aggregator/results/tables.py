@@ -6,15 +6,15 @@ What needs pandas, polars, pyarrow or matplotlib imports it when it is called.
 import dataclasses
 import html
 import importlib
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.results.charts import Cell, Layout, draw
 from aggregator.results.csv_rows import as_csv
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.values import Quantity, joint_intervals
@@ -22,8 +22,6 @@ from aggregator.results.whole_files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Cell: TypeAlias = str | int | float | None
 
 _OWN_COLUMNS = ("label", "value", "low", "high", "unit", "confidence", "jointly", "method")
 _LEFT = frozenset({"label", "unit", "method"})
@@ -109,7 +107,10 @@ class Table:
                 parquet.write_table(library.table(self._by_column()), file)
 
     def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the estimates with their intervals, one line a row; unbounded ones are left out.
+        """Draw the estimates with their intervals; unbounded ones are left out.
+
+        Rows of several windows (the column `window`) become lines over time, other rows stand
+        below each other. What tells no rows apart is said once, in the title.
 
         Args:
             axes: Of matplotlib, to draw into; new ones unless given.
@@ -117,22 +118,11 @@ class Table:
         Raises:
             ConfigurationError: matplotlib is not installed.
         """
+        layout = Layout(self.rows, list(self.columns))
         if axes is None:
-            size = (6.4, 1.2 + 0.3 * len(self.quantities))
             pyplot = import_library("a chart", "matplotlib.pyplot", extra="plots")
-            axes = pyplot.subplots(figsize=size, layout="constrained")[1]
-        names = [_name(row, self.columns) for row in self.rows]
-        for place, row in enumerate(self.rows):
-            low, high, value = row["low"], row["high"], row["value"]
-            if isinstance(value, float):
-                axes.plot([value], [place], "o", color="#3b5b92")
-            if isinstance(low, float) and isinstance(high, float) and math.isfinite(high - low):
-                axes.plot([low, high], [place, place], "-", color="#3b5b92")
-        axes.set_yticks(range(len(names)), names)
-        axes.invert_yaxis()
-        units = {quantity.unit for quantity in self.quantities if quantity.unit}
-        axes.set_xlabel(", ".join(sorted(units)))
-        axes.set_title(f"{self.title} ({self._statement()})".strip(), fontsize=10)
+            axes = pyplot.subplots(figsize=layout.size, layout="constrained")[1]
+        draw(axes, layout, self.title, self._statement())
         return axes
 
     def _repr_html_(self) -> str:
@@ -169,10 +159,6 @@ class Table:
 
     def _by_column(self) -> dict[str, list[Cell]]:
         return {name: [row[name] for row in self.rows] for name in self._names()}
-
-
-def _name(row: Mapping[str, Cell], columns: Mapping[str, object]) -> str:
-    return " ".join(str(cell) for cell in (*(row[name] for name in columns), row["label"]) if cell)
 
 
 def _html_cell(name: str, cell: Cell) -> str:

@@ -14,7 +14,7 @@ from aggregator.results import Batch, Quantity, Table
 from aggregator.survey.meaning import Meaning
 
 if TYPE_CHECKING:
-    from aggregator.results.tables import Cell
+    from aggregator.results.charts import Cell
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ConfigurationError, ParameterError
@@ -71,19 +72,92 @@ def test_what_has_no_estimate_and_no_bounds_is_shown_as_such() -> None:
     table.plot().figure.canvas.draw()
 
 
-def test_a_chart_has_a_line_for_each_interval_and_a_dot_for_each_value() -> None:
-    axes = TABLE.plot()
+WEEKS = ("2026-10-26 to 2026-11-01", "2026-11-02 to 2026-11-08", "2026-11-16 to 2026-11-22")
+TITLE = "Women in the labour market: what they earn, how long they work, and what they learnt there"
+
+
+def of_weeks(weeks: tuple[str, ...], labels: tuple[str, ...]) -> Table:
+    """Return a table as a survey's results give one."""
+    rows = [(week, label) for week in weeks for label in labels]
+    return Table(
+        [
+            Noised.released(100 * place + 50, LAW, row, label=row[1], unit="answers")
+            for place, row in enumerate(rows)
+        ],
+        {
+            "window": [week for week, _ in rows],
+            "question": ["education"] * len(rows),
+            "reports": list(range(len(rows))),
+        },
+        title=TITLE,
+    )
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_rows_of_one_window_stand_below_each_other_with_a_bar_and_a_dot_each() -> None:
+    axes = of_weeks(WEEKS[:1], ("none", "costs $5 or $6")).plot()
     lines = [line.get_xydata().tolist() for line in axes.get_lines()]  # type: ignore[union-attr]  # an array
     assert lines == [
-        [[30.0, 0.0]],
-        [[14.0, 0.0], [46.0, 0.0]],
-        [[70.0, 1.0]],
-        [[54.0, 1.0], [86.0, 1.0]],
+        [[34.0, 0.0], [66.0, 0.0]],
+        [[50.0, 0.0]],
+        [[134.0, 1.0], [166.0, 1.0]],
+        [[150.0, 1.0]],
     ]
     names = [text.get_text() for text in axes.get_yticklabels()]
-    assert names == ["2026-W46 very <poor>", '2026-W47 good & "fine"']
+    assert names == ["none", r"costs \$5 or \$6"]
     assert axes.get_xlabel() == "answers"
+    said = words(axes.get_title(loc="left"))
+    assert said == f"{TITLE} {WEEKS[0]}, education 95 % intervals, each by itself"
     assert Table(VALUES).plot(axes) is axes
+
+
+@pytest.mark.parametrize("labels", [("",), ("none", "some"), tuple("abcdefghijklmnopqrstuvwxyz")])
+def test_weeks_are_lines_over_time_and_a_week_that_is_missing_leaves_its_room(
+    labels: tuple[str, ...],
+) -> None:
+    axes = of_weeks(WEEKS, labels).plot()
+    lines = axes.get_lines()
+    assert len(lines) == len(labels)
+    for line in lines:
+        first, second, third = line.get_xdata()
+        assert (second - first, third - second) == pytest.approx((7, 14))
+    assert [each.get_text() for each in axes.get_xticklabels()] == [
+        week.split()[0] for week in WEEKS
+    ]
+    legend = axes.get_legend()
+    named = [] if legend is None else [each.get_text() for each in legend.get_texts()]
+    assert named == (list(labels) if len(labels) > 1 else [])
+    assert len(axes.collections) == len(labels)  # the intervals
+
+
+@pytest.mark.parametrize(
+    ("weeks", "labels"),
+    [
+        (WEEKS[:1], ("none",)),
+        (WEEKS[:1], ("a long answer that people give in more words than fit into one line",) * 2),
+        (WEEKS, ("none", "a long answer that people give in many words " * 5)),
+    ],
+)
+def test_nothing_of_a_chart_is_cut_off(weeks: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    axes = of_weeks(weeks, labels).plot()
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.canvas.draw()
+    drawn = figure.get_tightbbox().padded(-0.05)  # inches
+    width, height = figure.get_size_inches()
+    assert 0 <= drawn.x0 < drawn.x1 <= width
+    assert 0 <= drawn.y0 < drawn.y1 <= height
+
+
+def test_windows_without_dates_stand_in_their_order_and_two_rows_of_a_name_are_no_line() -> None:
+    axes = of_weeks(("first", "second"), ("none",)).plot()
+    (line,) = axes.get_lines()
+    assert list(line.get_xdata()) == [0, 1]
+    twice = of_weeks(WEEKS, ("none", "none")).plot()
+    assert len(twice.get_yticklabels()) == 2 * len(WEEKS)
 
 
 class Frame:
