@@ -17,7 +17,9 @@ from aggregator.survey.questions import Question
 from aggregator.survey.windows import Windows
 
 DELIMITERS = ",;\t|"
-_MOST_FAULTS = 20
+_MOST_OF_A_COLUMN = 5
+_MOST_COLUMNS = 5
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 Row = Mapping[str, Cell | datetime | date]
 
@@ -67,6 +69,21 @@ class Columns:
         moment = _moment(row[self.time], self.time_format)
         return moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
 
+    def start(self, row: Row, windows: Windows) -> datetime:
+        """Return the beginning of the window in which a row's time lies.
+
+        Raises:
+            AnswerError: It has none, or one in which no report can be.
+        """
+        moment = self.moment(row)
+        try:
+            start = windows.start(moment)
+        except OverflowError:
+            start = _EPOCH
+        if start <= _EPOCH:
+            raise AnswerError(f"must be a time after 1970, not {shown(moment.isoformat(' '))}")
+        return start
+
     def is_missing(self, cell: Cell) -> bool:
         """Whether a cell holds no answer."""
         return is_missing(cell) or (isinstance(cell, str) and cell.strip() in self.missing)
@@ -110,8 +127,8 @@ def read_answers(
         columns: Where things stand.
 
     Raises:
-        AnswerError: Names the columns that the table has not, or row and column of each fault, of
-            the first 20; rows count from 1, without the line of column names. No person is named.
+        AnswerError: Names the columns that the table has not, or row and column of faults, five of
+            a column; rows count from 1, without the line of column names. No person is named.
     """
     _check_columns(table.names, questions, columns)
     reader = _Reader(questions, windows, columns)
@@ -145,12 +162,12 @@ class _Reader:
         self._clipped: Counter[str] = Counter()
         self._seen: set[tuple[datetime, str]] = set()
         self._readings: dict[tuple[str, tuple[Cell, ...]], Reading] = {}
-        self._faults: list[str] = []
-        self._fault_count = 0
+        self._faults: dict[str, list[str]] = {}
+        self._fault_counts: Counter[str] = Counter()
 
     def take(self, number: int, row: Row) -> None:
         try:
-            start = self._windows.start(self._columns.moment(row))
+            start = self._columns.start(row, self._windows)
         except AnswerError as error:
             self._fault(number, self._columns.time, error)
             return
@@ -179,10 +196,8 @@ class _Reader:
         return self._readings[key]
 
     def finish(self) -> list[Answers]:
-        if self._fault_count:
-            more = self._fault_count - len(self._faults)
-            rest = [f"and {more:,} more"] if more else []
-            raise AnswerError("\n".join([*self._faults, *rest]))
+        if self._faults:
+            raise AnswerError("\n".join(self._told()))
         return [
             Answers(question, answers, self._missing[question.name], self._clipped[question.name])
             for question, answers in zip(self._questions, self._answers, strict=True)
@@ -201,9 +216,21 @@ class _Reader:
             self._seen.add((start, str(person)))
 
     def _fault(self, number: int, column: str, error: AnswerError) -> None:
-        self._fault_count += 1
-        if len(self._faults) < _MOST_FAULTS:
-            self._faults.append(f"row {number}, {column}: {error}")
+        self._fault_counts[column] += 1
+        kept = self._faults.setdefault(column, [])
+        if len(kept) < _MOST_OF_A_COLUMN:
+            kept.append(f"row {number}, {column}: {error}")
+
+    def _told(self) -> list[str]:
+        """Return what is wrong, column by column: what is wrong with one row often is with all."""
+        lines = []
+        for column in [*self._faults][:_MOST_COLUMNS]:
+            lines += self._faults[column]
+            if more := self._fault_counts.pop(column) - len(self._faults[column]):
+                lines.append(f"and {more:,} more in {column}")
+        if others := self._fault_counts.total():
+            lines.append(f"and {others:,} in {len(self._fault_counts)} other columns")
+        return lines
 
 
 def table_in(path: Path, delimiter: str | None = None) -> AnswerTable:
@@ -296,14 +323,14 @@ def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:
         case date():
             return datetime.combine(cell, time())
         case int() if not isinstance(cell, bool):
-            return datetime.fromtimestamp(cell, UTC)
+            return _since_1970(cell)
         case str() if time_format is not None:
             try:
                 return datetime.strptime(cell.strip(), time_format)  # noqa: DTZ007  its zone follows
             except ValueError:
                 raise AnswerError(f"must be a time as {time_format}, not {shown(cell)}") from None
         case str() if cell.strip().isdecimal():
-            return datetime.fromtimestamp(int(cell), UTC)
+            return _since_1970(cell)
         case str():
             try:
                 return datetime.fromisoformat(cell.strip())
@@ -314,3 +341,13 @@ def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:
                 ) from None
         case _:
             raise AnswerError(f"must be a time, not {shown(str(cell))}")
+
+
+def _since_1970(cell: str | int) -> datetime:
+    try:
+        return datetime.fromtimestamp(int(cell), UTC)
+    except (ValueError, OverflowError, OSError):  # beyond what a calendar, C or an integer holds
+        raise AnswerError(
+            f"must be a time in seconds since 1970, which are too many here: {shown(str(cell))}; "
+            "milliseconds have three digits more"
+        ) from None

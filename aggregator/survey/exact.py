@@ -35,7 +35,7 @@ def _positive(value: object) -> Fraction:
     try:
         return parse_rational(str(value), "number")
     except ParameterError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error).removeprefix("number ")) from None
 
 
 Exact: TypeAlias = Annotated[

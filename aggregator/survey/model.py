@@ -1,6 +1,7 @@
 """`survey.toml`: what is asked of whom, how often, and what it may cost a person."""
 
 import tomllib
+from collections import Counter
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from aggregator.errors import ParameterError
 from aggregator.survey.exact import Positive
+from aggregator.survey.faults import another_file, not_toml, told
 from aggregator.survey.questions import AnyQuestion, Question
 from aggregator.survey.questions.base import MAY_HAVE_LINES
 from aggregator.survey.windows import Windows
@@ -107,8 +109,14 @@ class Survey(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [asked.question.name for asked in self.questions]
-        if len(set(names)) != len(names):
-            raise ValueError("question: two have the same name")
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise ValueError(f"question: {count} have the name {name!r}")
+        if self.max_reports < self.min_batch_size:
+            raise ValueError(
+                f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
+                f"not {self.max_reports}"
+            )
         try:
             _ = self.windows
         except ParameterError as error:
@@ -142,7 +150,9 @@ def survey_from_toml(text: str) -> Survey:
     try:
         table = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of reach
-        raise ParameterError(f"survey: not TOML: {error}") from None
+        raise ParameterError(not_toml(error, text)) from None
+    if other := another_file(table):
+        raise ParameterError(f"survey: this is {other}, and a survey file is needed")
     if name := acting_member(table, MAY_HAVE_LINES):
         raise ParameterError(f"survey: {name}: must be without control characters")
     if table.pop("version", 1) != 1:
@@ -150,31 +160,4 @@ def survey_from_toml(text: str) -> Survey:
     try:
         return Survey.model_validate(table)
     except ValidationError as error:
-        raise ParameterError(_message(error, table)) from None
-
-
-def _message(error: ValidationError, table: dict[str, object]) -> str:
-    found = error.errors(include_url=False, include_context=False)
-    in_questions = [each for each in found if each["loc"][:1] == ("question",) != each["loc"]]
-    lines = []
-    for each in found:
-        if each["loc"] == ("question",) and in_questions:
-            continue  # questions with faults are left out, so there seem to be none
-        message = each["msg"].removeprefix("Value error, ")
-        lines.append(f"survey: {_place(each['loc'], table)}: {message}")
-    return "\n".join(lines)
-
-
-def _place(location: tuple[int | str, ...], table: dict[str, object]) -> str:
-    """Return where in the file an error is; a question is named by its name."""
-    match location:
-        case ("question", int(index), *rest):
-            # The rest begins with words of ours that the file does not have.
-            own = [str(part) for part in rest if part != "question"][1:]
-            questions = table.get("question")
-            name: object = index + 1
-            if isinstance(questions, list) and isinstance(questions[index], dict):
-                name = questions[index].get("name", name)
-            return ".".join([f"question {name}", *own])
-        case _:
-            return ".".join(map(str, location)) or "survey"
+        raise ParameterError(told(error, table, Survey)) from None

@@ -1,6 +1,7 @@
 """What every question has and does."""
 
 import bisect
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -64,7 +65,8 @@ class Question(BaseModel, ABC):
         for design in self.designs():
             if design.name == name:
                 return design
-        raise ParameterError(f"question {self.name}: it cannot be asked as {name!r}")
+        names = ", ".join(design.name for design in self.designs())
+        raise ParameterError(f"question {self.name}: design: must be one of {names}, not {name!r}")
 
 
 def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
@@ -138,6 +140,18 @@ def bin_of(cell: Cell, edges: Sequence[Fraction], decimal_mark: str, *, clips: b
         )
     last = len(edges) - 2
     return Reading((min(max(bisect.bisect_right(edges, value) - 1, 0), last),), is_beyond)
+
+
+def range_labels(edges: Sequence[Fraction]) -> list[str]:
+    """Return what the ranges between edges are called, each with the edge that it has.
+
+    They are display only: a task is bound to the edges.
+    """
+    *others, last = itertools.pairwise(edges)
+    return [
+        *(f"{as_text(low)} to under {as_text(high)}" for low, high in others),
+        f"{as_text(last[0])} to {as_text(last[1])}",
+    ]
 
 
 def as_text(number: Fraction) -> str:

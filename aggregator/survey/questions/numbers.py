@@ -21,6 +21,7 @@ from aggregator.survey.questions.base import (
     counts,
     first,
     grid_of,
+    range_labels,
     sum_and_mean,
 )
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -127,15 +128,18 @@ class Bins(Question):
             raise ValueError(f"edges: must be at least 3, those of two bins, not {len(self.edges)}")
         if any(low >= high for low, high in itertools.pairwise(self.edges)):
             raise ValueError("edges: must be in ascending order")
-        if not all(0 < part <= 1 for part in self.quantiles):
-            raise ValueError("quantiles: must be above 0 and at most 1")
+        for part in self.quantiles:
+            if not 0 < part <= 1:
+                raise ValueError(
+                    'quantiles: must be above 0 and at most 1, as "1/2" is the median, '
+                    f"not {as_text(part)}"
+                )
         return self
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the bins are called."""
-        pairs = itertools.pairwise(self.edges)
-        return tuple(f"{as_text(low)} to {as_text(high)}" for low, high in pairs)
+        return tuple(range_labels(self.edges))
 
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
@@ -178,7 +182,9 @@ class Scale(Question):
         if self.labels:
             check_labels(self.labels)
             if len(self.labels) != points:
-                raise ValueError(f"labels: must be {points}, one for each point")
+                raise ValueError(
+                    f"labels: must be {points}, one for each point, not {len(self.labels)}"
+                )
         return self
 
     @property

@@ -15,10 +15,10 @@ from aggregator.survey.designs import Answer, Design, Figure
 from aggregator.survey.exact import Exact
 from aggregator.survey.questions.base import (
     Question,
-    as_text,
     bin_of,
     check_labels,
     first,
+    range_labels,
     shares,
 )
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -176,10 +176,7 @@ def _levels_of_ranges(
     while len(levels[0]) - 1 > branches:
         below = levels[0]
         levels.insert(0, [*below[:-1:branches], below[-1]])
-    labels = [
-        [f"{as_text(low)} to {as_text(high)}" for low, high in itertools.pairwise(level)]
-        for level in levels
-    ]
+    labels = [range_labels(level) for level in levels]
     return labels, [[place // branches for place in range(len(each))] for each in labels[1:]]
 
 

@@ -99,10 +99,48 @@ def test_every_fault_is_named_by_row_and_column(tmp_path: Path) -> None:
     assert lines[2].startswith("row 3, age: must be a number, not 'old'")
 
 
-def test_many_faults_are_counted_and_the_first_shown(tmp_path: Path) -> None:
-    text = "day,department,age\n" + "2026-11-02,dentist,1\n" * 50
-    with pytest.raises(AnswerError, match="and 30 more"):
+def test_of_the_faults_of_one_column_five_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+    text = "day,department,age\n" + "2026-11-02,dentist,1\n" * 48 + "2026-11-02,surgery,old\n"
+    with pytest.raises(AnswerError) as refusal:
         read(table(tmp_path, text))
+    lines = str(refusal.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        *(f"row {number}, department" for number in range(1, 6)),
+        "and 43 more in department",
+        "row 49, age",
+    ]
+
+
+def test_of_many_columns_with_faults_five_are_shown() -> None:
+    names = [f"q{number}" for number in range(9)]
+    questions = [
+        asked.question
+        for asked in survey_from_toml(
+            VISITS + "".join(f'[[question]]\nname = "{n}"\nkind = "yes-no"\n' for n in names)
+        ).questions
+    ]
+    text = ",".join(["day", *names]) + "\n" + ",".join(["2026-11-02", *["maybe"] * 9]) + "\n"
+    with pytest.raises(AnswerError, match=r"and 4 in 4 other columns$") as refusal:
+        read_answers(csv_table(io.StringIO(text)), questions, WINDOWS, Columns("day"))
+    assert len(str(refusal.value).splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ("1762041600000", "too many here: '1762041600000'; milliseconds have three digits more"),
+        ("9" * 40, "too many here"),
+        ("9" * 5000, "too many here"),
+        ("1965-01-01", "must be a time after 1970, not '1965-01-01 00:00:00"),
+        ("0001-01-01", "must be a time after 1970"),
+        ("1970-01-02", "must be a time after 1970"),  # its window begins before
+    ],
+)
+def test_a_time_in_which_no_report_can_be_is_refused_by_its_row(
+    tmp_path: Path, time: str, said: str
+) -> None:
+    with pytest.raises(AnswerError, match=f"^row 1, day: .*{said}"):
+        read(table(tmp_path, f"day,department,age\n{time},surgery,4\n"))
 
 
 def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
