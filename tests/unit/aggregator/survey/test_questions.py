@@ -75,6 +75,13 @@ def sums_of(design: Design, question: Question, rows: Sequence[Sequence[Cell]]) 
     return [Noised.exact(value) for value in sums.to_ints()]
 
 
+def counts_of(question: Question, rows: Sequence[Sequence[Cell]]) -> list[tuple[str, object]]:
+    """Return the label and the count of each range, without noise."""
+    design = question.designs()[0]
+    figures = design.figures(sums_of(design, question, rows), len(rows))
+    return [(f.quantity.label, f.quantity.estimate) for f in figures if f.shows == "count"]
+
+
 def shown(design: Design, question: Question, rows: Sequence[Sequence[Cell]]) -> dict[str, object]:
     """Return the estimates of what a design says of rows, without noise."""
     return {
@@ -219,6 +226,17 @@ def test_a_tree_counts_every_node() -> None:
     for design in asked.designs():
         said = shown(design, asked, [["N1"], ["S3"], ["S1"], ["S1"]])
         assert (said["count North"], said["count South"], said["count S1"]) == (1, 3, 2)
+
+
+def test_a_range_says_which_edge_it_has() -> None:
+    bins = question("bins")
+    labels = ["0 to under 10", "10 to under 20.5", "20.5 to 100"]
+    assert [label for label, _ in counts_of(bins, [["10"], ["20.4"], ["100"]])] == labels
+    assert [count for _, count in counts_of(bins, [["10"], ["20.4"], ["100"]])] == [0, 2, 1]
+    tree = counts_of(question("ranges"), [["75"], ["100"]])
+    assert ("80 to 100", 1) in tree
+    assert ("75 to under 80", 1) in tree
+    assert ("95 to 100", 1) in tree
 
 
 def test_quantiles_come_from_bins() -> None:
