@@ -5,7 +5,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-import yaml
 
 from aggregator.cli.reference import commands
 from aggregator.dap.profile import Role
@@ -13,6 +12,7 @@ from aggregator.dap.resources import resources_of
 from aggregator.helper.routes import HelperResources
 from aggregator.leader.routes import LeaderResources
 from aggregator.runtime import Runtime
+from tests.support.compose_files import ALONE, ARRANGEMENTS, SCALED, composed, networks
 from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
 from tests.support.settings import setting_names
 
@@ -117,27 +117,52 @@ def test_each_router_serves_the_resources_of_its_role_and_nothing_else(role: Rol
     assert served == sorted((each.method, each.template) for each in resources_of(role))
 
 
-def test_the_compose_file_names_only_settings_that_exist() -> None:
-    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    named = re.findall(r"^\s+PRIO_([A-Z_]+):", text, re.MULTILINE)
-    assert len(named) > len(set(named)) > 1
-    assert {name.lower() for name in named} <= setting_names()
+@pytest.mark.parametrize("files", ARRANGEMENTS, ids=" ".join)
+def test_compose_files_name_only_settings_that_exist(files: tuple[str, ...]) -> None:
+    services = composed(files)["services"].values()
+    named = {name for each in services for name in each["environment"] if "PRIO_" in name}
+    assert len(named) > 4
+    assert {name.removeprefix("PRIO_").lower() for name in named} <= setting_names()
 
 
-def test_a_newcomer_starts_one_service_of_each_party_and_a_profile_starts_others_instead() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+def test_a_newcomer_starts_one_service_of_each_party_with_a_file_to_copy() -> None:
+    services = composed(ALONE)["services"]
+    started = {name for name, each in services.items() if "profiles" not in each}
+    assert started == {"leader", "helper", "collector"}
+    assert len((ROOT / ALONE[0]).read_text(encoding="utf-8").splitlines()) < 60
 
-    def started(profile: str) -> set[str]:
-        return {name for name, each in services.items() if profile in each.get("profiles", profile)}
 
-    (default,) = re.findall(r"^COMPOSE_PROFILES=(.*)$", (ROOT / ".env").read_text(), re.MULTILINE)
-    assert started(default) == {"leader", "helper", "collector"}
-    scaled = started("postgres")
-    assert {"leader-postgres", "helper-postgres", "collector"} <= scaled
-    assert not {"leader", "helper"} & scaled
-    assert [
-        name for name in scaled if name.endswith("-postgres") and "ports" in services[name]
-    ] == []
+def test_databases_publish_no_port_and_are_met_by_their_aggregator_alone() -> None:
+    services = composed(SCALED)["services"]
+    for party in ("leader", "helper"):
+        database = services[f"{party}-postgres"]
+        assert "ports" not in database
+        assert set(networks(database)) == {f"{party}-store"}
+        met = {name for name, each in services.items() if f"{party}-store" in each["networks"]}
+        assert all(name.startswith(party) for name in met)
+
+
+@pytest.mark.parametrize("files", ARRANGEMENTS, ids=" ".join)
+def test_no_container_of_a_compose_file_has_more_rights_than_it_needs(
+    files: tuple[str, ...],
+) -> None:
+    for name, service in composed(files)["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "privileged" not in service, name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+
+
+@pytest.mark.parametrize("files", ARRANGEMENTS, ids=" ".join)
+def test_no_two_parties_share_a_volume(files: tuple[str, ...]) -> None:
+    owners: dict[str, set[str]] = {}
+    for name, service in composed(files)["services"].items():
+        for volume in service.get("volumes", []):
+            if not volume.startswith("/"):
+                owners.setdefault(volume.split(":")[0], set()).add(name.split("-")[0])
+    assert len(owners) >= 9
+    assert [volume for volume, parties in owners.items() if len(parties) > 1] == []
 
 
 def test_the_demo_and_the_image_install_what_the_tests_ran_with_and_no_more() -> None:

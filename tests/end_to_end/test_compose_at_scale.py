@@ -1,4 +1,4 @@
-"""docker-compose.yml with `--profile postgres`: several containers of a service, one entry."""
+"""deploy/compose/postgres.yml: several containers of a service, one entry."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from tests.support.processes import free_ports
 
 pytestmark = [pytest.mark.compose, pytest.mark.slow]
 
+FILE = "deploy/compose/postgres.yml"
 SCALED = {"leader-http": 2, "leader-work": 2, "helper-http": 2}
 PARTIES = {"leader": "leader-work", "helper": "helper-http", "collector": "collector"}
 """A service of each party in which its commands run."""
@@ -35,7 +36,7 @@ def project(ports: dict[str, int]) -> Iterator[Project]:
     scale = [f"--scale={service}={count}" for service, count in SCALED.items()]
     try:
         with engine("postgres:16") as environment:
-            project = Project(f"prio-scale-{os.getpid()}", environment | published, "postgres")
+            project = Project(f"prio-scale-{os.getpid()}", environment | published, FILE)
             with project.removed_afterwards():
                 project.compose("up", "--build", "--detach", "--wait", *scale)
                 yield project

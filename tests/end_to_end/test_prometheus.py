@@ -1,6 +1,6 @@
 """Prometheus with the configuration of deploy/, run against the health listeners of a pair.
 
-Only what it asks is replaced, by the listeners' addresses: in docker-compose.yml its engine's DNS
+Only what it asks is replaced, by the listeners' addresses: in deploy/compose the engine's DNS
 has them. What the dashboard asks of it is asked here, too.
 """
 

@@ -86,18 +86,20 @@ def _succeeds(environment: Mapping[str, str], *command: str) -> bool:
 
 
 class Project:
-    """The project of docker-compose.yml under a name of its own."""
+    """A project of compose files under a name of its own."""
 
-    def __init__(self, name: str, environment: Mapping[str, str], profile: str = "") -> None:
+    def __init__(
+        self, name: str, environment: Mapping[str, str], *files: str, profile: str = ""
+    ) -> None:
         self.name = name
         self._environment = environment
+        self._files = tuple(part for file in files for part in ("--file", ROOT / file))
         self._profile = ("--profile", profile) if profile else ()
 
     def compose(self, *arguments: str | Path, stdin: str = "") -> str:
         """Run `docker compose` and return what it printed."""
         return self.docker(
-            *("compose", "--project-name", self.name, "--project-directory", ROOT),
-            *(*self._profile, *arguments),
+            *("compose", "--project-name", self.name, *self._files, *self._profile, *arguments),
             stdin=stdin,
         )
 

@@ -1,4 +1,4 @@
-"""Prometheus and Grafana of docker-compose.yml: whom they ask, what they show, and to whom."""
+"""Prometheus and Grafana of the compose files: whom they ask, what they show, and to whom."""
 
 import json
 import re
@@ -10,25 +10,28 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.compose_files import OBSERVED, SCALED, composed, networks
+
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
 ALERTS = CONFIG.parent / "alerts.yml"
 TESTS_OF_ALERTS = Path(__file__).parent / "alerts.test.yml"
-PARTIES = {
-    "leader": {"leader", "leader-http", "leader-work"},
-    "helper": {"helper", "helper-http"},
-    "collector": {"collector"},
-}
-"""Each party's services that have a health listener."""
+PARTIES = ("leader", "helper", "collector")
+arrangements = pytest.mark.parametrize("files", [OBSERVED, SCALED], ids=" ".join)
 
 
 def parsed(path: Path) -> Any:  # noqa: ANN401  whatever YAML holds
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-COMPOSE = parsed(ROOT / "docker-compose.yml")
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+def listening(services: dict[str, Any], party: str) -> dict[str, str]:
+    """Return the health listener of each service of a party that has one."""
+    return {
+        name: each["environment"]["PRIO_HEALTH_LISTEN"]
+        for name, each in services.items()
+        if name.split("-")[0] == party and "PRIO_HEALTH_LISTEN" in each["environment"]
+    }
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -37,42 +40,35 @@ def alerts() -> dict[str, dict[str, Any]]:
     return {each["alert"]: each for each in group["rules"]}
 
 
-def networks(service: str) -> dict[str, list[str]]:
-    """Return the networks of a service, each with its names there."""
-    found = SERVICES[service].get("networks", [])
-    named = found if isinstance(found, dict) else dict.fromkeys(found)
-    return {name: (more or {}).get("aliases", []) for name, more in named.items()}
-
-
-def test_what_observes_has_no_rights_no_secret_and_a_port_of_this_machine_only() -> None:
-    observing = {name for name, each in SERVICES.items() if each.get("profiles") == ["observe"]}
-    assert observing == {"prometheus", "grafana"}
-    for name in observing:
-        service = SERVICES[name]
-        assert service["read_only"] is True
-        assert service["cap_drop"] == ["ALL"]
-        assert service["security_opt"] == ["no-new-privileges:true"]
-        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+@arrangements
+def test_what_observes_has_no_secret_and_reads_only_files_of_ours(files: tuple[str, ...]) -> None:
+    services = composed(files)["services"]
+    for service in (services["prometheus"], services["grafana"]):
         assert not re.search("password|secret_key|token", str(service), re.IGNORECASE)
         for volume in service["volumes"]:
-            if volume.startswith("."):
+            if volume.startswith("/"):
                 source, _, mode = volume.split(":")
                 assert mode == "ro"
-                assert (ROOT / source).exists()
+                assert Path(source).exists()
 
 
-def test_a_health_listener_is_met_by_its_own_party_and_prometheus_alone() -> None:
-    watches = {name for name in COMPOSE["networks"] if name.endswith("-watch")}
+@arrangements
+def test_a_health_listener_is_met_by_its_own_party_and_prometheus_alone(
+    files: tuple[str, ...],
+) -> None:
+    whole = composed(files)
+    services = whole["services"]
+    watches = {name for name in whole["networks"] if name.endswith("-watch")}
     assert watches == {f"{party}-watch" for party in PARTIES}
-    assert all(COMPOSE["networks"][name] == {"internal": True} for name in watches)
-    joined = {name: set(networks(name)) for name in SERVICES}
+    assert all(whole["networks"][name] == {"internal": True} for name in watches)
+    joined = {name: set(networks(each)) for name, each in services.items()}
     assert joined["prometheus"] == watches | {"observation"}
-    for party, members in PARTIES.items():
-        watch = f"{party}-watch"
-        assert {name for name in joined if watch in joined[name]} == members | {"prometheus"}
-        for name in members:
-            assert networks(name)[watch] == [f"{party}-health"]
-            listener = SERVICES[name]["environment"]["PRIO_HEALTH_LISTEN"]
+    for party in PARTIES:
+        watch, members = f"{party}-watch", listening(services, party)
+        assert members
+        assert {name for name in joined if watch in joined[name]} == {*members, "prometheus"}
+        for name, listener in members.items():
+            assert networks(services[name])[watch] == [f"{party}-health"]
             if listener.startswith("0.0.0.0:"):
                 others = {each for net in joined[name] for each in joined if net in joined[each]}
                 assert all(each == "prometheus" or each.startswith(party) for each in others)
@@ -81,29 +77,31 @@ def test_a_health_listener_is_met_by_its_own_party_and_prometheus_alone() -> Non
     assert not joined["grafana"] & watches
 
 
-def test_prometheus_asks_every_party_under_the_name_that_it_has() -> None:
+@arrangements
+def test_prometheus_asks_every_party_under_the_name_that_it_has(files: tuple[str, ...]) -> None:
+    services = composed(files)["services"]
     scraped = {
         each["job_name"]: each["dns_sd_configs"] for each in parsed(CONFIG)["scrape_configs"]
     }
-    assert scraped.keys() == PARTIES.keys()
+    assert scraped.keys() == set(PARTIES)
     for party, (found,) in scraped.items():
         assert found["names"] == [f"{party}-health"]
-        for name in PARTIES[party]:
-            listener = SERVICES[name]["environment"]["PRIO_HEALTH_LISTEN"]
+        for listener in listening(services, party).values():
             assert listener.endswith(f":{found['port']}")
 
 
 def test_grafana_has_the_dashboard_and_asks_prometheus_as_often_as_that_asks() -> None:
+    services = composed(OBSERVED)["services"]
     provisioning = DEPLOY / "grafana" / "provisioning"
     (source,) = parsed(provisioning / "datasources" / "prometheus.yml")["datasources"]
     host, port = source["url"].removeprefix("http://").split(":")
-    assert SERVICES[host]["ports"][0].endswith(f":{port}")
-    assert set(networks("grafana")) <= set(networks(host))
+    assert services[host]["ports"][0].endswith(f":{port}")
+    assert set(networks(services["grafana"])) <= set(networks(services[host]))
     interval = parsed(CONFIG)["global"]["scrape_interval"]
     assert source["jsonData"]["timeInterval"] == interval
     (provider,) = parsed(provisioning / "dashboards" / "prio.yml")["providers"]
-    shown = f"./deploy/grafana/prio.json:{provider['options']['path']}/prio.json:ro"
-    assert shown in SERVICES["grafana"]["volumes"]
+    shown = f"grafana/prio.json:{provider['options']['path']}/prio.json:ro"
+    assert [each for each in services["grafana"]["volumes"] if each.endswith(shown)]
     variables = json.loads((DEPLOY / "grafana" / "prio.json").read_text())["templating"]["list"]
     kinds = {each["query"] for each in variables if each["type"] == "datasource"}
     assert kinds == {source["type"]}
@@ -149,6 +147,6 @@ def test_each_alert_is_explained_under_the_heading_that_it_names() -> None:
 
 
 def test_compose_gives_prometheus_the_files_that_its_configuration_names() -> None:
-    given = [each.split(":")[1] for each in SERVICES["prometheus"]["volumes"]]
+    given = [each.split(":")[1] for each in composed(OBSERVED)["services"]["prometheus"]["volumes"]]
     for name in (CONFIG.name, *parsed(CONFIG)["rule_files"]):
         assert f"/etc/prometheus/{name}" in given
