@@ -44,6 +44,16 @@ class Crash(BaseException):
     """The process is gone."""
 
 
+def _add_a_later_revision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this program know one schema more than it does, version 9000."""
+    migrations = folder / "migrations"
+    shutil.copytree(Path(schema.__file__).parent / "migrations", migrations)
+    (migrations / "versions" / "revision_9000_later.py").write_text(
+        f'revision, down_revision = "9000", "{schema.head()}"\n\ndef upgrade():\n    pass\n'
+    )
+    monkeypatch.setattr(schema, "_SCRIPTS", str(migrations))
+
+
 def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,12 +61,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     config.write_text('role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n')
     assert run_here("hpke", "new", "--config", config).returncode == 0
     before = version(store_url(tmp_path))
-    migrations = tmp_path / "migrations"
-    shutil.copytree(Path(schema.__file__).parent / "migrations", migrations)
-    (migrations / "versions" / "revision_9000_later.py").write_text(
-        f'revision, down_revision = "9000", "{before}"\n\ndef upgrade():\n    pass\n'
-    )
-    monkeypatch.setattr(schema, "_SCRIPTS", str(migrations))
+    _add_a_later_revision(tmp_path, monkeypatch)
     for command in (("task", "list"), ("ledger",), ("hpke", "new"), ("helper", "serve")):
         done = run_here(*command, "--config", config)
         assert done.returncode == 2
@@ -68,6 +73,33 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     assert version(store_url(tmp_path)) == "9000"
     assert run_here("task", "list", "--config", config).returncode == 0
     assert run_here("store", "upgrade", "--config", config).stdout.endswith("schema 9000\n")
+
+
+def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_the_backup_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/operations/upgrade.md says of going back."""
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n')
+    assert run_here("hpke", "new", "--config", config).returncode == 0
+    before = run_here("hpke", "list", "--config", config).stdout
+    backup = tmp_path / "before.backup"
+    assert run_here("backup", "--config", config, backup).returncode == 0
+    with monkeypatch.context() as newer:
+        _add_a_later_revision(tmp_path, newer)
+        assert run_here("store", "upgrade", "--config", config).returncode == 0
+        assert run_here("hpke", "new", "--config", config).returncode == 0
+    store = tmp_path / "store.sqlite"
+    for command in (("hpke", "list"), ("hpke", "new"), ("store", "upgrade"), ("helper", "serve")):
+        done = run_here(*command, "--config", config)
+        assert done.returncode == 2
+        assert "it is of a newer program" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert version(store_url(tmp_path)) == "9000"
+    for leftover in tmp_path.glob("store.sqlite-*"):
+        leftover.unlink()
+    shutil.copy(backup, store)
+    assert run_here("hpke", "list", "--config", config).stdout == before
 
 
 @pytest.mark.parametrize("in_its_place", ["nothing", "an older copy"])
