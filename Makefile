@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := --numprocesses auto --maxprocesses 8
 NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo check test lint bench fuzz docs clean
+.PHONY: demo check test lint bench fuzz docs clean picture
 
 demo: $(RUNTIME)
 	$(VENV)/bin/prio demo
@@ -49,6 +49,13 @@ docs: $(STAMP)
 	$(VENV)/bin/python -m aggregator.storage.data_model > docs/data-model.md
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet -b html -c docs/site . build/site
 	@echo "open build/site/docs/site/index.html"
+
+# The README's picture, of a demo run now; it needs chromium.
+picture: $(STAMP)
+	rm -rf build/demo
+	$(VENV)/bin/prio demo --keep build/demo
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,740 \
+	  --screenshot=docs/pictures/result.png file://$(CURDIR)/build/demo/demo.html
 
 # A stamp is written last, so an interrupted set-up is done again, not half used.
 $(STAMP): requirements.lock $(RUNTIME)
