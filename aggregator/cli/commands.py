@@ -80,6 +80,14 @@ COMMANDS: Final = (
         "prio demo --keep demo",
     ),
     Entry(
+        TRY,
+        "up",
+        "up",
+        "up",
+        "Run leader, helper and collector on this machine, until Ctrl-C: to try things out.",
+        "prio up --survey survey.toml",
+    ),
+    Entry(
         RUN,
         "leader",
         "serve",

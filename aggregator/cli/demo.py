@@ -5,11 +5,8 @@ machinery at work, and says that it protects nobody from whoever runs it.
 """
 
 import dataclasses
-import os
-import sys
 import tempfile
 import time
-import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -24,15 +21,15 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from aggregator.cli.demo_parties import programs, write_configs
+from aggregator.cli.local_folder import LocalFolder
+from aggregator.cli.local_pages import open_in_browser, pages_of
 from aggregator.cli.local_services import Running, running
+from aggregator.cli.local_tasks import hand_out
 from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.cli.tasks import make_task
 from aggregator.client import Client
 from aggregator.collector import Collected, Collector
 from aggregator.collector.collect import CollectionTimeout
-from aggregator.config import CollectorSettings, read_settings_of
-from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.provisioning import provision
@@ -61,11 +58,6 @@ SURVEY = survey_from_toml((DATA / "rand_health_insurance.toml").read_text(encodi
 WINDOW = timedelta(seconds=SURVEY.windows.seconds)
 LOOK = timedelta(seconds=5)
 """How often the services are looked after while a result is waited for."""
-_LOOKED_AT = {
-    "collector": "The collector",
-    "leader status": "The leader",
-    "helper status": "The helper",
-}
 _GUARANTEE = (
     "Guaranteed to each person in the data, if one of the two aggregators is honest: all "
     "results together would be as likely, within a factor of "
@@ -129,33 +121,31 @@ def demo(
         else:
             folder = keep
             folder.mkdir(parents=True)
-        configs, urls = write_configs(folder)
+        local = LocalFolder.made(folder)
         # A window that is over: one that runs would take no answers after it was collected.
         window = SURVEY.windows.last(datetime.now(UTC))
-        asked = _ask(configs, urls, window)
+        asked = _ask(local, window)
         console.print("starting leader and helper (one operator for all: a demo only)")
-        parties = ("leader", "helper")
-        services = stack.enter_context(running(programs(folder, configs, urls, parties)))
-        collector = stack.enter_context(Collector.open(configs["collector"]))
+        services = stack.enter_context(running(local.programs(("leader", "helper"))))
+        collector = stack.enter_context(Collector.open(local.config("collector")))
         shown = []
         for each in asked:
             reports = anyio.run(_upload, each, window)
             with console.status(f"verifying and adding up {reports:,} reports"):
                 collected = _collect(collector, each.task, window, services)
-            shown.append(_answered(each, collected, _verified(configs, each.task)))
+            shown.append(_answered(each, collected, _verified(local, each.task)))
             _print_figures(shown[-1])
         console.print(_GUARANTEE)
         page = (folder / "demo.html").absolute()
         if keep is not None:
             console.print(f'Collector.open("{keep / "collector.toml"}") finds the results again.')
         if stay:
-            for program in programs(folder, configs, urls, ("collector",)):
+            for program in local.programs(("collector",)):
                 services.start(program)
             services.wait()
-            token = read_settings_of(CollectorSettings, configs["collector"]).token_path
-            pages = [_with_pages(one, each, urls) for one, each in zip(shown, asked, strict=True)]
-            _write_page(page, pages, urls, token)
-            _stay_open(page, urls, token, services)
+            pages = [_with_pages(one, each, local) for one, each in zip(shown, asked, strict=True)]
+            _write_page(page, pages, local)
+            _stay_open(page, local, services)
         if keep is not None:
             _write_page(page, shown)  # without links to services that have ended
             _say(f"The results beside the truth: {page}")
@@ -164,12 +154,7 @@ def demo(
     console.print(f"done in {time.monotonic() - started:.0f} seconds")
 
 
-def _write_page(
-    file: Path,
-    shown: Sequence[Answered],
-    urls: Mapping[str, str] | None = None,
-    token: Path | None = None,
-) -> None:
+def _write_page(file: Path, shown: Sequence[Answered], local: LocalFolder | None = None) -> None:
     """Write the page of the results beside the truth, with links to those services that stay up."""
     about = (
         f"Answers of people in the {SURVEY.title}, put through a leader, a helper and a collector "
@@ -178,16 +163,16 @@ def _write_page(
     )
     note = (
         "Links lead to the services, which run as long as the demo does. The collector asks for "
-        f"the token in {token}; the leader and the helper ask for none."
+        f"the token in {local.token if local else ''}; the leader and the helper ask for none."
     )
-    links = [] if urls is None else [(urls[each], name) for each, name in _LOOKED_AT.items()]
+    links = [] if local is None else pages_of(local)
     title = "What was released, beside the truth"
     file.write_text(truth_page(title, about, shown, links, note), encoding="utf-8")
 
 
-def _with_pages(shown: Answered, asked: Asked, urls: Mapping[str, str]) -> Answered:
+def _with_pages(shown: Answered, asked: Asked, local: LocalFolder) -> Answered:
     """Return a question with the addresses of the collector's pages."""
-    home = f"{urls['collector']}questions/{asked.task.task_id}"
+    home = f"{local.url('collector')}questions/{asked.task.task_id}"
     pages = [
         (home, "the result"),
         (f"{home}/about", "about this number"),
@@ -196,17 +181,15 @@ def _with_pages(shown: Answered, asked: Asked, urls: Mapping[str, str]) -> Answe
     return dataclasses.replace(shown, pages=pages)
 
 
-def _stay_open(page: Path, urls: Mapping[str, str], token: Path, services: Running) -> None:
+def _stay_open(page: Path, local: LocalFolder, services: Running) -> None:
     """Say where to look, and wait until somebody ends it or a service dies."""
-    if console.is_terminal and _has_desktop():
-        for address in (page.as_uri(), urls["collector"]):
-            webbrowser.open(address)
+    open_in_browser(page.as_uri(), local.url("collector"))
     _say(
         f"The results beside the truth: {page}",
-        f"The collector's pages: {urls['collector']}",
-        f"Their token is in {token}",
-        f"What the leader is doing: {urls['leader status']}",
-        f"What the helper is doing: {urls['helper status']}",
+        f"The collector's pages: {local.url('collector')}",
+        f"Their token is in {local.token.absolute()}",
+        f"What the leader is doing: {local.status_url('leader')}",
+        f"What the helper is doing: {local.status_url('helper')}",
         "Ctrl-C ends all of it.",
     )
     with suppress(KeyboardInterrupt):
@@ -219,14 +202,9 @@ def _say(*lines: str) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _has_desktop() -> bool:
-    """Return whether a browser that is opened gets a window of its own, and not this terminal."""
-    return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
-
-
-def _ask(configs: Mapping[str, Path], urls: Mapping[str, str], window: datetime) -> list[Asked]:
+def _ask(local: LocalFolder, window: datetime) -> list[Asked]:
     """Make the survey's tasks, hand each party its files, and read the answers."""
-    with open_collector(configs["collector"]) as desk:
+    with open_collector(local.config("collector")) as desk:
         collector_config = desk.keypair().config
     table = table_in(ANSWERS)
     rows = ({**row, "time": window} for row in table.rows)
@@ -240,24 +218,14 @@ def _ask(configs: Mapping[str, Path], urls: Mapping[str, str], window: datetime)
             collector_config,
             tables.vdaf,
             tables.privacy,
-            leader=urls["leader"],
-            helper=urls["helper"],
+            leader=local.url("leader"),
+            helper=local.url("helper"),
             **tables.settings,
         )
-        _hand_out(task, configs)
+        hand_out(local, provision(task, SystemEntropy()))
         measurement = planned.best.design.measurement
         asked.append(Asked(planned, task, [measurement(each) for each in given.by_start[window]]))
     return asked
-
-
-def _hand_out(task: Task, configs: Mapping[str, Path]) -> None:
-    """Give each party its file of a task, as an operator would with `prio task add`."""
-    given = provision(task, SystemEntropy())
-    for role in (Role.LEADER, Role.HELPER):
-        with open_aggregator(configs[role.name.lower()]) as desk:
-            desk.add_tasks(given[role])
-    with open_collector(configs["collector"]) as desk:
-        desk.add_tasks(given[Role.COLLECTOR])
 
 
 async def _upload(asked: Asked, window: datetime) -> int:
@@ -275,11 +243,11 @@ async def _upload(asked: Asked, window: datetime) -> int:
     return summary.accepted
 
 
-def _verified(configs: Mapping[str, Path], task: Task) -> dict[str, int]:
+def _verified(local: LocalFolder, task: Task) -> dict[str, int]:
     """Return how many reports each aggregator verified and added up, according to its store."""
     counts = {}
     for name in ("leader", "helper"):
-        with open_aggregator(configs[name]) as desk:
+        with open_aggregator(local.config(name)) as desk:
             counts[name] = desk.aggregated(task.task_id)
     return counts
 

@@ -107,7 +107,7 @@ class Running:
         """Wait until every program serves, and say now and then what is waited for."""
         began = told = time.monotonic()
         for program, _ in self._processes:
-            while not _answers(program.url):
+            while not answers(program.url):
                 self.check()
                 now = time.monotonic()
                 if now - told >= TELL_SECONDS:
@@ -165,7 +165,7 @@ def _ending_with(parent: int) -> Callable[[], None] | None:
     return end_with_parent
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     """Return whether a service answers, whatever proxies the environment names."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(

@@ -75,6 +75,16 @@ Config = Annotated[
 ]
 
 
+Up = Annotated[
+    Path | None,
+    typer.Option(
+        "--up",
+        metavar="FOLDER",
+        help="The folder of a `prio up`; if not given, the one that we are in, or prio-up.",
+    ),
+]
+
+
 def parse_time(text: str | None, name: str) -> int | None:
     """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
     if text is None:

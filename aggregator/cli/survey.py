@@ -1,6 +1,7 @@
 """`prio survey`: checks a survey file and makes its tasks; the other commands are beside it."""
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,15 +9,20 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli import local_folder, local_tasks
 from aggregator.cli.files import named
-from aggregator.cli.options import InsecureHttp
+from aggregator.cli.local_folder import LocalFolder
+from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_results import collect, results
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.cli.survey_upload import upload
 from aggregator.cli.tasks import collector_config_of, make_task, write_survey_files
 from aggregator.config import read_text
+from aggregator.dap.hpke import HpkeConfig
 from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
 from aggregator.survey import (
     PlannedQuestion,
     Survey,
@@ -34,8 +40,7 @@ app = typer.Typer(
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
 
 
-def _read_survey(file: Path) -> Survey:
-    text = read_text(file)
+def _survey_of(file: Path, text: str) -> Survey:
     with named(file):
         return survey_from_toml(text)
 
@@ -46,7 +51,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a survey file and print how each question would be asked, and with what error."""
-    survey = _read_survey(file)
+    survey = _survey_of(file, read_text(file))
     planned = plan(survey)
     if as_json:
         print(json.dumps(_plan_document(survey, planned)))
@@ -60,30 +65,51 @@ def check(
 )
 def new(
     file: SurveyFile,
-    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
-    leader: Annotated[str, typer.Option(help="The leader's URL.")],
-    helper: Annotated[str, typer.Option(help="The helper's URL.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A folder that does not exist: the files go there.")
+    ] = None,
+    leader: Annotated[str | None, typer.Option(help="The leader's URL.")] = None,
+    helper: Annotated[str | None, typer.Option(help="The helper's URL.")] = None,
     collector_config: Annotated[
-        str, typer.Option(help="What `prio collector config` prints at the collector's.")
-    ],
+        str | None, typer.Option(help="What `prio collector config` prints at the collector's.")
+    ] = None,
     insecure_http: InsecureHttp = False,
+    up: Up = None,
 ) -> None:
     """Make the tasks of a survey: the public tasks.toml and one secret file for each party.
 
     Each party adds its file with `prio task add`; whoever uploads needs tasks.toml only, or
-    tasks.json, which is the same for programs in any language.
+    tasks.json, which is the same for programs in any language. With the folder of a `prio up`
+    instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
     """
-    survey = _read_survey(file)
+    given = {
+        "out": out,
+        "leader": leader,
+        "helper": helper,
+        "collector-config": collector_config,
+    }
+    text = read_text(file)
+    survey = _survey_of(file, text)
+    if up is not None or not any(given.values()):
+        if any(given.values()):
+            raise ParameterError("up: stands for --out, --leader, --helper and --collector-config")
+        folder = local_folder.found(up)
+        if folder is None:
+            raise ParameterError(
+                "out: give --out, --leader, --helper and --collector-config, or --up with the "
+                "folder of a `prio up`"
+            )
+        _ask_here(folder, survey, text)
+        return
+    for name, value in given.items():
+        if value is None:
+            raise ParameterError(f"{name}: missing")
+    assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
     planned = plan(survey)
-    tasks = []
-    for each in planned:
-        tables = task_tables(survey, each)
-        task = make_task(
-            config, tables.vdaf, tables.privacy, leader=leader, helper=helper, **tables.settings
-        )
+    tasks = _tasks_of(survey, planned, config, leader, helper)
+    for task in tasks:
         check_endpoints(task, insecure_http=insecure_http)
-        tasks.append(task)
     write_survey_files(tasks, out)
     _print_plan(survey, planned)
     print(
@@ -91,6 +117,41 @@ def new(
         f"collector.toml (secret) to {out}",
         file=sys.stderr,
     )
+
+
+def _ask_here(folder: LocalFolder, survey: Survey, text: str) -> None:
+    """Let all three parties of one machine take part in the tasks of a survey."""
+    place = local_tasks.place_of(folder, survey)
+    if not local_tasks.is_asked(place, text):
+        planned = plan(survey)
+        config = local_tasks.collector_config(folder)
+        tasks = _tasks_of(survey, planned, config, folder.url("leader"), folder.url("helper"))
+        place.parent.mkdir(exist_ok=True)
+        write_survey_files(tasks, place, {local_tasks.SURVEY_FILE: text})
+        _print_plan(survey, planned)
+    # Whatever was cut short before is made up for: who has its file already changes nothing.
+    local_tasks.hand_out(folder, local_tasks.files_in(place))
+    public = shlex.quote(str(place / "tasks.toml"))
+    print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
+    if not folder.is_up:
+        print(f"  prio up {shlex.quote(str(folder.path))}")
+    print(f"  prio survey upload {public} answers.csv --time-column time")
+    print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
+
+
+def _tasks_of(
+    survey: Survey,
+    planned: Sequence[PlannedQuestion],
+    config: HpkeConfig,
+    leader: str,
+    helper: str,
+) -> list[Task]:
+    """Make the tasks of a survey's questions."""
+    tables = [task_tables(survey, each) for each in planned]
+    return [
+        make_task(config, each.vdaf, each.privacy, leader=leader, helper=helper, **each.settings)
+        for each in tables
+    ]
 
 
 @app.command(epilog="Example: prio survey show made/tasks.toml")

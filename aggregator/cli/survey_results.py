@@ -14,9 +14,10 @@ import typer
 from rich.console import Console
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config
+from aggregator.cli.local_folder import public_file
+from aggregator.cli.options import Config, Up
 from aggregator.cli.parties import open_collector
-from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
+from aggregator.cli.survey_tasks import MaybeTasksFile, tasks_of_survey
 from aggregator.collector import AsyncCollector, Collector, survey_results
 from aggregator.collector.collect import WAIT_SECONDS
 from aggregator.collector.shut_out import shut_out
@@ -33,7 +34,7 @@ AT_ONCE = 8
 
 
 def collect(
-    file: TasksFile,
+    file: MaybeTasksFile = None,
     config: Config = None,
     last: Annotated[
         str | None,
@@ -50,13 +51,15 @@ def collect(
             help="Collect a window that is not over: every later answer of it is refused for good.",
         ),
     ] = False,
+    up: Up = None,
 ) -> None:
     """Collect all questions of one or more windows, and print what they say.
 
     What was collected before is found and not asked for again. The exit status is 3 if the leader
     refused, or something was not ready in time; what was ready is printed all the same.
     """
-    tasks, now = tasks_of_survey(file), datetime.now(UTC)
+    public, config = _place_of(file, config, up)
+    tasks, now = tasks_of_survey(public), datetime.now(UTC)
     windows = tasks[0][1].windows
     starts = _starts(windows, last, window, now)
     for start in starts:
@@ -71,7 +74,7 @@ def collect(
 
 
 def results(
-    file: TasksFile,
+    file: MaybeTasksFile = None,
     config: Config = None,
     confidence: Annotated[
         str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
@@ -90,10 +93,12 @@ def results(
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    up: Up = None,
 ) -> None:
     """Print everything that was collected of a survey, with labels and intervals."""
+    public, config = _place_of(file, config, up)
     with Collector.open(config) as collector:
-        found = [each for task, _ in tasks_of_survey(file) for each in collector.results(task)]
+        found = [each for task, _ in tasks_of_survey(public) for each in collector.results(task)]
     probability = parse_probability(confidence, "confidence")
     if changes:
         print_changes(survey_results(found), probability)
@@ -107,6 +112,14 @@ def results(
         print(json.dumps({"version": 1, "rows": [_finite(row) for row in made.rows]}))
     elif csv is None and parquet is None:
         print_table(made)
+
+
+def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
+    """Return a survey's public file, and the service file of the collector that is meant."""
+    public, folder = public_file(file, up)
+    if config is None and folder is not None:
+        config = folder.config("collector")
+    return public, config
 
 
 def print_table(made: Table) -> None:

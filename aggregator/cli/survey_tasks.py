@@ -15,6 +15,15 @@ TasksFile = Annotated[
     typer.Argument(metavar="tasks.toml", help="The public file of all tasks of the survey."),
 ]
 
+MaybeTasksFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[tasks.toml]",
+        help="The public file of all tasks of the survey; if not given, that of the one survey of "
+        "a `prio up`.",
+    ),
+]
+
 
 def tasks_of_survey(file: Path) -> list[tuple[Task, Meaning]]:
     """Return the tasks of a survey with what they mean.

@@ -14,10 +14,11 @@ from rich.progress import Progress
 
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
+from aggregator.cli.local_folder import public_file
 from aggregator.cli.measure import MEANINGS, check_delimiter, csv_text
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.parties import check_endpoints
-from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
+from aggregator.cli.survey_tasks import tasks_of_survey
 from aggregator.client import Client
 from aggregator.client.upload import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
@@ -30,12 +31,13 @@ from aggregator.transport.client import open_client
 
 @takes_floor
 def upload(
-    file: TasksFile,
-    answers: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="ANSWERS",
-            help="CSV or Parquet, one row per person; - for CSV from standard input.",
+            metavar="[tasks.toml] ANSWERS",
+            help="The public file of all tasks of the survey, which need not be given of the one "
+            "survey of a `prio up`; and CSV or Parquet, one row per person, or - for CSV from "
+            "standard input.",
         ),
     ],
     time_column: Annotated[str, typer.Option(help="The column of each row's time.")],
@@ -79,6 +81,7 @@ def upload(
     floor: Floor,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
+    up: Up = None,
 ) -> None:
     """Upload a table of answers to all questions of a survey.
 
@@ -86,7 +89,10 @@ def upload(
     reports were refused, 2 if the table is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
-    tasks = tasks_of_survey(file)
+    *public, answers = files
+    if len(public) > 1:
+        raise ParameterError(f"answers: give one file of answers, not {len(public)}")
+    tasks = tasks_of_survey(public_file(public[0] if public else None, up)[0])
     for task, about in tasks:
         check_endpoints(task, insecure_http=insecure_http)
         try:

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -303,13 +304,20 @@ def write_files(task: Task, out: Path) -> None:
     _write_folder(out, public, provision(task, SystemEntropy()))
 
 
-def write_survey_files(tasks: Sequence[Task], out: Path) -> None:
+def write_survey_files(
+    tasks: Sequence[Task], out: Path, beside: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Write one public file of a survey's tasks, as TOML and as JSON, and one of each party's.
+
+    Args:
+        tasks: The tasks.
+        out: A new folder, which gets the files.
+        beside: Further public files, by name.
 
     Raises:
         FileExistsError: The folder exists.
     """
-    public = {"tasks.toml": tasks_to_toml(tasks), "tasks.json": tasks_to_json(tasks)}
+    public = {"tasks.toml": tasks_to_toml(tasks), "tasks.json": tasks_to_json(tasks), **beside}
     _write_folder(out, public, provision_all(tasks, SystemEntropy()))
 
 

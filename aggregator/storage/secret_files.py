@@ -1,4 +1,4 @@
-"""Secrets in files of their own, made once and readable only by their owner."""
+"""Files that are made once, whole or not at all, and are their owner's alone: those of secrets."""
 
 import os
 import tempfile
@@ -34,22 +34,35 @@ def create_secret(path: Path, secret: str) -> str:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A random name, 0600 from the start: in two containers processes may share a number.
-        descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secret + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, path)
-            _keep_entries(path.parent)
-        except FileExistsError:
-            secret = read_secret(path) or secret
-        finally:
-            Path(draft).unlink()
+        is_ours = create_private(path, secret + "\n")
     except OSError as error:
         raise ConfigurationError(f"the secret in {path}: {error.strerror}") from error
-    return secret
+    return secret if is_ours else read_secret(path) or secret
+
+
+def create_private(path: Path, text: str) -> bool:
+    """Write a new file that is its owner's alone, whole or not at all.
+
+    Returns:
+        Whether it was written; not if there is one.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    # A random name, 0600 from the start: in two containers processes may share a number.
+    descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+        _keep_entries(path.parent)
+    except FileExistsError:
+        return False
+    finally:
+        Path(draft).unlink()
+    return True
 
 
 def _keep_entries(folder: Path) -> None:

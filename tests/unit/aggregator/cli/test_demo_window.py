@@ -1,6 +1,7 @@
 """`prio demo --open` opens its pages where a browser has a window, and nowhere else."""
 
 import io
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -8,13 +9,8 @@ import pytest
 from rich.console import Console
 
 from aggregator.cli import demo
+from aggregator.cli.local_folder import LocalFolder
 from aggregator.cli.local_services import Running
-
-URLS = {
-    "collector": "http://127.0.0.1:8003/",
-    "leader status": "http://127.0.0.1:9001/",
-    "helper status": "http://127.0.0.1:9002/",
-}
 
 
 @pytest.mark.parametrize(
@@ -40,12 +36,15 @@ def test_the_pages_are_opened_on_a_desktop_and_named_everywhere(
         monkeypatch.setenv(name, value)
     opened: list[str] = []
     said = io.StringIO()
-    monkeypatch.setattr(demo.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    monkeypatch.setattr(demo, "console", Console(file=said, force_terminal=is_terminal))
+    monkeypatch.setattr(demo, "console", Console(file=said))
     monkeypatch.setattr(Running, "watch", lambda _: None)
     page = tmp_path / "demo.html"
-    demo._stay_open(page, URLS, Path("collector.sqlite.token"), Running())
-    assert opened == ([page.as_uri(), URLS["collector"]] if is_opened else [])
-    for named in (str(page), *URLS.values(), "collector.sqlite.token"):
+    local = LocalFolder.made(tmp_path / "here")
+    demo._stay_open(page, local, Running())
+    assert opened == ([page.as_uri(), local.url("collector")] if is_opened else [])
+    status = [local.status_url(party) for party in ("leader", "helper")]
+    for named in (str(page), local.url("collector"), *status, str(local.token)):
         assert named in said.getvalue()

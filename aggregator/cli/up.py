@@ -1,0 +1,87 @@
+"""`prio up`: runs leader, helper and collector on one machine."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli import faults, local_folder
+from aggregator.cli.local_folder import LocalFolder
+from aggregator.cli.local_pages import open_in_browser, page_of_links, pages_of
+from aggregator.cli.local_services import running
+from aggregator.errors import ParameterError
+
+_OWNERS_ALONE = 0o077
+
+
+def up(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help=f"Where stores, keys and ports are made or found again; {local_folder.DEFAULT} "
+            "if not given.",
+        ),
+    ] = None,
+    survey: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="SURVEY.toml",
+            help="Ask this survey, too, as `prio survey new` does; nothing changes if it is asked "
+            "already. Repeatable.",
+        ),
+    ] = None,
+    open_pages: Annotated[
+        bool,
+        typer.Option("--open", help="Open the pages in a browser, if there is a desktop."),
+    ] = False,
+) -> None:
+    """Run leader, helper and collector on this machine, until Ctrl-C: to try things out.
+
+    Makes their stores, keys and ports in a folder, which is its owner's alone, and goes on where it
+    was when it is called again. One operator who runs all three has no privacy from itself. The
+    exit status is 1 if a service dies; its last lines are shown, and the others are ended.
+    """
+    for file in survey or []:
+        if not file.exists():
+            raise ParameterError(f"survey: there is no file {file}")
+    os.umask(_OWNERS_ALONE)
+    local = LocalFolder.made(folder or local_folder.DEFAULT)
+    try:
+        with local.held() as lock:
+            local.check_ports()
+            with running(local.programs(), [lock]) as services, page_of_links(local) as page:
+                for file in survey or []:
+                    _ask(local, file)
+                _say(local, page, asks=bool(survey))
+                if open_pages:
+                    open_in_browser(page)
+                services.watch()
+    except KeyboardInterrupt:
+        print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
+
+
+def _ask(local: LocalFolder, survey: Path) -> None:
+    """Add a survey in a process of its own: what it takes to make tasks would stay in memory."""
+    command = [sys.executable, "-m", "aggregator.cli", "survey", "new", str(survey)]
+    done = subprocess.run([*command, "--up", str(local.path)], check=False)  # noqa: S603  our own command
+    if done.returncode:
+        raise SystemExit(done.returncode if done.returncode > 0 else faults.PARTLY)
+
+
+def _say(local: LocalFolder, page: str, *, asks: bool) -> None:
+    """Print what there is and what can be done with it."""
+    lines = [f"{name}: {url}" for url, name in pages_of(local)]
+    lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
+    if not asks:
+        lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
+    print(*lines, local_folder.WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)
+
+
+def _named(local: LocalFolder) -> str:
+    """Return the folder as a shell takes it."""
+    return shlex.quote(str(local.path))

@@ -1,0 +1,265 @@
+"""`prio up`: from a survey file to a result with three commands, and what may come between."""
+
+import csv
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.look import Page
+from tests.support.up import Up, is_up
+
+pytestmark = pytest.mark.slow
+
+ROWS = 120
+YES, AGES = 40, sum(range(ROWS)) / ROWS
+NAME = "all on one machine"
+"""Of the folder: with spaces, and relative."""
+SURVEY = """
+title = "Visits"
+asked = "patients"
+window = "week"
+first = 2026-11-02
+min_batch_size = 50
+[budget]
+epsilon = "6"
+windows = 10
+[[question]]
+name = "well"
+kind = "yes-no"
+[[question]]
+name = "age"
+kind = "number"
+low = 0
+high = 120
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a survey file and last week's answers."""
+    place = tmp_path_factory.mktemp("up")
+    (place / "survey.toml").write_text(SURVEY)
+    now = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    last_week = now - timedelta(days=now.weekday() + 3)
+    with (place / "answers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", "well", "age"])
+        for index in range(ROWS):
+            writer.writerow([last_week.isoformat(), "yes" if index < YES else "no", index])
+    return place
+
+
+@pytest.fixture(scope="module")
+def up(place: Path) -> Iterator[Up]:
+    """The first of the three commands, whose answers are uploaded by the second."""
+    with is_up(place, NAME, "--survey", "survey.toml") as up:
+        assert up.said.endswith("Ctrl-C ends all of it.\n"), up.said
+        yield up
+
+
+@pytest.fixture(scope="module")
+def uploaded(place: Path, up: Up) -> str:
+    """What the second command says, as the first one prints it."""
+    (line,) = re.findall(r"^  (prio survey upload .*)$", up.said, re.MULTILINE)
+    return shell(line, place)
+
+
+def shell(line: str, cwd: Path, status: int = 0) -> str:
+    """Run a line in a shell; return what it prints."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(  # noqa: S603  as a person would
+        ["bash", "-c", line],  # noqa: S607  where the system has it
+        cwd=cwd,
+        env=os.environ | {"PATH": path, "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, (line, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def value(table: str, name: str) -> float:
+    """Return what a table of results says of a figure."""
+    (found,) = re.findall(rf"^  {name} .*?  ([\d.,]+)(?: %| years)? +\(", table, re.MULTILINE)
+    return float(found.replace(",", ""))
+
+
+def test_a_survey_of_two_questions_takes_three_commands_to_its_result(
+    place: Path, up: Up, uploaded: str
+) -> None:
+    assert f"{2 * ROWS} of {2 * ROWS} reports accepted" in uploaded
+    (line,) = re.findall(r"^  (prio survey collect .*)$", up.said, re.MULTILINE)
+    table = shell(line, place)
+    # 95 % intervals are ± 1 and ± 5.5; so far off, one in 10^10 is.
+    assert abs(value(table, "count yes") - YES) < 10
+    assert abs(value(table, "mean") - AGES) < 40
+
+
+def test_in_the_folder_or_with_its_name_nothing_else_need_be_said(
+    place: Path, uploaded: str
+) -> None:
+    assert uploaded
+    in_it = shell("prio survey collect --last week", place / NAME)
+    named = shell(f"prio survey results --up '{NAME}'", place)
+    assert in_it == named
+    assert "Visits; patients" in shell(
+        f"prio survey show '{NAME}/surveys/visits/tasks.toml'", place
+    )
+    again = "prio survey upload ../answers.csv --time-column time --dry-run"
+    assert f"age: {ROWS} answers" in shell(again, place / NAME)
+
+
+def test_the_pages_are_there_and_a_file_of_the_owner_leads_to_them(
+    place: Path, up: Up, uploaded: str
+) -> None:
+    assert uploaded
+    assert "nobody has privacy from whoever that is" in up.said
+    page = place / NAME / "pages.html"
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert f"This logs in: {page.as_uri()}" in up.said
+    token = (place / NAME / "collector.sqlite.token").read_text().strip()
+    assert token not in up.said
+    shown = Page(page.read_text())
+    assert "nobody has privacy from whoever that is" in shown.elements[0].text
+    collector, leader, helper = (each.attributes["href"] for each in shown.all("a")[1:])
+    assert collector.endswith(f"login#token={token}")
+    for each in (collector, leader, helper):
+        assert httpx.get(each, trust_env=False).status_code == 200
+        assert each.partition("login")[0] in up.said
+
+
+def test_all_of_it_is_its_owners_alone(place: Path, uploaded: str) -> None:
+    assert uploaded
+    for each in (place / NAME, *(place / NAME).rglob("*")):
+        if (place / NAME / "surveys") not in (each, *each.parents) or each.suffix == ".toml":
+            assert each.name == "tasks.toml" or not each.stat().st_mode & 0o077, each
+
+
+def test_a_second_one_in_the_same_folder_says_where_the_first_one_is(place: Path, up: Up) -> None:
+    with is_up(place, NAME) as second:
+        status = second.end()
+    assert status == 2
+    assert second.said.count("\n") == 1
+    assert f"`prio up` runs here, or is ending (process {up.pid}); its pages are at" in second.said
+    assert httpx.get(re.findall(r"http\S+", second.said)[0], trust_env=False).status_code == 303
+
+
+def test_asking_the_same_survey_again_changes_nothing_and_another_of_its_title_is_refused(
+    place: Path, up: Up
+) -> None:
+    assert up.said
+    files = {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
+    said = shell(f"prio survey new survey.toml --up '{NAME}'", place)
+    assert re.findall(r"prio survey upload .*", said) == re.findall(
+        r"prio survey upload .*", up.said
+    )
+    other = f"sed 's/= 50/= 60/' survey.toml | prio survey new - --up '{NAME}'"
+    assert "has the tasks of another survey of this title" in shell(other, place, status=2)
+    assert files == {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_the_next_one_goes_on_where_it_was(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with is_up(tmp_path) as up:
+        kept = {name: (tmp_path / "prio-up" / name).read_bytes() for name in KEPT}
+        up.signal(number)
+        assert up.end() == 0
+    first, end = up.said.split("Ctrl-C ends all of it.\n")
+    assert end.endswith("ended; `prio up prio-up` goes on from here\n")
+    assert not (tmp_path / "prio-up" / "pages.html").exists()
+    with is_up(tmp_path) as again:
+        assert addresses(again.said) == addresses(first)
+        assert kept == {name: (tmp_path / "prio-up" / name).read_bytes() for name in KEPT}
+
+
+KEPT = ("leader.toml", "leader.key", "helper.key", "collector.key", "collector.sqlite.token")
+
+
+def addresses(said: str) -> list[str]:
+    """Return the addresses that are said."""
+    return re.findall(r"http://\S+", said)
+
+
+def services_of(folder: Path) -> dict[str, int]:
+    """Return the processes of the services of a folder (Linux)."""
+    found = {}
+    for each in Path("/proc").iterdir():
+        if not each.name.isdecimal():
+            continue
+        try:
+            words = (each / "cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        config = Path(words[-2]) if len(words) > 1 else Path()
+        if config.parent == folder and "serve" in words:
+            found[config.stem] = int(each.name)
+    return found
+
+
+def test_if_a_service_is_killed_it_says_so_and_ends_the_others(tmp_path: Path) -> None:
+    with is_up(tmp_path, "here") as up:
+        services = services_of(tmp_path / "here")
+        assert sorted(services) == ["collector", "helper", "leader"]
+        os.kill(services["helper"], signal.SIGKILL)
+        assert up.end() == 1
+    said = up.said.split("Ctrl-C ends all of it.\n")[1]
+    assert "prio: the helper died (killed by SIGKILL); the last lines of " in said
+    assert "listening" in said
+    assert services_of(tmp_path / "here") == {}
+
+
+def test_if_it_is_killed_itself_its_services_end_and_then_it_can_be_started_again(
+    tmp_path: Path,
+) -> None:
+    with is_up(tmp_path) as up:
+        os.kill(up.pid, signal.SIGKILL)
+        up.end()
+    while services_of(tmp_path / "prio-up"):
+        time.sleep(0.05)
+    with is_up(tmp_path) as again:
+        assert "Ctrl-C" in again.said, again.said
+
+
+def test_of_two_that_are_started_at_once_one_runs(tmp_path: Path) -> None:
+    both = [Up(tmp_path), Up(tmp_path)]
+    for each in both:
+        each.wait_until_up()
+    running = [each for each in both if "Ctrl-C" in each.said]
+    (refused,) = [each for each in both if each not in running]
+    assert refused.end() == 2
+    assert "`prio up` runs here" in refused.said
+    running[0].signal(signal.SIGINT)
+    assert running[0].end() == 0, running[0].said
+
+
+def test_a_store_of_another_version_is_named_in_the_last_lines(tmp_path: Path) -> None:
+    with is_up(tmp_path):
+        pass
+    with sqlite3.connect(tmp_path / "prio-up" / "helper.sqlite") as store:
+        store.execute("UPDATE alembic_version SET version_num = '0001'")
+    store.close()
+    with is_up(tmp_path) as up:
+        assert up.end() == 1
+    assert "prio: the helper died (exit status 2)" in up.said
+    assert "prio store upgrade" in up.said
+
+
+def test_a_survey_file_with_a_fault_ends_it_with_the_fault(tmp_path: Path) -> None:
+    (tmp_path / "survey.toml").write_text(SURVEY.replace("epsilon", "upsilon"))
+    with is_up(tmp_path, "--survey", "survey.toml") as up:
+        assert up.end() == 2
+    assert "survey.toml: budget" in up.said
+    assert services_of(tmp_path / "prio-up") == {}
