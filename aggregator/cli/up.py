@@ -1,19 +1,19 @@
-"""`prio up`: runs leader, helper and collector on one machine."""
+"""`prio up`: runs all three parties on one machine, or makes one party's folder elsewhere."""
 
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from aggregator.cli import faults, local_folder
+from aggregator.cli import faults, local_folder, party_folder
 from aggregator.cli.local_folder import LocalFolder
 from aggregator.cli.local_pages import open_in_browser, page_of_links, pages_of
 from aggregator.cli.local_services import running
-from aggregator.errors import ParameterError
+from aggregator.errors import ConfigurationError, ParameterError
 
 _OWNERS_ALONE = 0o077
 
@@ -23,8 +23,15 @@ def up(
         Path | None,
         typer.Argument(
             metavar="[FOLDER]",
-            help=f"Where stores, keys and ports are made or found again; {local_folder.DEFAULT} "
-            "if not given.",
+            help=f"Where stores, keys and ports are made or found again; {local_folder.DEFAULT}, "
+            "or prio- and the party, if not given.",
+        ),
+    ] = None,
+    party: Annotated[
+        Literal["leader", "helper", "collector"] | None,
+        typer.Option(
+            help="Make this party's folder for a deployment instead, say what to do next, and "
+            "start nothing. Whatever is there is kept."
         ),
     ] = None,
     survey: Annotated[
@@ -46,6 +53,11 @@ def up(
     was when it is called again. One operator who runs all three has no privacy from itself. The
     exit status is 1 if a service dies; its last lines are shown, and the others are ended.
     """
+    if party is not None:
+        if survey or open_pages:
+            raise ParameterError("party: starts nothing, so --survey and --open do not go with it")
+        _prepare(party, folder or Path(f"prio-{party}"))
+        return
     for file in survey or []:
         if not file.exists():
             raise ParameterError(f"survey: there is no file {file}")
@@ -63,6 +75,24 @@ def up(
                 services.watch()
     except KeyboardInterrupt:
         print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
+
+
+def _prepare(party: str, folder: Path) -> None:
+    """Make one party's folder, and say what its operator does next."""
+    if local_folder.is_one(folder):
+        raise ConfigurationError(
+            f"{folder}: one operator has all three parties' keys in it: name another folder"
+        )
+    os.umask(_OWNERS_ALONE)
+    made = party_folder.prepare(party, folder)
+    file = party_folder.service_file(party, folder)
+    for each in made:
+        print(f"made {each}")
+    if not made:
+        print(f"{folder} is complete")
+    print(f"Nothing runs yet. Read {file}, and then:")
+    for number, step in enumerate(party_folder.next_steps(party, file), 1):
+        print(f"{number}. {step}")
 
 
 def _ask(local: LocalFolder, survey: Path) -> None:

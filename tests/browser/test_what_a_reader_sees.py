@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import polars as pl
 import pytest
@@ -121,6 +122,23 @@ def test_only_the_token_opens_the_pages(browser: Browser, desk: Desk) -> None:
         page.get_by_role("button", name="Leave").click()
         visit.see("/")
         expect(page).to_have_url(re.compile("/login$"))
+
+
+@pytest.mark.parametrize("token", [TOKEN, "a guess"])
+def test_a_link_of_a_file_logs_in_with_its_token_which_no_address_keeps(
+    browser: Browser, desk: Desk, token: str
+) -> None:
+    link = f"<a href='{desk.address}/login#token={token}'>the pages</a>"
+    with visiting(browser, desk.address) as visit:
+        page = visit.page
+        page.goto(f"data:text/html,{quote(link)}")
+        page.get_by_role("link", name="the pages").click()
+        heading = "Overview" if token == TOKEN else "Log in"
+        expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
+        expect(page).to_have_url(re.compile(r":\d+/(login)?$"))
+        if token != TOKEN:
+            expect(page.get_by_role("alert")).to_have_text("This is not the token of this service.")
+        assert page.evaluate("performance.getEntriesByType('navigation')[0].name").find("#") < 0
 
 
 def test_a_link_from_elsewhere_leads_through_the_login_once_and_then_straight_to_its_page(

@@ -665,7 +665,7 @@ async def test_each_address_of_a_page_is_described_as_json_and_as_csv(
     described = (await browser.get("/openapi.json", headers=BEARER)).json()["paths"]
     routes = list(routes_of(world.app.router))
     assert {each["path"] for each in routes if each["include_in_schema"]} == set(described)
-    others = {"/login", "/docs", "/openapi.json"}
+    others = {"/login", "/login.js", "/docs", "/openapi.json"}
     pages = {each["path"] for each in routes if not each["include_in_schema"]} - others
     assert len(pages) == 5  # one of them only ends a session
     for path in pages - {"/logout"}:
@@ -692,7 +692,7 @@ async def test_no_address_but_the_login_answers_who_has_no_token(tmp_path: Path)
         (method, route["path"].format(**place))
         for route in routes_of(world.app.router)
         for method in route["methods"]
-        if route["path"] != "/login"
+        if route["path"] not in ("/login", "/login.js")
     ]
     assert len(asked) > 25
     form = {"content-type": "application/x-www-form-urlencoded"}

@@ -2,6 +2,7 @@
 
     GET  /login            asks for the service's token, and then leads to where `to` says
     POST /login, /logout   begin and end a session
+    GET  /login.js         logs in with the token of a link, `/login#token=…`
 
 A form carries what only this session's pages know. A browser sends no cookie of ours with a link
 from another site, a message or a file: whoever follows one is led on once more, from here.
@@ -28,6 +29,19 @@ _PAGE = re.compile(
     r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
 )
 """Where a login may lead: to a page of ours, whoever made the link."""
+
+_SCRIPT = """
+"use strict";
+// What follows the # is sent to no server: it is taken out of the address, and into the form.
+const token = new URLSearchParams(location.hash.slice(1)).get("token");
+if (token) {
+  history.replaceState(null, "", location.pathname + location.search);
+  const field = document.getElementById("token");
+  field.value = token;
+  field.form.requestSubmit();
+}
+"""
+_SCRIPT_PATH = "/login.js"
 
 
 class Door:
@@ -57,6 +71,7 @@ class Door:
         router = APIRouter(include_in_schema=False)
         router.get("/login")(self.login)
         router.post("/login")(self.begin_session)
+        router.get(_SCRIPT_PATH)(self.script)
         router.post("/logout")(self.end_session)
         return router
 
@@ -120,6 +135,11 @@ class Door:
         self._check(request)
         return self._login_page(request, "", status.HTTP_200_OK)
 
+    async def script(self, request: Request) -> Response:
+        """Hand out what takes a token from a link."""
+        self._check(request)
+        return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript; charset=utf-8")
+
     async def begin_session(self, request: Request) -> Response:
         """Begin a session for whoever knows the token."""
         self._check(request)
@@ -178,6 +198,7 @@ class Door:
             ),
             tag("p", "Whoever runs the collector has it: its log names the file.", class_="soft"),
             status=code,
+            script=_SCRIPT_PATH,
         )
         shown.headers["set-cookie"] = response.headers["set-cookie"]
         return shown
