@@ -49,7 +49,7 @@ from aggregator.survey import (
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.web.pages.charts import Mark
-from aggregator.web.pages.numbers import number, said
+from aggregator.web.pages.numbers import beside, said
 from aggregator.web.pages.truth import Answered, Beside, truth_page
 
 DATA = Path(__file__).parent / "data"
@@ -288,10 +288,10 @@ def _print_figures(answered: Answered) -> None:
         value, low, high = said(each.mark)
         table.add_row(
             each.name,
-            number(each.truth),
+            beside(each.mark, each.truth),
             value,
             f"{low} to {high} {each.unit}".strip(),
-            "yes" if each.is_held else "no",
+            each.verdict,
         )
     for column in table.columns[1:4]:
         column.justify = "right"

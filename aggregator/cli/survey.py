@@ -24,6 +24,7 @@ from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.survey import (
+    Meaning,
     PlannedQuestion,
     Survey,
     Way,
@@ -155,8 +156,14 @@ def _tasks_of(
 
 
 @app.command(epilog="Example: prio survey show made/tasks.toml")
-def show(file: TasksFile) -> None:
+def show(
+    file: TasksFile,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
     """Print what the tasks of a survey ask, and the fingerprints that all parties must agree on."""
+    if as_json:
+        print(json.dumps({"version": 1, "tasks": [*map(_shown, tasks_of_survey(file))]}))
+        return
     for task, meaning in tasks_of_survey(file):
         print(f"{meaning.question.name}  {task.task_id}  fingerprint {task.fingerprint}")
         print(escaped(f"  {meaning.title}; {meaning.asked}; asked as {meaning.design.name}"))
@@ -175,6 +182,15 @@ app.command(
 app.command(
     epilog="Example: prio survey results made/tasks.toml --config collector.toml --csv weekly.csv"
 )(results)
+
+
+def _shown(asked: tuple[Task, Meaning]) -> dict[str, object]:
+    task, meaning = asked
+    return {
+        "task_id": str(task.task_id),
+        "fingerprint": task.fingerprint,
+        "meaning": json.loads(meaning.to_json()),
+    }
 
 
 def _print_plan(survey: Survey, planned: Sequence[PlannedQuestion]) -> None:

@@ -1,7 +1,9 @@
 """`prio survey collect` and `prio survey results`: windows in, labelled figures out."""
 
+import dataclasses
 import json
 import math
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,6 +19,7 @@ from aggregator.cli import faults
 from aggregator.cli.local_folder import public_file
 from aggregator.cli.options import Config, Up
 from aggregator.cli.parties import open_collector
+from aggregator.cli.survey_lines import Trouble, change, table_lines, trouble_lines
 from aggregator.cli.survey_tasks import MaybeTasksFile, tasks_of_survey
 from aggregator.collector import AsyncCollector, Collector, survey_results
 from aggregator.collector.collect import WAIT_SECONDS
@@ -31,6 +34,8 @@ from aggregator.words import escaped
 
 AT_ONCE = 8
 """Batches that are asked for at the same time."""
+_WIDTH = 110
+"""Characters in a line where there is no terminal."""
 
 
 def collect(
@@ -52,6 +57,7 @@ def collect(
         ),
     ] = False,
     up: Up = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Collect all questions of one or more windows, and print what they say.
 
@@ -66,9 +72,13 @@ def collect(
         if windows.end(start) > now and not shut_out_later_answers:
             raise ParameterError(_not_over(config, tasks[0][0], windows, start))
     batches, troubles = anyio.run(_collect, config, tasks, starts, wait, shut_out_later_answers)
-    print_table(SurveyResults(batches).table())
-    for trouble in troubles:
-        print(f"prio: {trouble}", file=sys.stderr)
+    made = SurveyResults(batches).table()
+    if as_json:
+        print(json.dumps(_document(made, troubles)))
+    else:
+        print_table(made)
+    for line in trouble_lines(troubles):
+        print(f"prio: {line}", file=sys.stderr)
     if troubles:
         raise SystemExit(faults.PEER)
 
@@ -109,7 +119,7 @@ def results(
     if parquet is not None:
         made.to_parquet(parquet)
     if as_json:
-        print(json.dumps({"version": 1, "rows": [_finite(row) for row in made.rows]}))
+        print(json.dumps(_document(made)))
     elif csv is None and parquet is None:
         print_table(made)
 
@@ -123,31 +133,9 @@ def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[
 
 
 def print_table(made: Table) -> None:
-    """Print a table of a survey's figures: by question and figure, a line for each window."""
-    lines: dict[object, dict[str, list[tuple[str, str, str]]]] = {}
-    for row in made.rows:
-        figures = lines.setdefault(row["question"], {})
-        window = str(row["window"])
-        answers = figures.setdefault("answers", [])
-        if (window, count := f"{row['reports']:,}", "") not in answers:
-            answers.append((window, count, ""))
-        name = escaped(" ".join(str(row[each]) for each in ("shows", "label") if row[each]))
-        value = "no estimate" if row["value"] is None else f"{row['value']:,.6g} {row['unit']}"
-        value = escaped(value)
-        interval = f"({row['low']:,.6g} to {row['high']:,.6g})"
-        figures.setdefault(name, []).append((window, value.rstrip(), interval))
-    for question, figures in lines.items():
-        print(escaped(str(question)))
-        names = max(map(len, figures))
-        values = max(len(value) for found in figures.values() for _, value, _ in found)
-        for name, found in figures.items():
-            for place, (window, value, interval) in enumerate(found):
-                shown = "" if place else name
-                print(f"  {shown:<{names}}  {window}  {value:>{values}}  {interval}".rstrip())
-    if made.rows:
-        confidence = 100 * float(made.confidence)
-        how = "all at once" if made.jointly else "each by itself"
-        print(f"intervals: {confidence:.6g} %, {how}")
+    """Print a table of a survey's figures: by question, a column for each window."""
+    for line in table_lines(made, shutil.get_terminal_size((_WIDTH, 0)).columns):
+        print(line)
 
 
 def print_changes(found: SurveyResults, confidence: Fraction) -> None:
@@ -160,14 +148,8 @@ def print_changes(found: SurveyResults, confidence: Fraction) -> None:
         name = " ".join(filter(None, (row.question, row.shows, row.quantity.label)))
         unit = " percentage points" if row.shows == "share" else f" {row.quantity.unit}".rstrip()
         low, high = float(comparison.interval.low), float(comparison.interval.high)
-        match comparison.is_larger:
-            case True:
-                change = f"more, by {low:,.6g} to {high:,.6g}{unit}"
-            case False:
-                change = f"less, by {-high:,.6g} to {-low:,.6g}{unit}"
-            case _:
-                change = f"from {low:+,.6g} to {high:+,.6g}{unit}: more or less, or the same"
-        print(escaped(f"  {name}: {change}"))
+        said = change(low, high, unit, is_larger=comparison.is_larger)
+        print(escaped(f"  {name}: {said}"))
     print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
 
 
@@ -177,11 +159,11 @@ async def _collect(
     starts: Sequence[datetime],
     wait: float,
     now: bool,
-) -> tuple[list[tuple[Task, Batch]], list[str]]:
+) -> tuple[list[tuple[Task, Batch]], list[Trouble]]:
     """Return what was collected, and what could not be; several are asked for at once."""
     places = [(start, task, meaning) for start in starts for task, meaning in tasks]
     found: dict[int, tuple[Task, Batch]] = {}
-    troubles: dict[int, str] = {}
+    troubles: dict[int, Trouble] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
     deadline = anyio.current_time() + wait
     console = Console(stderr=True)
@@ -197,7 +179,7 @@ async def _collect(
                 found[place] = task, collected.batch()
             except PeerError as error:
                 window = meaning.windows.describe(start)
-                troubles[place] = f"{meaning.question.name}, {window}: {error}"
+                troubles[place] = Trouble(meaning.question.name, window, str(error))
 
     async def tell(collector: AsyncCollector) -> None:
         while True:
@@ -244,6 +226,14 @@ def _starts(
         raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
     newest, count = windows.last(now), seconds // windows.seconds
     return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
+
+
+def _document(made: "Table", troubles: Sequence[Trouble] = ()) -> dict[str, object]:
+    return {
+        "version": 1,
+        "rows": [_finite(row) for row in made.rows],
+        "failed": [dataclasses.asdict(each) for each in troubles],
+    }
 
 
 def _finite(row: Mapping[str, object]) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """`prio survey upload`: a table of answers to all questions."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
@@ -19,7 +20,7 @@ from aggregator.cli.measure import MEANINGS, check_delimiter, csv_text
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_tasks import tasks_of_survey
-from aggregator.client import Client
+from aggregator.client import Client, UploadSummary
 from aggregator.client.upload import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
@@ -82,6 +83,7 @@ def upload(
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     up: Up = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Upload a table of answers to all questions of a survey.
 
@@ -93,12 +95,7 @@ def upload(
     if len(public) > 1:
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
     tasks = tasks_of_survey(public_file(public[0] if public else None, up)[0])
-    for task, about in tasks:
-        check_endpoints(task, insecure_http=insecure_http)
-        try:
-            check_floor(task, floor, "this client")
-        except ParameterError as fault:
-            raise ParameterError(f"{about.question.name}: {fault}") from None
+    _check(tasks, floor, insecure_http=insecure_http)
     if decimal_mark not in (".", ","):
         raise ParameterError(f'decimal-mark: must be "." or ",", not {decimal_mark!r}')
     columns = Columns(
@@ -118,17 +115,29 @@ def upload(
     is_input = str(answers) == "-"
     table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
     given = read_answers(table, questions, tasks[0][1].windows, columns)
-    _print_answers(given)
-    if dry_run:
-        return
-    http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
-    asked = [task for task, _ in tasks]
-    refused = anyio.run(_upload, asked, given, per_request, floor, http_options)
-    for (question, error), count in refused.items():
-        meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
-        print(f"{count} refused of {question}: {error.draft_name}{meaning}")
-    if refused:
+    if not as_json:
+        _print_answers(given)
+    sent = []
+    if not dry_run:
+        http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
+        asked = [task for task, _ in tasks]
+        sent = anyio.run(_upload, asked, given, per_request, floor, http_options)
+    if as_json:
+        print(json.dumps(_document(given, sent)))
+    elif not dry_run:
+        _print_sent(given, sent)
+    if any(summary.refused for summary in sent):
         raise SystemExit(faults.PARTLY)
+
+
+def _check(tasks: Sequence[tuple[Task, Meaning]], floor: Floor, *, insecure_http: bool) -> None:
+    """Refuse a survey of which one question is below what this client takes part in."""
+    for task, about in tasks:
+        check_endpoints(task, insecure_http=insecure_http)
+        try:
+            check_floor(task, floor, "this client")
+        except ParameterError as fault:
+            raise ParameterError(f"{about.question.name}: {fault}") from None
 
 
 async def _upload(
@@ -137,10 +146,10 @@ async def _upload(
     per_request: int,
     floor: Floor,
     http_options: dict[str, bool],
-) -> Counter[tuple[str, ReportError]]:
-    """Send all answers, and return how many reports were refused, by question and reason."""
+) -> list[UploadSummary]:
+    """Send all answers, and return how many reports of each question were taken and refused."""
     console = Console(stderr=True)
-    refused: Counter[tuple[str, ReportError]] = Counter()
+    summaries = []
     sent = 0
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("uploading", total=sum(each.count for each in answers))
@@ -153,6 +162,7 @@ async def _upload(
         async with open_client(**http_options) as http:
             for task, given in zip(tasks, answers, strict=True):
                 client, design = Client(task, http, floor=floor), Meaning.of_task(task).design
+                accepted, refused = 0, Counter[ReportError]()
                 for start, of_window in sorted(given.by_start.items()):
                     try:
                         summary = await client.upload(
@@ -167,10 +177,10 @@ async def _upload(
                             f"questions and windows; it ended in {given.question.name}"
                         )
                         raise
-                    for error, count in summary.refused.items():
-                        refused[given.question.name, error] += count
-    print(f"{sent - refused.total()} of {sent} reports accepted")
-    return refused
+                    accepted += summary.accepted
+                    refused.update(summary.refused)
+                summaries.append(UploadSummary(accepted, refused))
+    return summaries
 
 
 def _columns_of(text: str) -> tuple[str, list[str]]:
@@ -197,3 +207,30 @@ def _print_answers(answers: Sequence[Answers]) -> None:
             f"window{'' if windows == 1 else 's'}, {each.missing:,} missing, "
             f"{each.clipped:,} clipped"
         )
+
+
+def _print_sent(answers: Sequence[Answers], sent: Sequence[UploadSummary]) -> None:
+    accepted, total = sum(each.accepted for each in sent), sum(each.total for each in sent)
+    print(f"{accepted} of {total} reports accepted")
+    for given, summary in zip(answers, sent, strict=True):
+        for error, count in summary.refused.items():
+            meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
+            print(f"{count} refused of {given.question.name}: {error.draft_name}{meaning}")
+
+
+def _document(answers: Sequence[Answers], sent: Sequence[UploadSummary]) -> dict[str, object]:
+    """Return what was read of each question and, unless it was a dry run, what became of it."""
+    questions: list[dict[str, object]] = [
+        {
+            "name": each.question.name,
+            "answers": each.count,
+            "windows": len(each.by_start),
+            "missing": each.missing,
+            "clipped": each.clipped,
+        }
+        for each in answers
+    ]
+    for question, summary in zip(questions, sent, strict=bool(sent)):
+        question["accepted"] = summary.accepted
+        question["refused"] = {error.draft_name: count for error, count in summary.refused.items()}
+    return {"version": 1, "dry_run": not sent, "questions": questions}

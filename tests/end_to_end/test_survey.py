@@ -125,7 +125,7 @@ def test_a_window_that_is_not_over_is_refused_unless_it_is_said_aloud(asked: Ask
 
 def test_last_week_comes_out_labelled_and_near_the_truth(asked: Asked) -> None:
     said = asked.survey("collect", asked.tasks, *asked.config, "--last", "week")
-    assert re.search(rf"department\n  answers +{LAST_MONDAY:%Y-%m-%d} to .* 400\n", said)
+    assert re.search(rf"department\n +{LAST_MONDAY:%Y-%m-%d} to .*\n  answers +400\n", said)
     printed = asked.survey("results", asked.tasks, *asked.config, "--json")
     rows = json.loads(printed)["rows"]
     counts = {

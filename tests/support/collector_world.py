@@ -32,10 +32,10 @@ LONG = "very long, " * 909 + "x"
 HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
 
-def survey_tasks(questions: str) -> list[Task]:
+def survey_tasks(questions: str, **settings: object) -> list[Task]:
     """Return the tasks of a weekly survey that asks these questions."""
     return [
-        task_of(VISITS + questions, place, id=str(TaskId(place.to_bytes(32))))
+        task_of(VISITS + questions, place, id=str(TaskId(place.to_bytes(32))), **settings)
         for place in range(questions.count("[[question]]"))
     ]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from aggregator.web.pages.charts import Mark, bars
 from aggregator.web.pages.frame import Link, file
 from aggregator.web.pages.html import Html, isolated, join, table, tag
-from aggregator.web.pages.numbers import number, said
+from aggregator.web.pages.numbers import beside, said
 
 _STYLE = """
 :root{--truth:#b4500a}
@@ -43,6 +43,11 @@ class Beside:
     def name(self) -> str:
         """Told apart by it from the others of a question."""
         return f"{self.shows} {self.mark.label}".strip()
+
+    @property
+    def verdict(self) -> str:
+        """Whether the interval holds the truth, for a reader who expects that it always does."""
+        return "yes" if self.is_held else "no: 1 in 20 may miss"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,10 +130,10 @@ def _question(answered: Answered) -> Iterable[Html | None]:
     rows = (
         (
             isolated(each.name),
-            number(each.truth),
+            beside(each.mark, each.truth),
             *said(each.mark),
             each.unit,
-            "yes" if each.is_held else "no",
+            each.verdict,
         )
         for each in figures
     )

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from aggregator.web.pages.charts import Mark
+from aggregator.web.pages.numbers import beside
 from aggregator.web.pages.truth import Answered, Beside, truth_page
 from tests.support.look import Page
 from tests.support.truth import ANSWERED, SERVICES, shown
@@ -16,8 +17,10 @@ HOSTILE = '"><script>alert(1)</script>'
 def test_each_figure_stands_beside_its_true_value_and_says_whether_the_interval_holds_it() -> None:
     page = Page(shown())
     rows = [each.text for each in page.all("tr")]
-    assert "count Surgery8090.080.599.5no" in rows
-    assert any(each.startswith("count Emergency400403.0") and each.endswith("yes") for each in rows)
+    assert "count Surgery80.090.080.599.5no: 1 in 20 may miss" in rows
+    assert any(
+        each.startswith("count Emergency400.0403.0") and each.endswith("yes") for each in rows
+    )
     assert any(each.text == "3 of 4 intervals hold the truth" for each in page.all("p"))
     assert any(each.text == "Epsilon 1/4 for each result" for each in page.all("strong"))
     assert "at least one of the two aggregators" in [each.text for each in page.all("dd")]
@@ -68,6 +71,22 @@ def test_what_others_wrote_is_text_and_what_has_no_width_is_in_no_chart_from_nea
     near = page.all("svg")[-1]
     assert near.text.count("half widths") == 1
     assert HOSTILE not in near.text.removeprefix(f"{HOSTILE}: where in its interval the truth lies")
+
+
+@pytest.mark.parametrize(
+    ("mark", "truth", "said"),
+    [
+        (Mark("", 55.38, 55.1, 55.66), 55.3958, "55.40"),  # as many digits as 55.38
+        (Mark("", 3275.0, 3267.0, 3283.0), 3271.0, "3,271"),
+        (Mark("", 55.38, 55.1, 55.396), 55.3958, "55.3958"),  # 55.40 would seem to be missed
+        (Mark("", 55.38, 55.1, 55.66), 55.661, "55.661"),  # 55.66 would seem to be held
+        (Mark("", 5.0, 5.0, 5.0), 5.25, "5.25"),
+    ],
+)
+def test_the_truth_is_said_as_the_figure_beside_it_but_never_on_the_other_side_of_an_end(
+    mark: Mark, truth: float, said: str
+) -> None:
+    assert beside(mark, truth) == said
 
 
 def _figure(value: float, truth: float) -> Beside:

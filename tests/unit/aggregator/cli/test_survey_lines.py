@@ -1,0 +1,175 @@
+"""What `prio survey` prints: a column for each window, rounded numbers, a line for each reason."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli.survey_lines import Trouble, change, table_lines, trouble_lines
+from aggregator.dap.ids import encode_base64url
+from aggregator.protocol.task import tasks_to_toml
+from aggregator.results import Noised, Table
+from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, survey_tasks
+from tests.support.commands import run_here
+from tests.support.processes import free_ports
+from tests.support.surveys import department
+
+LONG_AGO = MONDAY - 300 * WEEK
+"""Windows that are over, whatever the clock says."""
+AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\nunit = "years"\n'
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Path, ...]:
+    """The survey's public file and a collector's service file, with the results of two weeks."""
+    (port,) = free_ports(1)
+    survey = department(["surgery", "[red]medicine"]) + AGE
+    tasks = survey_tasks(survey, leader=f"http://127.0.0.1:{port}/")
+    world = CollectorWorld(tmp_path, *tasks)
+    world.finish(tasks[0], LONG_AGO, [200, 400])
+    world.finish(tasks[0], LONG_AGO + WEEK, [150, 1450])
+    world.finish(tasks[1], LONG_AGO, [24_000])
+    world.database.close()
+    file, config = tmp_path / "tasks.toml", tmp_path / "service.toml"
+    file.write_text(tasks_to_toml(tasks))
+    key = encode_base64url(bytes(32))
+    config.write_text(f'role = "collector"\ndatabase = "collector.sqlite"\nstore_key = "{key}"\n')
+    config.chmod(0o600)
+    return file, config
+
+
+def test_results_have_a_column_for_each_window_and_rounded_numbers(
+    made: tuple[Path, Path],
+) -> None:
+    file, config = made
+    done = run_here("survey", "results", file, "--config", config)
+    assert (done.returncode, done.stderr) == (0, "")
+    department, age = done.stdout.split("age\n")
+    names, first, second = (
+        [line[start:end].strip() for line in department.splitlines()[1:]]
+        for start, end in ((0, 22), (22, 49), (49, 99))
+    )
+    assert names == [
+        "",
+        "answers",
+        "count surgery",
+        "count [red]medicine",
+        "share surgery",
+        "share [red]medicine",
+    ]
+    assert first[:3] == ["2021-02-01 to 2021-02-07", "600", "200  (184 to 216)"]
+    assert second[:3] == ["2021-02-08 to 2021-02-14", "600", "150  (134 to 166)"]
+    assert first[4] == "33.3 %  (30.6 to 36.0)"
+    # What was not collected is left out.
+    assert age.splitlines()[1].split() == ["answers", "600"]
+    assert "intervals: 95 %, each by itself" in age
+
+
+def test_windows_for_which_there_is_no_room_stand_below() -> None:
+    windows = [f"2026-11-0{day} to 2026-11-0{day + 1}" for day in range(1, 5)]
+    table = Table(
+        [Noised.exact(number * 1000, "x") for number in range(4)],
+        {
+            "window": windows,
+            "question": ["q"] * 4,
+            "shows": ["count"] * 4,
+            "reports": [7] * 4,
+        },
+    )
+    assert [line.split("   ")[-1].strip() for line in table_lines(table, 1)] == [
+        "q",
+        *(
+            cell
+            for number, window in enumerate(windows)
+            for cell in (
+                window,
+                "7",
+                f"{number * 1000:,}  ({number * 1000:,} to {number * 1000:,})",
+            )
+        ),
+        "intervals: 95 %, each by itself",
+    ]
+    (_, head, *_, last) = table_lines(table, 67)
+    assert head.split("   ")[-2:] == windows[:2]
+    assert len(table_lines(table, 67)) == 1 + 2 * 3 + 1
+    assert len(table_lines(table, 1000)) == 1 + 3 + 1
+    assert max(map(len, table_lines(table, 67))) <= 67
+    assert last == "intervals: 95 %, each by itself"
+
+
+@pytest.mark.parametrize(
+    ("interval", "is_larger", "said"),
+    [
+        ((9.96885, 13.2399), True, "more, by 9.9 to 13.3 x"),
+        ((-13.2399, -9.96885), False, "less, by 9.9 to 13.3 x"),
+        ((-1.25, 113.2), None, "from -2 to +114 x: more or less, or the same"),
+    ],
+)
+def test_a_change_is_rounded_outward(
+    interval: tuple[float, float], *, is_larger: bool | None, said: str
+) -> None:
+    assert change(*interval, " x", is_larger=is_larger) == said
+
+
+def test_what_failed_for_one_reason_is_one_line() -> None:
+    few = "batch is invalid: {} reports are too few"
+    troubles = [
+        *(Trouble("age", f"week {week}", few.format(week)) for week in range(20)),
+        Trouble("wait", "week 1", "the leader does not answer"),
+    ]
+    assert trouble_lines(troubles) == [
+        "20 batches (age, week 0, and 19 more): batch is invalid: 0 reports are too few",
+        "wait, week 1: the leader does not answer",
+    ]
+    assert trouble_lines([]) == []
+
+
+def test_collect_prints_one_document_of_what_was_found_and_what_was_not(
+    made: tuple[Path, Path],
+) -> None:
+    file, config = made
+    window = ("--window", f"{LONG_AGO + WEEK:%Y-%m-%d}", "--wait", "0", "--json")
+    done = run_here("survey", "collect", file, "--config", config, *window)
+    assert done.returncode == 3
+    document = json.loads(done.stdout)
+    assert document["version"] == 1
+    assert {row["question"] for row in document["rows"]} == {"department"}
+    assert document["rows"][0]["label"] == "surgery"
+    assert document["rows"][0]["value"] == 150.0
+    (failed,) = document["failed"]
+    assert (failed["question"], failed["window"]) == ("age", "2021-02-08 to 2021-02-14")
+    assert f"prio: age, 2021-02-08 to 2021-02-14: {failed['reason']}\n" in done.stderr
+
+
+def test_results_print_the_same_document_without_anything_that_failed(
+    made: tuple[Path, Path],
+) -> None:
+    done = run_here("survey", "results", made[0], "--config", made[1], "--json")
+    document = json.loads(done.stdout)
+    assert document["failed"] == []
+    assert len(document["rows"]) == 2 * 4 + 2
+
+
+def test_show_prints_what_is_asked_as_one_document(made: tuple[Path, Path]) -> None:
+    document = json.loads(run_here("survey", "show", made[0], "--json").stdout)
+    assert [each["meaning"]["question"]["name"] for each in document["tasks"]] == [
+        "department",
+        "age",
+    ]
+    shown = run_here("survey", "show", made[0]).stdout
+    for each in document["tasks"]:
+        assert f"{each['task_id']}  fingerprint {each['fingerprint']}" in shown
+
+
+def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path]) -> None:
+    answers = made[0].with_name("answers.csv")
+    answers.write_text("when,department,age\n2026-11-03,surgery,4\n2026-11-03,,5\n")
+    upload = ("survey", "upload", made[0], answers, "--time-column", "when", "--dry-run", "--json")
+    assert json.loads(run_here(*upload).stdout) == {
+        "version": 1,
+        "dry_run": True,
+        "questions": [
+            {"name": "department", "answers": 1, "windows": 1, "missing": 1, "clipped": 0},
+            {"name": "age", "answers": 2, "windows": 1, "missing": 0, "clipped": 0},
+        ],
+    }
