@@ -69,6 +69,7 @@ NEEDED_FIRST: Final = (
     "limit_required",
     "retention_seconds",
     "token_file",
+    "allowed_hosts",
 )
 """The settings that an operator has to know; all others may stay as they are."""
 
