@@ -24,10 +24,11 @@ demo: $(RUNTIME)
 check: lint
 	$(VENV)/bin/python -m pytest --quick -p no:schemathesis $(WORKERS)
 
-# A file stays with one worker, so that its services are started and its kernels compiled once. A test that hangs for a
+# A file stays with one worker, so that its services are started and its kernels compiled once. Files come in their order,
+# the long ones of tests/end_to_end early, so that no worker has one left when the others are done. A test that hangs for a
 # quarter of an hour ends its worker, and is named.
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest $(WORKERS) --dist loadfile $(NO_HANGING)
+	$(VENV)/bin/python -m pytest $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(NO_HANGING)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

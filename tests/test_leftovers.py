@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[1]
 WAITING = "import time; time.sleep(3600)"
-PATIENCE_SECONDS = 120.0
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="only Linux tells a process's environment"
@@ -56,6 +57,7 @@ def run_tests(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
 
 SOURCE = f"""
 import os, pathlib, subprocess, sys
+from tests.support.patience import PATIENCE_SECONDS
 
 def begin():
     # A grandchild whose parent has ended, in a session of its own.

@@ -14,7 +14,7 @@ import socket, subprocess, sys
 import numpy as np
 import pytest
 from field.lanes import LaneWidth, xor_words
-from tests.support.quick import yardstick
+from tests.support.patience import yardstick
 
 def test_plain():
     words = np.full((1, 4), 6, np.uint64)

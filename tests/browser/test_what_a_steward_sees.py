@@ -16,12 +16,13 @@ from tests.support.browser import visiting
 from tests.support.clock import ManualClock
 from tests.support.collector_world import SCRIPT, TURNED
 from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import serving
 
 pytestmark = pytest.mark.slow
 
 NOVEMBER = 1_795_564_800
-PATIENCE = 30_000
+PATIENCE = 1000 * PATIENCE_SECONDS
 """Milliseconds: the first answer may have to wait for a compiler."""
 
 

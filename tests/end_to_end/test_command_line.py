@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.bounds import assert_near
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, WORKER, Processes, run_prio
 
 pytestmark = pytest.mark.slow
@@ -113,9 +114,12 @@ def test_the_collector_service_shows_the_same_result_as_the_command(line: Line) 
     collected = json.loads(line.collect(*line.interval, "--json"))
     url = f"{line.services.urls['collector']}api/tasks/{line.task_id}/collections"
     token = {"authorization": f"Bearer {line.services.collector_token}"}
-    assert collected in httpx.get(url, headers=token).raise_for_status().json()
-    assert httpx.get(url).status_code == 401
-    rebound = httpx.get(url, headers=token | {"host": "evil.example"})
+    assert (
+        collected
+        in httpx.get(url, headers=token, timeout=PATIENCE_SECONDS).raise_for_status().json()
+    )
+    assert httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 401
+    rebound = httpx.get(url, headers=token | {"host": "evil.example"}, timeout=PATIENCE_SECONDS)
     assert rebound.status_code == 421
 
 
@@ -141,6 +145,7 @@ def test_a_body_that_is_not_an_upload_is_refused(
         f"{line.services.urls['leader']}tasks/{line.task_id}/reports",
         content=body,
         headers={"Content-Type": "application/ppm-dap;message=upload-req"},
+        timeout=PATIENCE_SECONDS,
     )
     assert (answer.status_code, answer.json()["type"].rsplit(":")[-1]) == (status, problem)
 
@@ -149,6 +154,7 @@ def test_a_wrong_token_is_refused(line: Line) -> None:
     answer = httpx.post(
         f"{line.services.urls['leader']}tasks/{line.task_id}/collection_jobs",
         headers={"Authorization": "Bearer not-the-one"},
+        timeout=PATIENCE_SECONDS,
     )
     assert answer.status_code == 401
     assert answer.json()["type"].endswith(":unauthorized")

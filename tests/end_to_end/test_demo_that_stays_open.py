@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.look import Page
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.mark.slow
@@ -44,13 +45,13 @@ def test_the_demo_stays_open_with_both_data_sets_on_the_collector_s_page() -> No
             _compare(Path(beside[1]), pages[1], leader[1])
         finally:
             running.send_signal(signal.SIGTERM)
-            running.communicate(timeout=60)
+            running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 0
     assert not Path(token[1]).exists()
 
 
 def _look(pages: str, token: Path, leader: str) -> None:
-    with httpx.Client(base_url=pages, trust_env=False) as browser:
+    with httpx.Client(base_url=pages, trust_env=False, timeout=PATIENCE_SECONDS) as browser:
         form = Page(browser.get("login").text).form("/login")
         form |= {"token": token.read_text(encoding="utf-8").strip()}
         answer = browser.post("login", data=form, follow_redirects=True)
@@ -59,7 +60,7 @@ def _look(pages: str, token: Path, leader: str) -> None:
         assert len(cards) == 2
         assert all("5,912 reports" in each for each in cards)
         assert len(Page(answer.text).all("svg")) >= 2
-    assert "Ready" in httpx.get(leader, trust_env=False).text
+    assert "Ready" in httpx.get(leader, trust_env=False, timeout=PATIENCE_SECONDS).text
 
 
 def _compare(file: Path, pages: str, leader: str) -> None:
@@ -76,6 +77,6 @@ def _compare(file: Path, pages: str, leader: str) -> None:
     questions = [each for each in links if "/questions/" in each]
     assert len(questions) == 6
     for each in questions:
-        answer = httpx.get(each, trust_env=False)
+        answer = httpx.get(each, trust_env=False, timeout=PATIENCE_SECONDS)
         assert answer.status_code == 303
         assert answer.headers["location"] == f"/login?to=/{each.removeprefix(pages)}"

@@ -15,13 +15,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import free_ports
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def hospital(folder: Path) -> Iterator[dict[str, str]]:
     finally:
         for service in services:
             service.terminate()
-            service.wait(SECONDS)
+            service.wait(PATIENCE_SECONDS)
 
 
 def _run(command: list[str], place: Path) -> str:
@@ -68,7 +68,7 @@ def _run(command: list[str], place: Path) -> str:
         env=os.environ | {"PATH": PATH},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, (command, done.stdout, done.stderr)
@@ -77,7 +77,7 @@ def _run(command: list[str], place: Path) -> str:
 
 def _wait(place: Path) -> None:
     """Wait until both aggregators take connections."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     for name in ("leader", "helper"):
         (port,) = re.findall(r":(\d+)", (place / f"{name}.toml").read_text())
         while True:
@@ -94,7 +94,7 @@ def _shown(notebook: Path) -> tuple[list[str], int, str]:
     """Run a notebook; return the text of every output, the number of charts, and its code."""
     read = nbformat.read(notebook, as_version=4)
     NotebookClient(
-        read, timeout=int(SECONDS), resources={"metadata": {"path": notebook.parent}}
+        read, timeout=int(PATIENCE_SECONDS), resources={"metadata": {"path": notebook.parent}}
     ).execute()
     texts, charts, code = [], 0, []
     for cell in read.cells:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from aggregator.runtime.status import LEAST_FREE_BYTES
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, Processes
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.uploader import Uploader
@@ -21,7 +22,6 @@ TASK = (
     *("--privacy", "max_releases=1", "--min-batch-size", "2", "--max-reports", "100000"),
 )
 HOUR = 3600
-SECONDS = 120
 BATCH = 50
 """Reports of an upload, a quarter of a MiB."""
 
@@ -39,7 +39,7 @@ def aggregated(services: Processes, task_id: str) -> int:
 
 
 def wait_until_aggregated(services: Processes, task_id: str, count: int) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while aggregated(services, task_id) < count:
         assert time.monotonic() < deadline, (aggregated(services, task_id), count)
         time.sleep(0.5)
@@ -49,7 +49,10 @@ def wait_until_aggregated(services: Processes, task_id: str, count: int) -> None
 def test_a_full_disk_loses_no_accepted_report_and_passes(
     tmp_path: Path, disk: SmallDisk, *, dies: bool
 ) -> None:
-    with Processes(tmp_path) as services, httpx.Client(trust_env=False, timeout=60) as http:
+    with (
+        Processes(tmp_path) as services,
+        httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http,
+    ):
         for role in ("leader", "helper"):
             config = services.configs[role]
             config.write_text(config.read_text().replace(f'"{role}.', f'"{disk.folder}/{role}.'))

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.support.hostile_peers import LEADER_LIES, LEADER_TROUBLES
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
 from tests.support.slow_peers import Call, SlowPeer, Trouble
 
@@ -27,7 +28,6 @@ TASK = (
 TROUBLES = {**LEADER_TROUBLES, **LEADER_LIES}
 SMALL = {"bomb", "counts-too-many", "deep-problem", "endless", "garbled-result", "redirect", "well"}
 HOUR = 3600
-SECONDS = 120
 LIMIT = 600
 """MiB that a service may ever have."""
 
@@ -100,7 +100,7 @@ def test_a_collector_gets_on_whatever_its_leaders_answer(
         begin = int(time.time()) // HOUR * HOUR
         for file in files:
             services.prio("upload", file, "1", "0", "1")
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while any(aggregated(services, each) < 3 for each in tasks.values()):
             assert time.monotonic() < deadline
             time.sleep(0.5)
@@ -111,15 +111,15 @@ def test_a_collector_gets_on_whatever_its_leaders_answer(
                 base_url=f"{services.urls['collector']}api/",
                 headers={"authorization": f"Bearer {services.collector_token}"},
                 trust_env=False,
-                timeout=30,
+                timeout=PATIENCE_SECONDS,
             )
         )
         desk = Desk(services, client)
         batch = {"start": begin, "end": (int(time.time()) // HOUR + 1) * HOUR}
         for name, task_id in sorted(tasks.items()):
             desk.ask(name, task_id, batch)
-        desk.wait_for({"well"}, 30)
-        ended = desk.wait_for(set(names), SECONDS)
+        desk.wait_for({"well"}, PATIENCE_SECONDS)
+        ended = desk.wait_for(set(names), PATIENCE_SECONDS)
 
         for name in names - LEADER_LIES.keys():
             result = ended[name]["result"]

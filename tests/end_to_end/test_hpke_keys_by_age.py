@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.dap.report_errors import ReportError
 from tests.support import shifted
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, Processes
 from tests.support.uploader import Uploader, errors_of
 
@@ -19,12 +20,11 @@ TASK = (
     *("--min-batch-size", "2", "--max-reports", "1000"),
 )
 HOUR, DAY = 3600, 86_400
-SECONDS = 120
 AGGREGATORS = ("helper", "leader")
 
 
 def wait_for_event(services: Processes, name: str, event: str, **fields: int) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not any(
         {"event": event, **fields}.items() <= line.items() for line in services.log(name)
     ):
@@ -46,7 +46,10 @@ def collect(services: Processes, task_id: str, start: int, end: int) -> tuple[in
 def test_keys_are_replaced_and_destroyed_by_age_and_no_accepted_report_is_lost(
     tmp_path: Path,
 ) -> None:
-    with Processes(tmp_path) as services, httpx.Client(trust_env=False, timeout=60) as http:
+    with (
+        Processes(tmp_path) as services,
+        httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http,
+    ):
         now = int(time.time())
         task_id, task_file = services.make_task("survey", *TASK)
         for name in AGGREGATORS:

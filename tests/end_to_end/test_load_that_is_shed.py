@@ -17,6 +17,7 @@ from aggregator.config import MAX_BYTES_IN_FLIGHT
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type
 from tests.support import hostile
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import WORKER, Processes
 
 pytestmark = pytest.mark.slow
@@ -77,7 +78,7 @@ class Torrent:
 
     def _is_taken(self, body: bytes) -> bool:
         """Upload once; on a slow machine a body may also be cut off as too slow (408)."""
-        with closing(HTTPConnection(self._url.netloc, timeout=60)) as connection:
+        with closing(HTTPConnection(self._url.netloc, timeout=PATIENCE_SECONDS)) as connection:
             headers = {"Content-Type": media_type(UploadRequest.message)}
             connection.request("POST", self._url.path, body, headers)
             answer = connection.getresponse()
@@ -97,7 +98,7 @@ def upload_until_counted(services: Processes, task_id: str, task_file: Path) -> 
     """Upload three reports, and wait until they are aggregated."""
     expected = 3 + counted(services, task_id, "aggregation", "aggregated")
     assert "3 of 3" in services.prio("upload", task_file, "1", "0", "1").stdout
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while counted(services, task_id, "aggregation", "aggregated") < expected:
         assert time.monotonic() < deadline, expected
         time.sleep(0.2)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from aggregator.leader.job_creator import MAX_JOB_BYTES
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
 from tests.support.slow_peers import Call, SlowPeer
 from tests.support.uploader import Uploader, errors_of
@@ -40,7 +41,7 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
     def answer(call: Call) -> None:
         if peer.calls >= JOBS:
             all_there.set()
-        assert all_there.wait(300)
+        assert all_there.wait(PATIENCE_SECONDS)
         call.pass_on()
 
     settings = {
@@ -53,7 +54,7 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
     with (
         Processes(tmp_path, **settings) as services,
         SlowPeer(services.urls["helper"], answer) as peer,
-        httpx.Client(trust_env=False, timeout=120) as http,
+        httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http,
     ):
         task_id, task_file = services.make_task("survey", *TASK, "--helper", peer.url)
         services.start("helper", "leader")
@@ -64,7 +65,7 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
                 time.sleep(1)
                 continue
             assert errors_of(sent) == []
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while aggregated(services, task_id) < REPORTS:
             assert time.monotonic() < deadline, (aggregated(services, task_id), peer.calls)
             time.sleep(1)

@@ -8,6 +8,7 @@ import httpx
 
 from aggregator.planner import PATH
 from tests.support.look import Page
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import free_ports
 
 
@@ -20,7 +21,7 @@ def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:
         said = running.stdout.readline()
         address = f"http://127.0.0.1:{port}{PATH}"
         assert address in said
-        with httpx.Client(trust_env=False, timeout=60) as browser:
+        with httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as browser:
             answer = browser.get(address)
             assert "For the board" in Page(answer.text).all("main")[0].text
             assert browser.get(address, headers={"host": "planner.example"}).status_code == 421
@@ -29,7 +30,7 @@ def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:
             assert browser.get(home, headers={"host": "planner.example"}).status_code == 421
     finally:
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 0
 
 

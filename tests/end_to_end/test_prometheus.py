@@ -17,6 +17,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, Processes, free_ports
 
 pytestmark = pytest.mark.slow
@@ -27,14 +28,13 @@ TASK = (
 )
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
-SECONDS = 90.0
 
 
 class Prometheus:
     """A running Prometheus."""
 
     def __init__(self, address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-        self._http = httpx.Client(base_url=address, timeout=20)
+        self._http = httpx.Client(base_url=address, timeout=PATIENCE_SECONDS)
         self._process = process
         self._log = log
 
@@ -46,10 +46,10 @@ class Prometheus:
     def close(self) -> None:
         self._http.close()
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_SECONDS)
 
     def wait(self, is_reached: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             assert self._process.poll() is None, self._log.read_text()[-2000:]
             assert time.monotonic() < deadline, self._log.read_text()[-2000:]

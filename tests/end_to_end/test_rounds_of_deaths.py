@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.measured_task import HOUR, make_measured_task
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.postgresql import new_server
 from tests.support.processes import WORKER, Processes
 from tests.support.sudden_death import Patient, ReaperOfAll, survive
@@ -27,7 +28,6 @@ REPORTS, REPORTS_PER_REQUEST, PACE_SECONDS = 240, 10, 0.4
 REST_SECONDS = (0.3, 1.0)
 KILLS, LEAST_KILLS = 7, 4
 ROUNDS = range(3)
-SECONDS = 60.0
 
 MANY = int(os.environ.get("PRIO_TEST_REPORTS", "25000"))
 """On demand, also of each of two tasks."""
@@ -123,14 +123,14 @@ def test_a_process_that_dies_while_the_database_is_away_is_replaced_when_it_is_b
             assert other in services.children("helper")
             server.start()
             ready = f"{services.health_url('helper')}/readyz"
-            wait_for(lambda: httpx.get(ready, trust_env=False).is_success)
+            wait_for(lambda: httpx.get(ready, trust_env=False, timeout=PATIENCE_SECONDS).is_success)
             wait_for(lambda: len(services.children("helper")) == 2)
             assert other in services.children("helper")
             assert services.stop("helper") == 0
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)

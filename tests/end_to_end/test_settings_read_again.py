@@ -21,6 +21,7 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task import task_from_toml
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import WORKER, Processes
 from tests.support.reports import make_reports
 
@@ -32,12 +33,11 @@ TASK = (
 )
 CLIENTS = 3
 HOUR = 3600
-SECONDS = 60.0
 READ, KEPT = "settings read again", "settings stay as they were"
 
 
 def wait_until(is_so: Callable[[], object], *of: object) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, of
         time.sleep(0.05)
@@ -54,7 +54,10 @@ def wait_for(services: Processes, name: str, event: str, times: int) -> None:
 
 def ages(services: Processes, name: str, connections: int) -> set[str]:
     """Return what `hpke_cache_seconds` is, asked over so many connections."""
-    answers = [httpx.get(f"{services.urls[name]}hpke_config") for _ in range(connections)]
+    answers = [
+        httpx.get(f"{services.urls[name]}hpke_config", timeout=PATIENCE_SECONDS)
+        for _ in range(connections)
+    ]
     return {answer.headers["cache-control"] for answer in answers}
 
 
@@ -77,7 +80,7 @@ class Uploads:
         self._is_over = threading.Event()
 
     def _config(self, services: Processes, name: str) -> HpkeConfig:
-        answer = httpx.get(f"{services.urls[name]}hpke_config")
+        answer = httpx.get(f"{services.urls[name]}hpke_config", timeout=PATIENCE_SECONDS)
         return decode(HpkeConfigList, answer.content).preferred()
 
     @contextmanager
@@ -102,7 +105,7 @@ class Uploads:
         assert self.failures == []
 
     def _upload(self) -> None:
-        connection = http.client.HTTPConnection(self._address, timeout=SECONDS)
+        connection = http.client.HTTPConnection(self._address, timeout=PATIENCE_SECONDS)
         connection.auto_open = 0  # it is not opened a second time
         try:
             connection.connect()
@@ -255,7 +258,9 @@ def test_workers_and_the_collector_read_their_settings_again_too(tmp_path: Path)
 
         def status() -> int:
             headers = {"host": "results.example", "authorization": f"Bearer {token}"}
-            return httpx.get(f"{services.urls['collector']}api/tasks", headers=headers).status_code
+            return httpx.get(
+                f"{services.urls['collector']}api/tasks", headers=headers, timeout=PATIENCE_SECONDS
+            ).status_code
 
         token = services.collector_token
         assert status() != 200
@@ -264,16 +269,16 @@ def test_workers_and_the_collector_read_their_settings_again_too(tmp_path: Path)
         assert status() == 200
 
         ready = f"{services.health_url(WORKER)}/readyz"
-        assert httpx.get(ready).status_code == 200
+        assert httpx.get(ready, timeout=PATIENCE_SECONDS).status_code == 200
         services.read_again(WORKER, log_level="debug")
         wait_for(services, WORKER, READ, 1)
-        assert httpx.get(ready).status_code == 200
+        assert httpx.get(ready, timeout=PATIENCE_SECONDS).status_code == 200
         wait_until(lambda: any(line["level"] == "debug" for line in services.log(WORKER)))
         services.read_again(WORKER, log_level="warning")
-        wait_until(lambda: httpx.get(ready).status_code == 200)
+        wait_until(lambda: httpx.get(ready, timeout=PATIENCE_SECONDS).status_code == 200)
         time.sleep(1)
         lines = len(services.log(WORKER))
-        assert httpx.get(ready).status_code == 200
+        assert httpx.get(ready, timeout=PATIENCE_SECONDS).status_code == 200
         assert len(services.log(WORKER)) == lines
         for name in (WORKER, "collector"):
             assert services.stop(name) == 0

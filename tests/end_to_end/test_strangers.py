@@ -17,6 +17,7 @@ import pytest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
 from tests.support import hostile
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
 
 pytestmark = pytest.mark.slow
@@ -116,7 +117,7 @@ class Line:
         self.uploaded += 3
         self.processes.prio("upload", self.honest_file, "1", "0", "1")
         while self.aggregated() < self.uploaded:
-            assert time.monotonic() < began + 60, self.aggregated()
+            assert time.monotonic() < began + PATIENCE_SECONDS, self.aggregated()
             time.sleep(0.2)
         return time.monotonic() - began
 
@@ -127,7 +128,7 @@ class Line:
 
     def check(self, name: str, scale: int) -> None:
         """Whatever was sent, the service is there and has not grown beyond its bound."""
-        assert hostile.seconds_to_answer(self.config_of(name)) < 5
+        assert hostile.answers(self.config_of(name))
         peak = self.processes.peak_memory(name)
         print(f"{name}: {self.before[name]} to {peak} MiB")  # noqa: T201 - a measurement, with -s
         assert peak < LIMIT

@@ -14,6 +14,7 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from tests.support import hostile
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -35,7 +36,7 @@ def trickle(measured: MeasuredTask) -> Iterator[list[int]]:
     size = len(junk) // MOST
 
     def send() -> None:
-        with httpx.Client(trust_env=False) as http:
+        with httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http:
             for begin in range(0, len(junk), size):
                 report = junk[begin : begin + size]
                 statuses.append(http.post(url, content=report, headers=headers).status_code)
@@ -56,11 +57,11 @@ async def test_a_trickle_of_junk_keeps_no_collection_waiting(tmp_path: Path) -> 
     with Processes(tmp_path) as processes:
         measured = make_measured_task(processes, "survey", 20, 4, start, "--epsilon=1")
         processes.start("helper", "leader")
-        async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as http:
             await measured.upload(http, 20)
             with trickle(measured) as statuses:
                 await anyio.sleep(2)
-                with anyio.fail_after(30):
+                with anyio.fail_after(PATIENCE_SECONDS):
                     body = await measured.collect(http)
                 assert len(statuses) > PER_SECOND // 2
                 assert set(statuses) == {200}

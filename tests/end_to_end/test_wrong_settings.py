@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, Processes
 
 pytestmark = pytest.mark.slow
@@ -21,7 +22,6 @@ NEW_TASK = (
     *("--vdaf", "Prio3Count", "--privacy", "max_releases=1", "--mechanism", "None"),
     *("--min-batch-size", "50", "--max-reports", "100000"),
 )
-SECONDS = 60
 LEAST_BODY = 64 * 2**10
 
 
@@ -32,7 +32,7 @@ def waiting(services: Processes) -> list[dict[str, object]]:
 
 
 def wait_until(services: Processes, seen: Callable[[list[dict[str, object]]], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not seen(waiting(services)):
         assert time.monotonic() < deadline, waiting(services)
         time.sleep(0.2)

@@ -35,6 +35,7 @@ from aggregator.storage.ledger import list_ledger
 from aggregator.storage.reports import put_reports
 from aggregator.storage.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import LEADER_LIMITS, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
+from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
 pytestmark = pytest.mark.anyio
@@ -139,7 +140,7 @@ async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> 
 
 async def test_uploads_wait_for_others_if_they_are_told_to(pair: Pair) -> None:
     group_by(pair, Grouping(reports=30, delay_seconds=3600))
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE_SECONDS):
         assert await upload_at_once(pair, 30) == 1
     assert (await pair.collect()).report_count == 30
 
@@ -148,12 +149,12 @@ async def test_uploads_wait_for_others_no_longer_than_they_are_told_to(pair: Pai
     group_by(pair, Grouping(reports=30, delay_seconds=0.1))
     began = time.monotonic()
     assert await upload_at_once(pair, 1) == 1
-    assert 0.1 <= time.monotonic() - began < 60
+    assert 0.1 <= time.monotonic() - began < PATIENCE_SECONDS
 
 
 async def test_a_full_group_waits_for_no_others(pair: Pair) -> None:
     group_by(pair, Grouping(reports=3, delay_seconds=3600))
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE_SECONDS):
         assert (await pair.upload(await pair.reports([0, 1, 2]))).status == ()
 
 
@@ -205,12 +206,13 @@ async def test_no_transaction_of_a_large_upload_holds_the_writer_for_long(pair: 
         if transaction == "upload" and moment == "begin":
             began.append(time.thread_time())
         if transaction == "upload" and moment == "committed":
-            held.append(time.thread_time() - began[-1])
+            seconds = time.thread_time() - began[-1]
+            held.append(seconds / yardstick(time.thread_time))
 
     pair.leader.on_moment = note
     await pair.upload(reports)
     assert len(held) == 8
-    assert sorted(held)[-2] < 0.1  # seconds of the processor; one may meet the garbage collector
+    assert sorted(held)[-2] < 12  # one may meet the garbage collector
 
 
 @pytest.mark.slow
@@ -247,7 +249,7 @@ async def test_a_transaction_locks_a_bounded_number_of_tasks(
 
     def hold(transaction: str, moment: str) -> None:
         if (transaction, moment) == ("upload", "begin"):
-            all_are_here.wait(60)
+            all_are_here.wait(PATIENCE_SECONDS)
 
     pair.leader.on_moment = hold
     async with anyio.create_task_group() as group:
@@ -276,7 +278,7 @@ async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction
 
     def hold(transaction: str, moment: str) -> None:
         if (transaction, moment) == ("upload", "begin"):
-            all_are_here.wait(60)
+            all_are_here.wait(PATIENCE_SECONDS)
 
     async def upload(task: Task, body: bytes) -> None:
         await taken.take(await pair.leader.runtime.task(task.task_id), body)

@@ -26,6 +26,7 @@ from tests.support.commands import run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, NOW, Died, Pair, nothing_happens
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import LAPLACE, LEADER_URL, TIME_PRECISION, collector_keypair, make_task
 
 pytestmark = pytest.mark.anyio
@@ -206,7 +207,7 @@ async def test_the_service_tells_a_leader_that_comes_back(world: World) -> None:
     await world.driver.ask(asked)
     await abandon(world.database, asked)
     stop = anyio.Event()
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             group.start_soon(world.driver.run, stop)
             while world.stored(asked).location is not None:  # noqa: ASYNC110 - it is polled
@@ -221,7 +222,7 @@ async def test_a_service_at_rest_takes_up_what_a_command_has_begun(
     """A `prio collect` that waits no longer leaves its collection to the service."""
     monkeypatch.setattr("aggregator.collector.driver.LOOK_SECONDS", 0.1)
     stop = anyio.Event()
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             group.start_soon(world.driver.run, stop)
             await anyio.sleep(0.3)  # it has seen that nothing waits

@@ -28,6 +28,7 @@ from tests.support.collector_service import BEARER, CollectorService, put_task
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
 
 pytestmark = pytest.mark.anyio
@@ -305,7 +306,7 @@ async def test_collections_of_a_leader_that_is_silent_hold_up_no_other(database:
 
 
 async def ends(driver: Driver, database: Database, collection_id: bytes) -> bool:
-    """Let the driver work; return whether the collection ends soon."""
+    """Let the driver work; return whether the collection ends."""
     stop = anyio.Event()
 
     async def watch() -> None:
@@ -313,7 +314,7 @@ async def ends(driver: Driver, database: Database, collection_id: bytes) -> bool
             await anyio.sleep(0.01)
         stop.set()
 
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             await driver.run(stop)

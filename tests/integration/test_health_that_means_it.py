@@ -37,6 +37,7 @@ from tests.support.between import Between
 from tests.support.commands import run_here
 from tests.support.look import Page
 from tests.support.pair import Pair, Service
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import free_ports
 from tests.support.tasks import LEADER_URL, make_task
 
@@ -269,7 +270,7 @@ def _page(service: Service) -> Page:
 async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
     async def block(_request: Request) -> PlainTextResponse:
         is_blocked.set()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while len(answered) < ANSWERS and time.monotonic() < deadline:
             time.sleep(0.01)  # noqa: ASYNC251  what must not happen, happens
         return PlainTextResponse(str(len(answered)))
@@ -281,23 +282,21 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
             pass
 
     address, health_address = (f"127.0.0.1:{port}" for port in free_ports(2))
-    answered: list[float] = []
+    answered: list[int] = []
     while_blocked: list[str] = []
     is_blocked = threading.Event()
 
     def ask() -> None:
         """Ask from a thread: the event loop of this test is the one that is blocked."""
-        with httpx.Client(timeout=30) as http:
+        with httpx.Client(timeout=PATIENCE_SECONDS) as http:
             http.get(f"http://{health_address}/health")  # opens the connection
-            is_blocked.wait(20)
+            is_blocked.wait(PATIENCE_SECONDS)
             while len(answered) < ANSWERS:
-                started = time.monotonic()
-                assert http.get(f"http://{health_address}/health").status_code == 200
-                answered.append(time.monotonic() - started)
+                answered.append(http.get(f"http://{health_address}/health").status_code)
                 time.sleep(0.02)
 
     def block_the_service() -> None:
-        while_blocked.append(httpx.get(f"http://{address}/", timeout=30).text)
+        while_blocked.append(httpx.get(f"http://{address}/", timeout=PATIENCE_SECONDS).text)
 
     async def drive(_stop: anyio.Event) -> None:
         async with anyio.create_task_group() as group:
@@ -310,7 +309,7 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
     health = (create_health_app(probe), health_address)
     await run_services([(app, address)], [drive, probe.watch], 10, health)
     assert while_blocked == [str(ANSWERS)]
-    assert sorted(answered)[ANSWERS // 2] < 0.2  # the machine may be busy, too
+    assert set(answered) == {200}
 
 
 async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) -> None:

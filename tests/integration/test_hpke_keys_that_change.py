@@ -22,6 +22,7 @@ from aggregator.storage.hpke_keys import list_hpke_configs, list_hpke_keys, reti
 from aggregator.storage.tables import hpke_keys
 from aggregator.storage.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import Pair, Service
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.raw_bytes import reading
 from tests.support.reports import make_reports
 from tests.support.tasks import make_task
@@ -236,6 +237,6 @@ def raw_bytes(folder: Path) -> bytes:
 
 async def wait_until_gone(secret: bytes, folder: Path) -> None:
     """Wait until the log was emptied, which happens soon after the commit."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         while secret in raw_bytes(folder):  # noqa: ASYNC110  a file tells nobody
             await anyio.sleep(0.02)

@@ -42,6 +42,7 @@ from tests.support.collector_world import (
     survey_tasks,
 )
 from tests.support.look import Page
+from tests.support.patience import PATIENCE_SECONDS, measured
 from tests.support.surveys import department
 from tests.support.tasks import LAPLACE, make_task
 
@@ -520,7 +521,7 @@ async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
     others_were_answered = threading.Event()
 
     def slow(_view: View) -> bytes:
-        assert others_were_answered.wait(10)
+        assert others_were_answered.wait(PATIENCE_SECONDS)
         return b"{}"
 
     monkeypatch.setattr(files, "as_json", slow)
@@ -717,9 +718,9 @@ async def test_pages_answer_soon_with_a_thousand_results_stored(
     await log_in(browser)
     home = f"/questions/{task.task_id}"
     for path in ("/", home, f"{home}/about", f"{home}/batches"):
-        seconds = []
+        costs = []
         for _ in range(5):
-            started = time.perf_counter()
-            assert (await browser.get(path)).status_code == 200
-            seconds.append(time.perf_counter() - started)
-        assert min(seconds) < 0.2, path  # the machine may be busy, too
+            with measured() as spent:
+                assert (await browser.get(path)).status_code == 200
+            costs.append(spent.yardsticks)
+        assert min(costs) < 20, path

@@ -27,11 +27,12 @@ from tests.support.pair import (
     Pair,
     Service,
 )
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = 0.3
+SECONDS = 1.0
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ class Store:
 
     def _wait(self, transaction: str, moment: str) -> None:
         if (transaction, moment) == (self._held, "begin"):
-            self.released.wait(30)
+            self.released.wait(PATIENCE_SECONDS)
 
 
 async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nobody(
@@ -74,7 +75,7 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
         async with anyio.create_task_group() as group:
             for body in bodies:
                 group.start_soon(upload, body)
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE_SECONDS):
                 while len(answers) < 4:  # noqa: ASYNC110 - the fifth is in the transaction
                     await anyio.sleep(0.01)
             store.released.set()

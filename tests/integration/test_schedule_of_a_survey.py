@@ -25,6 +25,7 @@ from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.steps import steps_of
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import collector_keypair
@@ -187,7 +188,7 @@ async def test_a_webhook_that_never_ends_its_answer_or_breaks_a_library_stops_no
     for each in ended:
         world.fail(each)
     world.trouble = trouble
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_SECONDS):
         assert len(await world.step(MONDAY + 4 * WEEK + HOUR)) == len(ended) + 1
     assert len(world.sent) == 1
     world.trouble = None

@@ -20,6 +20,7 @@ from tests.support.collector_world import survey_tasks
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
 
@@ -102,7 +103,7 @@ async def test_a_client_refuses_a_task_above_its_own_epsilon(
 
 async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed() -> None:
     task = make_task(privacy=NO_NOISE)
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
         Client(task, http)
         Client(task, http, floor=Floor(max_epsilon=Fraction(1), exact_results=True))
         with pytest.raises(ParameterError, match="this client accepts no task without noise"):

@@ -28,6 +28,7 @@ from aggregator.protocol.task import Task, task_from_toml
 from aggregator.transport.peer import Peer
 from tests.support.bounds import assert_near
 from tests.support.empty_store import SERVER
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.postgresql import named
 from tests.support.processes import COMMANDS, Processes
 from tests.support.reports import make_reports
@@ -79,7 +80,7 @@ async def requests(
 ) -> list[bytes]:
     """Make the bodies of all upload requests, of so many reports each."""
     configuration = task.configuration
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
         configs = [
             await _fetch_config(name, Peer(http, endpoint))
             for name, endpoint in (
@@ -127,7 +128,7 @@ async def upload(task: Task, bodies: list[bytes]) -> Counter[int]:
 
 def writing_seconds(services: Processes, transaction: str) -> float:
     """Return how long the leader's transactions of a name took together."""
-    text = httpx.get(services.health_url("leader") + "/metrics").text
+    text = httpx.get(services.health_url("leader") + "/metrics", timeout=PATIENCE_SECONDS).text
     pattern = rf'^prio_transaction_seconds_sum\{{.*transaction="{transaction}".*\}} (\S+)$'
     return sum(map(float, re.findall(pattern, text, re.MULTILINE)))
 

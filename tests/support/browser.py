@@ -20,6 +20,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.support.patience import PATIENCE_SECONDS
+
 WIDE, PHONE = 1200, 360
 """Widths of a window, in pixels of style sheets."""
 HEIGHT = 800
@@ -42,7 +44,7 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_PATIENCE = 10_000
+_PATIENCE = 1000 * PATIENCE_SECONDS
 """Milliseconds for whatever a test waits for."""
 
 

@@ -8,6 +8,7 @@ from typing import Self
 import httpx
 
 from tests.support.docker import Project
+from tests.support.patience import PATIENCE_SECONDS
 
 HOUR = 3600
 BUCKETS = ("excellent", "good", "fair", "poor")
@@ -51,7 +52,7 @@ class Collecting:
 
     def __init__(self, project: Project, port: int) -> None:
         self._address = f"http://127.0.0.1:{port}"
-        assert httpx.get(f"{self._address}/api/tasks").status_code == 401
+        assert httpx.get(f"{self._address}/api/tasks", timeout=PATIENCE_SECONDS).status_code == 401
         token = project.compose("exec", "-T", "collector", "cat", "/data/token").strip()
         self._http = httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=30)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 _MARK = "PRIO_TEST_RUN"
 _PROC = Path("/proc")
-_GRACE_SECONDS = 60.0
+_GRACE_SECONDS = 120.0
 """How long a process may take to end that was told to: only one that does not is meant."""
 
 _staying: set[int] = set()

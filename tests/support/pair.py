@@ -50,6 +50,7 @@ from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded, url_of
 from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.reports import make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
@@ -228,6 +229,7 @@ class Pair:
                 LEADER_URL.rstrip("/"): httpx.ASGITransport(self.leader),
                 HELPER_URL.rstrip("/"): httpx.ASGITransport(self.helper),
             },
+            timeout=PATIENCE_SECONDS,
         )
 
     async def provision(self) -> None:

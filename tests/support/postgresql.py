@@ -13,6 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.support.patience import PATIENCE_SECONDS
+
 _ACCOUNT = "postgres"
 _SETTINGS = (
     "listen_addresses=",
@@ -23,7 +25,6 @@ _SETTINGS = (
     "wal_level=minimal",
     "max_wal_senders=0",
 )
-_START_SECONDS = 60
 
 
 def _program(name: str) -> str:
@@ -78,7 +79,7 @@ class Server:
         """
         settings = [f"-c{each}" for each in (*_SETTINGS, *self._options)]
         command = [_program("postgres"), "-D", self._data, *settings]
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             with (self._folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(  # noqa: S603  our own command
@@ -120,7 +121,7 @@ class Server:
         """End it and all connections, if it runs (SIGINT)."""
         if self._process is not None and self.is_running:
             self._process.send_signal(signal.SIGINT)
-            self._process.wait(_START_SECONDS)
+            self._process.wait(PATIENCE_SECONDS)
 
     @property
     def _data(self) -> Path:

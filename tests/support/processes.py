@@ -16,6 +16,7 @@ import httpx
 
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import settings_of
+from tests.support.patience import PATIENCE_SECONDS
 
 COMMANDS = {
     "leader": ("leader", "serve", "--work"),
@@ -25,9 +26,6 @@ COMMANDS = {
 WORKER = "worker"
 """A second process that drives the leader's jobs, on the same store."""
 
-START_SECONDS = 120.0
-STOP_SECONDS = 40.0
-COMMAND_SECONDS = 240.0
 ROOT = Path(__file__).parents[2]
 
 
@@ -144,7 +142,7 @@ class Processes:
         """Ask a service to stop; return its exit status."""
         process = self._running.pop(name)
         process.send_signal(signal.SIGTERM)
-        return process.wait(STOP_SECONDS)
+        return process.wait(PATIENCE_SECONDS)
 
     def health_url(self, name: str) -> str:
         """Return the address of a service's health listener."""
@@ -208,7 +206,7 @@ class Processes:
         return task_id, desk / "task.toml"
 
     def _wait_until_healthy(self, name: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and self._running[name].poll() is None:
             try:
                 if self._http.get(self._health[name]).is_success:
@@ -229,7 +227,7 @@ def run_prio(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=COMMAND_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
         env=os.environ | {"COLUMNS": "120"},
     )

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from Crypto.Hash import TurboSHAKE128
 
+from tests.support.patience import yardstick
+
 if TYPE_CHECKING:
     from aggregator.vdaf.xof import ByteRows
     from field.lanes import LaneWidth
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 LEFT_OUT = ("slow", "statistical", "compose", "bench")
 """Marks of tests that are not tried; without kernels many draws take long."""
 
-LONGEST = 40.0
+LONGEST = 80.0
 """How many yardsticks of processor time a test may take: some two seconds on a quick machine."""
 
 TOOK = "quick: yardsticks of processor time"
@@ -38,13 +40,6 @@ EVENTS = {
     "tests.service": "a service",
 }
 """The events that audit hooks are told of, by Python and by our services, and what each needs."""
-
-
-def yardstick() -> float:
-    """Return the processor time that the same piece of interpreted work takes here and now."""
-    begin = time.process_time()
-    sum(number * number % 7 for number in range(400_000))
-    return time.process_time() - begin
 
 
 class NeedsMore(pytest.skip.Exception):

@@ -11,8 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from aggregator.web.connections import BoundedConnection
-
-_SECONDS = 20
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def serving(app: ASGIApp) -> Iterator[str]:
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         thread.start()
         try:
-            deadline = time.monotonic() + _SECONDS
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while not server.started:
                 assert thread.is_alive(), "the server ended"
                 assert time.monotonic() < deadline, "the server does not start"
@@ -40,5 +39,5 @@ def serving(app: ASGIApp) -> Iterator[str]:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(_SECONDS)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), "the server does not end"

@@ -14,6 +14,8 @@ from typing import Self
 import httpx
 from typing_extensions import override
 
+from tests.support.patience import PATIENCE_SECONDS
+
 HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
 
 
@@ -80,7 +82,7 @@ class Call:
             self._behind.rstrip("/") + self.path,
             content=self.body,
             headers=headers,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
             trust_env=False,
         )
 
@@ -148,13 +150,13 @@ class SlowPeer:
         self._server.shutdown()
         self._server.server_close()
 
-    def wait_for_calls(self, count: int, seconds: float) -> None:
+    def wait_for_calls(self, count: int) -> None:
         """Wait until so many requests have come.
 
         Raises:
             AssertionError: They have not in time.
         """
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self.calls < count:
             assert time.monotonic() < deadline, f"{self.calls} calls of {count}"
             time.sleep(0.05)

@@ -16,11 +16,11 @@ import httpx
 from typing_extensions import override
 
 from tests.support.measured_task import MeasuredTask
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.postgresql import Server
 from tests.support.processes import Processes
 
 Action: TypeAlias = Callable[[], object]
-PATIENCE_SECONDS = 120.0
 LONGEST_SECONDS = 3600.0
 """What stands still fails."""
 _SUCCESSES = {200, 201, 202}

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.commands import run_here
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import free_ports
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PORTS = ("8001", "8002", "8003", "8470", "9001", "9002")
 _WITHIN = re.compile(r"\$\((prio [^)]*)\)")
 _OF_A_SHELL = frozenset("$|><&;")
-_SECONDS = 240.0
 _PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
@@ -59,7 +59,7 @@ class Tutorials:
     def __exit__(self, *_: object) -> None:
         for service in reversed(self._services):
             service.terminate()
-            service.wait(_SECONDS)
+            service.wait(PATIENCE_SECONDS)
 
     def execute(self, document: Path) -> int:
         """Execute a document's blocks; return how many lines were compared."""
@@ -101,7 +101,7 @@ class Tutorials:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         # What fails at the head of a pipe is shown on purpose.
@@ -126,7 +126,7 @@ class Tutorials:
                 stderr=log,
             )
         self._services.append(service)
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while service.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", int(port)), timeout=1).close()

@@ -16,6 +16,7 @@ from aggregator.cli.commands import COMMANDS
 from aggregator.config import HelperSettings, LeaderSettings
 from aggregator.web.app import MONITORING_PATHS
 from aggregator.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.settings import setting_names
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -31,7 +32,7 @@ def run(*command: str | Path) -> str:
     if shutil.which(str(command[0])) is None:
         pytest.skip(f"{command[0]} is not installed")
     done = subprocess.run(  # noqa: S603  our own command
-        command, capture_output=True, text=True, check=False, timeout=60
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
     )
     assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
     return done.stdout

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support.compose_files import OBSERVED, SCALED, composed, networks
+from tests.support.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -116,7 +117,7 @@ def promtool(*arguments: str | Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
 

@@ -6,13 +6,14 @@ import pytest
 
 from aggregator.cli.listening import listen
 from aggregator.errors import ConfigurationError
+from tests.support.patience import PATIENCE_SECONDS
 
 
 def test_an_address_takes_connections_before_any_listener_answers() -> None:
     """The health listener says that a service is up, so the others must be reachable by then."""
     with (
         listen("127.0.0.1:0", reuse_port=False) as listening,
-        socket.create_connection(listening.getsockname(), timeout=5) as connected,
+        socket.create_connection(listening.getsockname(), timeout=PATIENCE_SECONDS) as connected,
     ):
         assert connected.getpeername() == listening.getsockname()
 

@@ -11,6 +11,7 @@ from aggregator.cli.reading import FIXED, Reading
 from aggregator.cli.running import RunningService, Service
 from aggregator.config import LeaderSettings
 from aggregator.errors import ConfigurationError
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.settings import setting_names
 
 FILE = 'role = "leader"\ndatabase = "leader.sqlite"\n'
@@ -79,7 +80,7 @@ async def test_a_service_that_was_replaced_ends_when_its_last_request_is_answere
         await running.last_answer()
         ended.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             group.start_soon(running.apps[0], {}, receive, send)
             await anyio.lowlevel.checkpoint()

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.protocol.task import task_to_toml
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import make_task
 
 PRIO = (sys.executable, "-m", "aggregator.cli")
-SECONDS = 60
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def in_a_shell(command: str, task: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PRIO": " ".join(PRIO), "TASK": str(task)},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -80,7 +80,7 @@ def test_an_interrupt_at_any_moment_leaves_no_traceback_and_no_file(tmp_path: Pa
         )
         time.sleep(fifths / 5)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=SECONDS)
+        _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
         assert b"Traceback" not in stderr, (fifths, stderr)
         assert process.returncode in (130, -signal.SIGINT), fifths
         assert list(folder.iterdir()) == []

@@ -9,6 +9,7 @@ from aggregator.cli import services
 from aggregator.config import LeaderSettings
 from aggregator.storage import generations
 from aggregator.storage.reports import drop_reports
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import TASK_ID, bodies_left, create_job, make_store, stored_in, upload
 
 
@@ -31,7 +32,7 @@ async def test_a_leader_empties_generations_by_itself(
     assert bodies_left(store) == 3
     settings = LeaderSettings(database=f"sqlite:///{stored_in(tmp_path)}", store_key_file=key)
     stop = anyio.Event()
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with (
             services._leader(settings, serve=serve, work=False) as service,
             anyio.create_task_group() as group,

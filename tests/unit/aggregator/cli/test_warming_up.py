@@ -5,6 +5,7 @@ import pytest
 
 from aggregator.cli import services
 from aggregator.storage.engine import Unreachable
+from tests.support.patience import PATIENCE_SECONDS
 
 
 class Runtime:
@@ -27,7 +28,7 @@ async def test_a_store_that_cannot_be_reached_is_tried_again(
 ) -> None:
     monkeypatch.setattr(services, "WARMING_SECONDS", 0.01)
     runtime = Runtime(failures=2)
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         await services._warming_up(runtime)(anyio.Event())
     assert runtime.is_warm
 
@@ -36,7 +37,7 @@ async def test_a_store_that_cannot_be_reached_is_tried_again(
 async def test_a_service_that_stops_tries_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "WARMING_SECONDS", 1000)
     runtime, stop = Runtime(failures=2), anyio.Event()
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             group.start_soon(services._warming_up(runtime), stop)
             await anyio.wait_all_tasks_blocked()

@@ -30,6 +30,7 @@ from aggregator.errors import ParameterError
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.anyio
@@ -175,7 +176,7 @@ async def test_the_next_request_is_sealed_while_one_is_sent() -> None:
 
     def slow(_reports: tuple[Report, ...]) -> httpx.Response:
         # Every report draws its id, its randomness and a key for each aggregator.
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while entropy.calls < 2 * 4 and time.monotonic() < deadline:
             time.sleep(0.01)
         drawn.append(entropy.calls)

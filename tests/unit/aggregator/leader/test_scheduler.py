@@ -31,6 +31,7 @@ from aggregator.storage.reports import JobSize, put_reports
 from aggregator.storage.tasks import end_task, put_task
 from aggregator.transport.permits import Permits
 from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -115,8 +116,12 @@ async def test_a_job_that_stands_still_holds_up_no_other(store: Database) -> Non
         if len(ended) == 4:
             stop.set()
 
-    with anyio.move_on_after(5):
-        await scheduler_of(store, step, concurrency=2).run(stop, poll_seconds=60)
+    scheduler = scheduler_of(store, step, concurrency=2)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(scheduler.run, stop, poll_seconds=2 * PATIENCE_SECONDS))
+            await stop.wait()
+            group.cancel_scope.cancel()
     assert ended == [2, 3, 4, 5]
 
 
@@ -129,8 +134,8 @@ async def test_what_is_under_way_ends_before_the_scheduler_does(store: Database)
         await anyio.sleep(0.05)
         ended.append(leased.lease.key)
 
-    with anyio.fail_after(5):
-        await scheduler_of(store, step, concurrency=2).run(stop, poll_seconds=60)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        await scheduler_of(store, step, concurrency=2).run(stop, poll_seconds=2 * PATIENCE_SECONDS)
     assert sorted(ended) == [1, 2]
 
 
@@ -167,7 +172,7 @@ async def test_a_look_at_the_store_that_fails_is_not_the_last(store: Database) -
         stop.set()
 
     jobs = Jobs("test", due, lease_aggregation_jobs, renew_aggregation_job)
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_SECONDS):
         await scheduler_of(store, step, jobs=jobs).run(stop, poll_seconds=0.01)
     assert len(looks) == 2
 
@@ -179,7 +184,7 @@ async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(store: 
 
     async def step(leased: Leased[AggregationJob]) -> None:
         steps.append(leased.lease.key)
-        await anyio.sleep(5)
+        await anyio.sleep(3)
         await end(store, leased)
         stop.set()
 
@@ -199,7 +204,7 @@ async def test_a_step_ends_before_a_lease_that_cannot_be_renewed(store: Database
         await anyio.sleep_forever()
 
     jobs = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, busy)
-    with capture_logs() as logs, anyio.fail_after(3):
+    with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
         await scheduler_of(store, step, concurrency=1, lease_seconds=3, jobs=jobs).run_once()
     assert logs[-1]["event"] == "job left: its lease could not be renewed"
 
@@ -210,6 +215,6 @@ async def test_a_step_ends_when_its_job_is_not_ours_any_more(store: Database) ->
         await end(store, leased)  # as an operator would
         await anyio.sleep_forever()
 
-    with capture_logs() as logs, anyio.fail_after(3):
+    with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
         await scheduler_of(store, step, concurrency=1, lease_seconds=2).run_once()
     assert [log["event"] for log in logs] == ["job taken by another driver, or deleted"]

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from aggregator.runtime import Threads, Turns
+from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +60,7 @@ async def test_no_more_run_at_once_than_there_are_threads() -> None:
 
     def work() -> None:
         running.append(1)
-        together.wait(10)  # breaks unless two run at once
+        together.wait(PATIENCE_SECONDS)  # breaks unless two run at once
         most.append(len(running))
         running.pop()
 

@@ -16,6 +16,7 @@ from aggregator.storage.key_file import KeyGone
 from aggregator.storage.key_table import KeyTable, SlotRows
 from aggregator.storage.tables import bucket_key_slots, bucket_keys
 from tests.support.engines import ON_POSTGRESQL
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
@@ -96,9 +97,9 @@ def test_transactions_that_put_at_once_get_slots_of_their_own(store: Database) -
     both = Barrier(2)
 
     def work(tx: Transaction) -> list[int]:
-        both.wait(timeout=20)
+        both.wait(timeout=PATIENCE_SECONDS)
         slots = list(tx.keys.put(KEYS[:50], 0))
-        both.wait(timeout=20)  # neither has committed
+        both.wait(timeout=PATIENCE_SECONDS)  # neither has committed
         return slots
 
     with ThreadPoolExecutor(2) as threads:

@@ -16,6 +16,7 @@ from aggregator.storage.report_bodies import put_bodies
 from aggregator.storage.reports import StoredReport, drop_reports, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_POSTGRESQL
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -29,8 +30,6 @@ from tests.support.store import (
 
 pytestmark = ON_POSTGRESQL
 
-PATIENCE = 30
-
 
 @contextmanager
 def uploading(store: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
@@ -40,13 +39,13 @@ def uploading(store: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     def put_and_wait(tx: Transaction, generation: int, bodies: dict[int, bytes]) -> None:
         put_bodies(tx, generation, bodies)
         has_put.set()
-        assert may_commit.wait(PATIENCE)
+        assert may_commit.wait(PATIENCE_SECONDS)
 
     with monkeypatch.context() as patch:
         patch.setattr(reports, "put_bodies", put_and_wait)
         thread = threading.Thread(target=upload, args=(store, [100]))
         thread.start()
-        assert has_put.wait(PATIENCE)
+        assert has_put.wait(PATIENCE_SECONDS)
 
     def commit() -> None:
         may_commit.set()
@@ -122,11 +121,11 @@ def test_a_table_that_somebody_reads_is_emptied_the_next_time(
     def read(tx: Transaction) -> None:
         tx.connection.execute(tables.report_bodies[0].select())
         has_looked.set()
-        assert may_end.wait(PATIENCE)
+        assert may_end.wait(PATIENCE_SECONDS)
 
     reader = threading.Thread(target=store.read_sync, args=("read", read))
     reader.start()
-    assert has_looked.wait(PATIENCE)
+    assert has_looked.wait(PATIENCE_SECONDS)
     assert (turn(store), bodies_left(store)) == (0, 3)
     may_end.set()
     reader.join()

@@ -23,6 +23,7 @@ from aggregator.storage.schema import check, make
 from aggregator.storage.tasks import end_task, list_tasks
 from tests.support.empty_store import SERVER, new_place
 from tests.support.engines import ON_POSTGRESQL
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.postgresql import execute
 from tests.support.store import (
     STORE_KEY,
@@ -296,6 +297,6 @@ def test_a_process_waits_for_another_that_makes_the_store(
         time.sleep(0.2)  # several times as long as it waits for the lock
         assert not making.done()
         connection.rollback()
-        making.result(30)
+        making.result(PATIENCE_SECONDS)
     other.dispose()
     check(url)

@@ -18,6 +18,7 @@ from aggregator.storage.reports import put_reports
 from aggregator.storage.room import room_to_add
 from aggregator.storage.waiting_reports import waiting_in_batch
 from tests.support.engines import ON_POSTGRESQL
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
     TASK_ID,
     add_to_bucket,
@@ -89,7 +90,7 @@ def test_as_many_transactions_add_to_a_bucket_at_once_as_it_has_shards(
         reports = new_reports(range(10 * number, 10 * number + 10))
         assert put_reports(tx, TASK_ID, reports, 10**6) == [None] * 10
         add_to_bucket(tx, TASK_ID, unit(5), adding(1), totals([report_id(number)]))
-        all_have_added.wait(timeout=20)  # and none has committed
+        all_have_added.wait(timeout=PATIENCE_SECONDS)  # and none has committed
 
     at_once(writers, work)
     counts = store.read_sync("counts", lambda tx: report_counts(tx, TASK_ID, Stage.UPLOAD))
@@ -107,7 +108,7 @@ def test_who_comes_when_all_shards_are_owned_waits_for_one(
     start = threading.Barrier(len(stores))
 
     def work(tx: Transaction, number: int) -> None:
-        start.wait(timeout=20)
+        start.wait(timeout=PATIENCE_SECONDS)
         count_reports(tx, TASK_ID, Stage.UPLOAD, {"any": number})
 
     at_once(stores, work)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from aggregator.transport.peer import Peer, PeerUnreachable
+from tests.support.patience import PATIENCE_SECONDS
 
 CONNECTIONS = 8
 REQUESTS = 25
@@ -54,7 +55,10 @@ def test_a_connection_that_is_reset_at_once_is_no_answer(*, use_uvloop: bool) ->
             time.sleep(0.001)  # noqa: ASYNC251 - it is to be busy
 
     async def ask_all(endpoint: str) -> None:
-        async with httpx.AsyncClient() as http, anyio.create_task_group() as group:
+        async with (
+            httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http,
+            anyio.create_task_group() as group,
+        ):
             for _ in range(CONNECTIONS):
                 group.start_soon(ask, Peer(http, endpoint, attempts=1))
 

@@ -9,6 +9,7 @@ from aggregator.dap.problems import Problem
 from aggregator.transport.peer import PeerRefused, PeerUnreachable
 from aggregator.transport.permits import Demand, Permits
 from tests.support.clock import ManualClock
+from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +133,6 @@ async def test_whoever_waits_is_woken_by_a_permit_that_came_back_before() -> Non
     permits.take(A, "x")
     assert not permits.free
     permits.give_back(A, "x")
-    with anyio.fail_after(1):
-        await permits.wait(60)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        await permits.wait(2 * PATIENCE_SECONDS)
     assert permits.free == 1

@@ -26,6 +26,7 @@ from aggregator.storage.journal import JournalError
 from aggregator.web.app import create_app
 from aggregator.web.messages import dap_router, read_body, read_bytes, task_id_of
 from aggregator.web.problems import stored_problem_response
+from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -208,7 +209,7 @@ async def test_a_request_that_takes_too_long_is_answered_503() -> None:
         await anyio.sleep_forever()
         raise AssertionError
 
-    with anyio.fail_after(5), capture_logs() as logs:
+    with anyio.fail_after(PATIENCE_SECONDS), capture_logs() as logs:
         answer = await ask_of(never, 0.05)
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"

@@ -11,6 +11,7 @@ import pytest
 from fastapi import APIRouter, Request, Response
 
 from aggregator.web.app import create_app
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import serving
 
 _BODY = b"GET /elsewhere HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -40,7 +41,7 @@ def _statuses(address: tuple[str, int], *pieces: bytes) -> list[int]:
     """Send pieces, each when the one before was answered; return the status of each answer."""
     statuses = []
     with (
-        socket.create_connection(address, timeout=5) as connection,
+        socket.create_connection(address, timeout=PATIENCE_SECONDS) as connection,
         suppress(ConnectionError, RemoteDisconnected),
     ):
         for piece in pieces:

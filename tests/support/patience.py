@@ -1,0 +1,41 @@
+"""How tests wait, and how they judge time, so that none fails because a machine is slow.
+
+Whoever waits for something does so for `PATIENCE_SECONDS`. What must not take long is measured in
+yardsticks: the processor time of a piece of work, over that of another piece in the same moment.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PATIENCE_SECONDS = 600.0
+"""Whatever takes longer has not been slow, but will not come."""
+
+
+def yardstick(clock: Callable[[], float] = time.process_time) -> float:
+    """Return how long the same piece of work takes here and now: a fortieth of a second or so."""
+    begin = clock()
+    sum(number * number % 7 for number in range(200_000))
+    return clock() - begin
+
+
+class Spent:
+    """What a piece of work has cost.
+
+    Attributes:
+        yardsticks: How many.
+    """
+
+    def __init__(self) -> None:
+        self.yardsticks = float("nan")
+
+
+@contextmanager
+def measured(clock: Callable[[], float] = time.process_time) -> Iterator[Spent]:
+    """Measure the block in yardsticks, of processor time unless a clock is given."""
+    spent = Spent()
+    before = yardstick(clock)
+    begin = clock()
+    yield spent
+    seconds = clock() - begin
+    spent.yardsticks = seconds / max(before, yardstick(clock))
