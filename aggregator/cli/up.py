@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from aggregator.cli import faults, local_folder, party_folder
+from aggregator.cli import faults, local_folder
 from aggregator.cli.local_folder import LocalFolder
 from aggregator.cli.local_pages import open_in_browser, page_of_links, pages_of
 from aggregator.cli.local_services import running
@@ -79,6 +79,8 @@ def up(
 
 def _prepare(party: str, folder: Path) -> None:
     """Make one party's folder, and say what its operator does next."""
+    from aggregator.cli import party_folder  # needs the store's modules, which running does not
+
     if local_folder.is_one(folder):
         raise ConfigurationError(
             f"{folder}: one operator has all three parties' keys in it: name another folder"
