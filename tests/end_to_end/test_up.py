@@ -1,6 +1,7 @@
 """`prio up`: from a survey file to a result with three commands, and what may come between."""
 
 import csv
+import json
 import os
 import re
 import signal
@@ -89,10 +90,13 @@ def shell(line: str, cwd: Path, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def value(table: str, name: str) -> float:
-    """Return what a table of results says of a figure."""
-    (found,) = re.findall(rf"^  {name} .*?  ([\d.,]+)(?: %| years)? +\(", table, re.MULTILINE)
-    return float(found.replace(",", ""))
+def value(document: str, question: str, shows: str) -> float:
+    """Return the estimate of the one figure of a question that shows something."""
+    rows = json.loads(document)["rows"]
+    (found,) = [
+        float(row["value"]) for row in rows if (row["question"], row["shows"]) == (question, shows)
+    ]
+    return found
 
 
 def test_a_survey_of_two_questions_takes_three_commands_to_its_result(
@@ -100,10 +104,11 @@ def test_a_survey_of_two_questions_takes_three_commands_to_its_result(
 ) -> None:
     assert f"{2 * ROWS} of {2 * ROWS} reports accepted" in uploaded
     (line,) = re.findall(r"^  (prio survey collect .*)$", up.said, re.MULTILINE)
-    table = shell(line, place)
+    assert "intervals: 95 %" in shell(line, place)
+    printed = shell(f"prio survey results --json --up '{NAME}'", place)
     # 95 % intervals are ± 1 and ± 5.5; so far off, one in 10^10 is.
-    assert abs(value(table, "count yes") - YES) < 10
-    assert abs(value(table, "mean") - AGES) < 40
+    assert abs(value(printed, "well", "count") - YES) < 10
+    assert abs(value(printed, "age", "mean") - AGES) < 40
 
 
 def test_in_the_folder_or_with_its_name_nothing_else_need_be_said(
