@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := --numprocesses auto --maxprocesses 8
 NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo check test lint bench fuzz docs clean picture
+.PHONY: demo check test lint bench fuzz docs lock clean picture
 
 demo: $(RUNTIME)
 	$(VENV)/bin/prio demo
@@ -73,6 +73,20 @@ $(RUNTIME): requirements-runtime.lock pyproject.toml | $(VENV)/bin/pip
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
+
+# The three locks made again by uv, at the same versions but for what was deleted from requirements.lock; all of them newer
+# with `make lock PINNED=`. Each file is made anew: uv would keep the hashes of the one that it replaces, of fewer wheels.
+PINNED := --constraint requirements.lock
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
+
+lock:
+	mkdir -p build && rm -f build/requirements*.lock
+	$(COMPILE) $(PINNED) --all-extras --group dev --output-file build/requirements.lock
+	mv build/requirements.lock requirements.lock
+	$(COMPILE) --constraint requirements.lock --all-extras --group build --output-file build/requirements-image.lock
+	mv build/requirements-image.lock requirements-image.lock
+	$(COMPILE) --constraint requirements.lock --group build --output-file build/requirements-runtime.lock
+	mv build/requirements-runtime.lock requirements-runtime.lock
 
 clean:
 	rm -rf $(VENV)
