@@ -1,21 +1,23 @@
-"""`prio up`: runs all three parties on one machine, or makes one party's folder elsewhere."""
+"""`prio up`: runs all three parties on one machine, or makes one party's folder elsewhere.
+
+What it needs is imported when it runs, so that help and completion load nothing else.
+"""
 
 import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aggregator.cli import faults, local_folder
-from aggregator.cli.local_folder import LocalFolder
-from aggregator.cli.local_pages import open_in_browser, page_of_links, pages_of
-from aggregator.cli.local_services import running
 from aggregator.errors import ConfigurationError, ParameterError
 
-_OWNERS_ALONE = 0o077
+if TYPE_CHECKING:
+    from aggregator.cli.local_folder import LocalFolder
 
 
 def up(
@@ -23,7 +25,7 @@ def up(
         Path | None,
         typer.Argument(
             metavar="[FOLDER]",
-            help=f"Where stores, keys and ports are made or found again; {local_folder.DEFAULT}, "
+            help="Where stores, keys and ports are made or found again; prio-up, "
             "or prio- and the party, if not given.",
         ),
     ] = None,
@@ -58,35 +60,50 @@ def up(
             raise ParameterError("party: starts nothing, so --survey and --open do not go with it")
         _prepare(party, folder or Path(f"prio-{party}"))
         return
+    from aggregator.cli.local_folder import DEFAULT, LocalFolder
+    from aggregator.cli.local_pages import open_in_browser, page_of_links
+    from aggregator.cli.local_services import running
+
     for file in survey or []:
         if not file.exists():
             raise ParameterError(f"survey: there is no file {file}")
-    os.umask(_OWNERS_ALONE)
-    local = LocalFolder.made(folder or local_folder.DEFAULT)
+    with _owners_alone():
+        local = LocalFolder.made(folder or DEFAULT)
+        try:
+            with local.held() as lock:
+                local.check_ports()
+                with running(local.programs(), [lock]) as services, page_of_links(local) as page:
+                    for file in survey or []:
+                        _ask(local, file)
+                    _say(local, page, asks=bool(survey))
+                    if open_pages:
+                        open_in_browser(page)
+                    services.watch()
+        except KeyboardInterrupt:
+            print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
+
+
+@contextmanager
+def _owners_alone() -> Iterator[None]:
+    """Let whatever is made in the block be its owner's alone, by us and by what we start."""
+    before = os.umask(0o077)
     try:
-        with local.held() as lock:
-            local.check_ports()
-            with running(local.programs(), [lock]) as services, page_of_links(local) as page:
-                for file in survey or []:
-                    _ask(local, file)
-                _say(local, page, asks=bool(survey))
-                if open_pages:
-                    open_in_browser(page)
-                services.watch()
-    except KeyboardInterrupt:
-        print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
+        yield
+    finally:
+        os.umask(before)
 
 
 def _prepare(party: str, folder: Path) -> None:
     """Make one party's folder, and say what its operator does next."""
-    from aggregator.cli import party_folder  # needs the store's modules, which running does not
+    from aggregator.cli import party_folder
+    from aggregator.cli.local_folder import is_one
 
-    if local_folder.is_one(folder):
+    if is_one(folder):
         raise ConfigurationError(
             f"{folder}: one operator has all three parties' keys in it: name another folder"
         )
-    os.umask(_OWNERS_ALONE)
-    made = party_folder.prepare(party, folder)
+    with _owners_alone():
+        made = party_folder.prepare(party, folder)
     file = party_folder.service_file(party, folder)
     for each in made:
         print(f"made {each}")
@@ -97,23 +114,28 @@ def _prepare(party: str, folder: Path) -> None:
         print(f"{number}. {step}")
 
 
-def _ask(local: LocalFolder, survey: Path) -> None:
+def _ask(local: "LocalFolder", survey: Path) -> None:
     """Add a survey in a process of its own: what it takes to make tasks would stay in memory."""
+    from aggregator.cli import faults
+
     command = [sys.executable, "-m", "aggregator.cli", "survey", "new", str(survey)]
     done = subprocess.run([*command, "--up", str(local.path)], check=False)  # noqa: S603  our own command
     if done.returncode:
         raise SystemExit(done.returncode if done.returncode > 0 else faults.PARTLY)
 
 
-def _say(local: LocalFolder, page: str, *, asks: bool) -> None:
+def _say(local: "LocalFolder", page: str, *, asks: bool) -> None:
     """Print what there is and what can be done with it."""
+    from aggregator.cli.local_folder import WARNING
+    from aggregator.cli.local_pages import pages_of
+
     lines = [f"{name}: {url}" for url, name in pages_of(local)]
     lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
     if not asks:
         lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
-    print(*lines, local_folder.WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)
+    print(*lines, WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)
 
 
-def _named(local: LocalFolder) -> str:
+def _named(local: "LocalFolder") -> str:
     """Return the folder as a shell takes it."""
     return shlex.quote(str(local.path))

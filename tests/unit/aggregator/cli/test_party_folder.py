@@ -1,5 +1,6 @@
 """`prio up --party` makes one party's folder for a deployment, and overwrites nothing."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -147,6 +148,15 @@ def test_it_starts_nothing_and_refuses_what_would(place: Path) -> None:
     assert done.returncode == 2
     assert not place.exists()
     assert run_here("up", "--party", "clerk", place).returncode == 2
+
+
+def test_what_this_process_makes_afterwards_is_as_open_as_before(place: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        prepared("leader", place)
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
