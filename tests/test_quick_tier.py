@@ -1,5 +1,6 @@
 """What `pytest --quick` runs, leaves out and refuses."""
 
+import os
 import re
 import subprocess
 import sys
@@ -63,6 +64,7 @@ def test_tests_that_need_more_are_left_out_wrong_ones_fail_and_long_ones_are_nam
             *("-c", str(ROOT / "pyproject.toml"), f"--rootdir={tmp_path}", str(tmp_path)),
         ],
         cwd=ROOT,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # it begins sooner
         capture_output=True,
         text=True,
         check=False,

@@ -4,10 +4,9 @@ import http.client
 import json
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,7 +20,7 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task import task_from_toml
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import WORKER, Processes
 from tests.support.reports import make_reports
 
@@ -34,13 +33,6 @@ TASK = (
 CLIENTS = 3
 HOUR = 3600
 READ, KEPT = "settings read again", "settings stay as they were"
-
-
-def wait_until(is_so: Callable[[], object], *of: object) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, of
-        time.sleep(0.05)
 
 
 def count(services: Processes, name: str, event: str) -> int:
@@ -193,43 +185,6 @@ def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) ->
         assert ages(services, "helper", 20) == {"max-age=100"}
         services.configs["helper"].write_text(before)
         assert services.stop("helper") == 0
-
-
-def test_a_service_ends_with_its_terminal_and_not_by_the_signal_alone(tmp_path: Path) -> None:
-    in_a_terminal = "import pty, sys; pty.spawn(sys.argv[1:])"
-    prio = (sys.executable, "-m", "aggregator.cli")
-    with Processes(tmp_path) as services:
-        services.programs["helper"] = (sys.executable, "-c", in_a_terminal, *prio)
-        services.start("helper")
-        (service,) = services.children("helper")
-        os.kill(service, signal.SIGHUP)
-        wait_for(services, "helper", READ, 1)
-        assert ages(services, "helper", 1) == {"max-age=86400"}
-        services.kill("helper")
-        wait_until(lambda: not Path(f"/proc/{service}").exists())
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_service_that_nohup_started_reads_its_settings_again_and_outlives_its_terminal(
-    tmp_path: Path, processes: int
-) -> None:
-    in_a_terminal = "import pty, sys; pty.spawn(sys.argv[1:])"
-    with Processes(tmp_path) as services:
-        # The terminal is there as long as somebody has it open.
-        shell = f'exec nohup "$0" "$@" 3<&0 >> {services.log_path("helper")} 2>&1'
-        prio = ("sh", "-c", shell, sys.executable, "-m", "aggregator.cli")
-        services.programs["helper"] = (sys.executable, "-c", in_a_terminal, *prio)
-        services.options["helper"] = (f"--processes={processes}",)
-        services.start("helper")
-        (service,) = services.children("helper")
-        try:
-            services.kill("helper")  # and with it the terminal, whose end is the same signal
-            services.change("helper", hpke_cache_seconds=100)
-            os.kill(service, signal.SIGHUP)
-            wait_until(lambda: ages(services, "helper", 20) == {"max-age=100"})
-        finally:
-            os.kill(service, signal.SIGTERM)
-        wait_until(lambda: not Path(f"/proc/{service}").exists())
 
 
 def test_a_key_of_the_store_is_replaced_without_a_restart(tmp_path: Path) -> None:

@@ -19,6 +19,14 @@ def yardstick(clock: Callable[[], float] = time.process_time) -> float:
     return clock() - begin
 
 
+def wait_until(is_so: Callable[[], object], *of: object) -> None:
+    """Wait until something is so; if it never is, the failure shows what it was about."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, of
+        time.sleep(0.05)
+
+
 class Spent:
     """What a piece of work has cost.
 
