@@ -146,6 +146,7 @@ async def _service(settings: CollectorSettings) -> AsyncIterator[Service]:
                 _token_hashes(settings),
                 settings.hosts,
                 [planner_guest()],
+                _token_place(settings),
             )
             scheduler = Scheduler(
                 database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
@@ -170,6 +171,16 @@ def make_token(settings: CollectorSettings) -> None:
     """Make the token that requests to the collector service must carry, if there is none."""
     if settings.token is None and read_secret(settings.token_path) is None:
         create_secret(settings.token_path, new_token(SystemEntropy()))
+
+
+def _token_place(settings: CollectorSettings) -> str:
+    """Return where the token is, for a page that strangers may see: no folder is named."""
+    if settings.token is not None:
+        return "its setting token (PRIO_TOKEN)"
+    name = settings.token_path.name
+    if settings.token_file is not None:
+        return f"the file {name}, which its setting token_file names"
+    return f"the file {name} beside its store"
 
 
 def _token_hashes(settings: CollectorSettings) -> Callable[[], tuple[bytes, ...]]:

@@ -146,6 +146,17 @@ class LatestFigure(Figure):
     task_id: str
 
 
+class Changed(DocumentModel):
+    """What can be said of all main figures at once, at 95 % confidence."""
+
+    since: str = Field(description="The period of the result before.")
+    rose: list[str] = Field(description="Labels of what is certainly larger than then.")
+    fell: list[str]
+    cannot_be_concluded: list[str] = Field(
+        description="Labels of what may have risen, fallen or stayed."
+    )
+
+
 class QuestionLine(DocumentModel):
     """A question, and how much of it there is."""
 
@@ -155,6 +166,7 @@ class QuestionLine(DocumentModel):
     address: str
     results: int
     most_results: int | None = Field(description="That the budget allows; null if unlimited.")
+    changed: Changed | None = Field(description="From one result to the next; null without two.")
 
 
 class Overview(DocumentModel):
@@ -201,6 +213,18 @@ class Bound(DocumentModel):
     note: str
 
 
+class SurveyCost(DocumentModel):
+    """What all questions of a survey cost somebody who answers each in every window.
+
+    The sums are exact: `epsilon 1/2`, or `rho` where there is no epsilon; null without a bound.
+    """
+
+    questions: int = Field(description="How many of the survey the collector has.")
+    window: str | None
+    so_far: str | None
+    at_most: str | None = Field(description="Of all results that the aggregators allow.")
+
+
 class AboutNumber(DocumentModel):
     """What stands behind a released value."""
 
@@ -210,6 +234,7 @@ class AboutNumber(DocumentModel):
     collection_id: str
     privacy: Privacy
     error: Error
+    survey_cost: SurveyCost | None = Field(description="Null for a task of no survey.")
     rows: list[Bound]
 
 

@@ -154,6 +154,7 @@ def create_collector_app(
     token_hashes: Callable[[], Sequence[bytes]],
     hosts: AbstractSet[str],
     guests: Sequence[Guest] = (),
+    where_to_look: str = "the file that its settings name",
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -164,6 +165,7 @@ def create_collector_app(
         token_hashes: Says, for each request, the SHA-256 of the tokens of which it must carry one.
         hosts: The names that the service answers to, lower case.
         guests: Pages of others that are shown here, to whom the pages are.
+        where_to_look: Where whoever runs the service finds the token.
     """
 
     def authorize(request: Request) -> None:
@@ -185,6 +187,7 @@ def create_collector_app(
         token_hashes,
         check=lambda request: check_site(request, hosts),
         links=[*HOME, *((guest.path, guest.name) for guest in guests)],
+        where_to_look=where_to_look,
     )
     pages = Pages(database, api.begin, api.abandon, door)
     mounted = [guest.router(door.admit) for guest in guests]

@@ -43,7 +43,7 @@ from tests.support.collector_world import (
 )
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS, measured
-from tests.support.surveys import department
+from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
@@ -248,6 +248,80 @@ async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
     assert values == {"surgery": 404, "medicine": 196}
 
 
+async def test_the_overview_says_what_changed_and_what_cannot_be_concluded(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = survey_task(("surgery", "medicine", "children"), "Where were you?")
+    world.add(task)
+    world.finish(task, MONDAY, [400, 200, 300])
+    await log_in(browser)
+    path = "/overview.json"
+    (only,) = (await browser.get(path, headers=BEARER)).json()["questions"]
+    assert only["changed"] is None
+    assert "Since" not in (await look(browser, "/")).all("main")[0].text
+    world.finish(task, MONDAY + WEEK, [300, 300, 301])
+    page = await look(browser, "/")
+    assert (
+        "Since 2026-11-02 to 2026-11-08: medicine rose. surgery fell. "
+        "Whether children rose or fell cannot be concluded."
+    ) in page.all("main")[0].text
+    (only,) = (await browser.get(path, headers=BEARER)).json()["questions"]
+    assert only["changed"] == {
+        "since": "2026-11-02 to 2026-11-08",
+        "rose": ["medicine"],
+        "fell": ["surgery"],
+        "cannot_be_concluded": ["children"],
+    }
+    trends = [each for each in page.all("svg") if each.attributes["class"] == "spark"]
+    assert [each.attributes["aria-label"].split(":")[0] for each in trends] == [
+        "surgery",
+        "medicine",
+        "children",
+    ]
+    world.finish(task, MONDAY + 2 * WEEK, [301, 300, 300])
+    assert (
+        "Since 2026-11-09 to 2026-11-15: "
+        "Whether surgery, medicine and children rose or fell cannot be concluded."
+    ) in (await look(browser, "/")).all("main")[0].text
+
+
+@pytest.mark.parametrize(
+    ("budget", "so_far", "window", "in_all"),
+    [
+        ('epsilon = "1"', "epsilon 1/2", "epsilon 1", "epsilon 52"),
+        ('rho = "1/8"', "rho 1/16", "rho 1/8", "rho 13/2"),
+    ],
+)
+async def test_a_survey_says_what_all_its_questions_cost_a_person_together(
+    world: CollectorWorld,
+    browser: httpx.AsyncClient,
+    budget: str,
+    so_far: str,
+    window: str,
+    in_all: str,
+) -> None:
+    survey = VISITS.replace('epsilon = "1"', budget) + department()
+    survey += department(("yes", "no")).replace('"department"', '"again"')
+    tasks = [task_of(survey, place, id=str(TaskId(place.to_bytes(32)))) for place in range(2)]
+    for task in tasks:
+        world.add(task)
+    histogram(world, LAPLACE, [1, 2, 3])  # of no survey
+    world.finish(tasks[0], MONDAY, [400, 200])
+    await log_in(browser)
+    said = (await look(browser, "/")).all("main")[0].text
+    assert f"Somebody who answers everything: {window} in each window, at most {in_all} in " in said
+    about = f"/questions/{tasks[0].task_id}/about"
+    texts = [each.text for each in (await look(browser, about)).all("dd")]
+    assert texts[-3:] == [window, so_far, in_all]
+    document = (await browser.get(f"{about}.json", headers=BEARER)).json()
+    assert document["survey_cost"] == {
+        "questions": 2,
+        "window": window,
+        "so_far": so_far,
+        "at_most": in_all,
+    }
+
+
 async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
@@ -266,7 +340,7 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     assert periods.startswith("2026-11-09 to 2026-11-15 compared with 2026-11-02 to 2026-11-08")
     text = page.all("main")[0].text
     assert "intervals of which all 2 hold at once (95 %)" in text
-    assert f'collector.task("{task.task_id}")' in text
+    assert "collector.survey('Visits')" in text
     document = (await browser.get(f"{home}.json", headers=BEARER)).json()
     group, fewer, more = document["comparisons"]
     assert (group["first"], group["second"], group["estimate"]) == ("medicine", "surgery", -8)

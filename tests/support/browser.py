@@ -26,6 +26,10 @@ WIDE, PHONE = 1200, 360
 """Widths of a window, in pixels of style sheets."""
 HEIGHT = 800
 
+_CUT_OFF = """[...document.querySelectorAll(".scroll")]
+    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.ariaLabel)"""
+"""Tables of which a part is off the screen."""
+
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LOOKS = tuple(product(SCHEMES, (WIDE, PHONE)))
@@ -108,7 +112,10 @@ class Visit:
         assert self._faults == [], self._faults
 
     def check_access(self) -> None:
-        """Fail where axe finds a fault of the shown page, or it is wider than its window."""
+        """Fail where axe finds a fault of the shown page, or it is wider than its window.
+
+        On a phone, no part of a table may be off the screen either.
+        """
         self.check()  # what axe itself does may be against the policy
         if self.page.evaluate("typeof axe") == "undefined":
             self.page.evaluate(_axe())
@@ -125,6 +132,8 @@ class Visit:
             "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
         assert widths[0] <= widths[1], (self.page.url, widths)
+        if self.page.viewport_size == {"width": PHONE, "height": HEIGHT}:
+            assert self.page.evaluate(_CUT_OFF) == [], self.page.url
 
     def _note_request(self, request: Request) -> None:
         parts = urlsplit(request.url)

@@ -77,7 +77,7 @@ class CollectorWorld(CollectorService):
             for place in range(count):
                 start = MONDAY - (count - place) * WEEK
                 named = {"start": seconds(start), "end": seconds(start + WEEK)}
-                name = place.to_bytes(16)
+                name = task.task_id.value[-8:] + place.to_bytes(8)
                 request = encode(collection_request(task, named))
                 new = store.NewCollection(name, task.task_id.value, request, asks_for_next=False)
                 store.put_collection(tx, new)

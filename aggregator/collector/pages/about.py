@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.together import Together, is_same_survey, together
+from aggregator.collector.pages.together import said as cost_in_words
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
@@ -48,6 +50,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
     bounds = task_bounds(asked.task, made, _DELTA)
+    survey = _survey(tx, readings, asked)
     rows: list[Row] = [
         {
             "theorem": each.name,
@@ -101,6 +104,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             ),
             said,
         ),
+        *_whole(survey),
         *_noise(shown, chosen.get("value", "")),
     ]
     document: dict[str, object] = {
@@ -109,6 +113,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         "collection_id": shown.name,
         "privacy": shown.result["privacy"],
         "error": shown.result["error"],
+        "survey_cost": None if survey is None else survey.document,
     }
     return View(f"About this number: {asked.title}", content, document, lambda: rows)
 
@@ -127,6 +132,44 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
     if stored is None or not is_shown or stored.task_id != asked.task.task_id.value:
         raise UnrecognizedCollectionJob("the question has no such result")
     return readings.of(asked, stored)
+
+
+def _survey(tx: Transaction, readings: Readings, asked: Asked) -> Together | None:
+    """Return what the survey costs to which a question belongs; None for one of no survey."""
+    same = [each for each in readings.asked(tx) if is_same_survey(each, asked)]
+    made = [
+        store.count_collections(tx, each.task.task_id.value, CollectionState.FINISHED)
+        for each in same
+    ]
+    return together(list(zip(same, made, strict=True))) if same else None
+
+
+def _whole(survey: Together | None) -> list[Html]:
+    """Return what all questions of the survey come to."""
+    if survey is None:
+        return []
+    none = "no bound: a question has no noise, or nothing limits its results"
+    sums = (
+        ("One window", survey.window),
+        ("The results so far", survey.so_far),
+        ("All results that the aggregators allow", survey.at_most),
+    )
+    return [
+        tag("h2", "What the whole survey costs a person"),
+        tag(
+            "p",
+            f"The sum over {counted(survey.questions, 'question')}, all that this collector has of "
+            "the survey, for somebody who answers each of them in every window.",
+        ),
+        tag(
+            "dl",
+            *(
+                part
+                for name, cost in sums
+                for part in (tag("dt", name), tag("dd", cost_in_words(cost) or none))
+            ),
+        ),
+    ]
 
 
 def _others(population: str) -> str:

@@ -52,6 +52,7 @@ class Door:
         token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
         check: Refuses a request for or from another site.
         links: Of the navigation of every page behind it.
+        where_to_look: Where whoever runs the service finds the token.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Door:
         token_hashes: Callable[[], Sequence[bytes]],
         check: Callable[[Request], None],
         links: Sequence[Link],
+        where_to_look: str,
     ) -> None:
         self._sessions = sessions
         self._token_hashes = token_hashes
         self._check = check
         self._links = links
+        self._where_to_look = where_to_look
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -178,6 +181,11 @@ class Door:
         session = self._sessions.begin(request, response)
         shown = page(
             "Log in",
+            tag(
+                "p",
+                "The results of a collector: what was counted about many people, with noise, and "
+                "how exact it is. Nobody's own answer is here.",
+            ),
             tag("p", why, role="alert", class_="bad") if why else None,
             tag(
                 "form",
@@ -196,7 +204,12 @@ class Door:
                 action=_login(_wanted(request)),
                 class_="row",
             ),
-            tag("p", "Whoever runs the collector has it: its log names the file.", class_="soft"),
+            tag(
+                "p",
+                f"Whoever runs the collector has the token: it is in {self._where_to_look}, on the "
+                "machine of the collector.",
+                class_="soft",
+            ),
             status=code,
             script=_SCRIPT_PATH,
         )

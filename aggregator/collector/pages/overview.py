@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
+from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.together import is_same_survey, together
+from aggregator.collector.pages.together import said as said_cost
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.storage.collector import count_collections
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import sparkline
-from aggregator.web.pages.html import Html, isolated, tag
+from aggregator.web.pages.html import Html, escape, isolated, join, tag
 from aggregator.web.pages.numbers import said
 
 _WINDOWS = 24
@@ -17,17 +20,23 @@ _WINDOWS = 24
 _BARS = 6
 """On a card."""
 
+_NAMED = 3
+"""Of the labels that rose, of those that fell, and of the others."""
+
 
 def overview(tx: Transaction, readings: Readings) -> View:
     """Return the overview of all questions of a collector."""
     questions = readings.asked(tx)
-    by_survey: dict[str, list[Html]] = {}
+    by_survey: dict[str, list[tuple[Asked, int]]] = {}
+    cards: dict[str, list[Html]] = {}
     documents: list[dict[str, object]] = []
     shown: list[tuple[Row, Reading]] = []
     for asked in questions:
         made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
         results = readings.latest(tx, asked, _WINDOWS)
-        by_survey.setdefault(asked.survey, []).append(_card(asked, results, made))
+        changed = readings.changed(results)
+        by_survey.setdefault(asked.survey, []).append((asked, made))
+        cards.setdefault(asked.survey, []).append(_card(asked, results, made, changed))
         latest = results[-1] if results else None
         head: Row = {
             "question": asked.title,
@@ -40,15 +49,17 @@ def overview(tx: Transaction, readings: Readings) -> View:
                 "address": asked.path,
                 "results": made,
                 "most_results": asked.most_releases,
+                "changed": None if changed is None else changed.document,
             }
         )
         shown += [] if latest is None else [(head, latest)]
     content = [
         part
-        for title, cards in by_survey.items()
+        for title, those in cards.items()
         for part in (
             tag("h2", isolated(title or "Tasks of no survey")),
-            tag("ul", *cards, class_="cards"),
+            _cost(by_survey[title]),
+            tag("ul", *those, class_="cards"),
         )
     ]
     if not content:
@@ -62,7 +73,21 @@ def overview(tx: Transaction, readings: Readings) -> View:
     )
 
 
-def _card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
+def _cost(survey: Sequence[tuple[Asked, int]]) -> Html | None:
+    """Return what all questions of one survey cost a person; None for tasks of none, or several."""
+    first, _ = survey[0]
+    if not all(is_same_survey(first, each) for each, _ in survey):
+        return None
+    whole = together(survey)
+    each, most = said_cost(whole.window), said_cost(whole.at_most)
+    if each is None:
+        return None
+    limit = f"at most {most} in all" if most else "with no limit over all windows"
+    text = f"Somebody who answers everything: {each} in each window, {limit}."
+    return tag("p", text, class_="soft")
+
+
+def _card(asked: Asked, results: Sequence[Reading], made: int, changed: Changed | None) -> Html:
     heading = tag("h3", tag("a", isolated(asked.title), href=asked.path))
     if not results:
         nothing = tag("p", "No result yet. ", tag("a", "Batches", href=f"{asked.path}/batches"))
@@ -88,25 +113,53 @@ def _card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
         what,
         *charts,
         tag("p", f"and {more:,} more", class_="soft") if more > 0 else None,
-        _trend(results),
+        _changed(changed),
+        _trends(results),
         budget(made, asked.most_releases),
         class_="card",
     )
 
 
-def _trend(results: Sequence[Reading]) -> Html | None:
-    """Return the first figure over the last windows, if there is one."""
-    if len(results) < 2 or not results[-1].main:  # noqa: PLR2004  a line needs two points
+def _trends(results: Sequence[Reading]) -> Html | None:
+    """Return the figures of the card over the last windows, if there are several."""
+    if len(results) < 2:  # noqa: PLR2004  a line needs two points
         return None
-    first = results[-1].main[0]
-    key = first.shows, first.quantity.label
-    values = [
-        float(figure.quantity.estimate)
-        for each in results
-        for figure in each.figures
-        if (figure.shows, figure.quantity.label) == key and figure.quantity.estimate is not None
-    ]
-    shown = f"{first.shows} over {len(values)} results"
-    label = first.quantity.label
-    name = tag("span", f" {shown}", *(": ", isolated(label)) if label else (), class_="soft")
-    return tag("p", sparkline(values, shown), name)
+    lines = []
+    for main in results[-1].main[:_BARS]:
+        key, label = (main.shows, main.quantity.label), main.quantity.label
+        values = [
+            float(figure.quantity.estimate)
+            for each in results
+            for figure in each.figures
+            if (figure.shows, figure.quantity.label) == key and figure.quantity.estimate is not None
+        ]
+        shown = f"{main.shows} over {counted(len(values), 'result')}"
+        name = tag("span", " ", isolated(label or shown), class_="soft")
+        lines.append(tag("div", sparkline(values, f"{label}: {shown}" if label else shown), name))
+    return join(lines) if lines else None
+
+
+def _changed(changed: Changed | None) -> Html | None:
+    """Return what can be said of the newest result beside the one before, and what cannot."""
+    if changed is None:
+        return None
+    said = []
+    for labels, before, after in (
+        (changed.rose, "", " rose. "),
+        (changed.fell, "", " fell. "),
+        (changed.open, "Whether ", " rose or fell cannot be concluded."),
+    ):
+        if labels:
+            said.append(join((before, _listed(labels), after)))
+    return tag("p", f"Since {changed.before}: ", *said)
+
+
+def _listed(labels: Sequence[str]) -> Html:
+    """Return some labels, and how many more there are; an only figure has none."""
+    named = [isolated(label) if label else escape("it") for label in labels[:_NAMED]]
+    more = len(labels) - _NAMED
+    if more > 0:
+        return join((*(part for each in named for part in (each, ", ")), f"{more:,} more"))
+    *first, last = named
+    listed = [part for each in first for part in (each, ", ")][:-1]
+    return join((*listed, " and ", last)) if first else last

@@ -208,9 +208,15 @@ def _trend(
 
 
 def _python(asked: Asked, shown: Reading) -> str:
+    head = 'from aggregator.collector import Collector\n\nwith Collector.open("collector.toml")'
+    if asked.meaning is not None and shown.is_of_a_window:
+        return (
+            f"{head} as collector:\n"
+            f"    survey = collector.survey({asked.meaning.title!r})\n\n"
+            f"survey.table({asked.meaning.question.name!r}).frame()  # a row a figure and window\n"
+        )
     return (
-        "from aggregator.collector import Collector\n\n"
-        'with Collector.open("collector.toml") as collector:\n'
+        f"{head} as collector:\n"
         f'    task = collector.task("{asked.task.task_id}")\n'
         "    results = collector.results(task)\n\n"
         f'name = "{shown.name}"\n'

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 
 from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.pages.changes import Changed, changed
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
@@ -153,9 +154,25 @@ class Reading:
         return self._bound("start", self.batch.start)
 
     @property
+    def is_of_a_window(self) -> bool:
+        """Whether it is of a whole window of its survey, and no other interval."""
+        if self.asked.meaning is None:
+            return False
+        try:
+            start, end = (datetime.fromtimestamp(each, UTC) for each in self.bounds)
+            return self.asked.meaning.window(start) == (start, end)
+        except (OverflowError, ValueError):  # a request may name years that no calendar has
+            return False
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Its first second and the one after its last."""
+        return self.start, self._bound("end", self.batch.end)
+
+    @property
     def period(self) -> str:
         """Its time for a reader."""
-        return self.asked.period(self.start, self._bound("end", self.batch.end))
+        return self.asked.period(*self.bounds)
 
     @cached_property
     def figures(self) -> Sequence[Figure]:
@@ -208,6 +225,7 @@ class Readings:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, Reading] = OrderedDict()
+        self._changed: OrderedDict[tuple[str, str], Changed | None] = OrderedDict()
 
     def asked(self, tx: Transaction) -> list[Asked]:
         """Return all questions, oldest first."""
@@ -232,6 +250,18 @@ class Readings:
             tx, asked.task.task_id.value, most, CollectionState.FINISHED
         )
         return sorted((self.of(asked, each) for each in stored), key=lambda each: each.start)
+
+    def changed(self, results: Sequence[Reading]) -> Changed | None:
+        """Return what changed from the last result but one to the last; None if nothing can be."""
+        if len(results) < 2:  # noqa: PLR2004  the least that can be compared
+            return None
+        before, latest = results[-2:]
+        key = before.name, latest.name
+        if key not in self._changed:
+            self._changed[key] = changed(before.main, latest.main, before.period)
+            while len(self._changed) > _KEPT:
+                self._changed.popitem(last=False)
+        return self._changed[key]
 
     def of(self, asked: Asked, stored: StoredCollection) -> Reading:
         """Return a finished collection of a question."""

@@ -156,7 +156,9 @@ def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
 
 def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
     height, left, width, top = 240, 70, room.width, 30
-    scale = _Scale.over(marks, height, top, with_zero=False)
+    scale = _Scale.over(marks, height, top, with_zero=_begins_at_zero(marks))
+    if scale.low > 0:
+        unit = f"{_shortened(unit)}; the axis begins at {_number(_rounded(scale.low))}"
     step = (width - _RIGHT - left) / max(1, len(marks) - 1)
     places = [_rounded(left + step * index) for index in range(len(marks))]
     parts = [
@@ -169,7 +171,9 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
         for tick in scale.ticks
     ]
     parts.append(
-        tag("text", _shortened(unit), x=left, y=top - 12, text_anchor="start") if unit else Html()
+        tag("text", _shortened(unit, 2 * _LONGEST), x=left, y=top - 12, text_anchor="start")
+        if unit
+        else Html()
     )
     upper = [f"{x},{scale.clamped(mark.high)}" for x, mark in zip(places, marks, strict=True)]
     lower = [f"{x},{scale.clamped(mark.low)}" for x, mark in zip(places, marks, strict=True)]
@@ -182,6 +186,8 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
     parts.append(tag("polyline", class_="line", points=" ".join(f"{x},{y}" for x, y in known)))
     parts += [tag("circle", class_="dot", cx=x, cy=y, r=3.5) for x, y in known]
     ends = [(0, "start"), (len(marks) - 1, "end")] if len(marks) > 1 else [(0, "start")]
+    if not room.is_narrow and len(marks) % 2 and len(marks) > 1:
+        ends.insert(1, (len(marks) // 2, "middle"))
     parts += [
         tag(
             "text",
@@ -194,6 +200,13 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
         if marks
     ]
     return _svg(height + _AXIS + 8, title, _described(marks, unit), *parts, width=width)
+
+
+def _begins_at_zero(marks: Sequence[Mark]) -> bool:
+    """Return whether an axis from zero leaves at least half of the height to what differs."""
+    lows = [mark.low for mark in marks if math.isfinite(mark.low)]
+    highs = [mark.high for mark in marks if math.isfinite(mark.high)]
+    return bool(lows and highs) and 0 <= min(lows) < max(highs) / 2
 
 
 def sparkline(values: Sequence[float], title: str) -> Html:

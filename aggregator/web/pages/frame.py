@@ -32,7 +32,14 @@ padding:0;list-style:none}
 .card h3{margin:0;font-size:1.1rem}
 .soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
 .big{font-size:1.5rem;font-weight:600}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;background:
+linear-gradient(to right,var(--page) 30%,transparent) 0 0/3rem 100% no-repeat local,
+linear-gradient(to left,var(--page) 30%,transparent) 100% 0/3rem 100% no-repeat local,
+linear-gradient(to right,var(--edge),transparent) 0 0/1rem 100% no-repeat scroll,
+linear-gradient(to left,var(--edge),transparent) 100% 0/1rem 100% no-repeat scroll}
+.id{display:inline-block;max-width:11ch;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;
+vertical-align:bottom;user-select:all}
+.unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .mark{display:inline-block;min-width:1.75rem;text-align:center;text-decoration:none;
 border:1px solid var(--edge);border-radius:.25rem;margin:0 .2rem .2rem 0;color:var(--ink)}
 .mark.collected{color:var(--good)}.mark.ready,.mark.waiting{color:var(--link)}
@@ -43,15 +50,22 @@ caption{text-align:left;color:var(--soft);padding:.25rem 0;position:sticky;left:
 max-width:calc(100vw - 2rem)}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--edge);vertical-align:top;
 font-variant-numeric:tabular-nums;overflow-wrap:break-word}
-th.number,td.number{text-align:right;white-space:nowrap}
+th.number,td.number{text-align:right;white-space:nowrap}thead th.number{white-space:normal}
 tbody th{font-weight:500;min-width:9rem}td bdi,th bdi{overflow-wrap:anywhere}
 td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap}
 svg.chart{width:100%;height:auto;max-width:60rem}
 .narrow{display:none}
 @media(max-width:40rem){.wide{display:none}.narrow{display:block}
-tbody th{min-width:8.5rem}th:has(bdi),td:has(bdi){min-width:9.5rem}
-td:last-child:not(.number){min-width:11rem}
-td:nth-child(n+4):last-child:not(.number){min-width:17rem}}
+table:not(.cards-if-narrow) :is(th,td){min-width:0}
+.cards-if-narrow :is(tbody,caption){display:block}
+.cards-if-narrow thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.cards-if-narrow tbody tr{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.4rem 0;
+border-bottom:1px solid var(--edge)}
+.cards-if-narrow tbody :is(th,td){display:block;border:0;padding:0;min-width:0;max-width:100%;
+text-align:left}
+.cards-if-narrow tbody th{flex:0 0 100%;font-weight:600}
+.cards-if-narrow td:empty{display:none}
+.cards-if-narrow td::before{content:attr(data-name) " ";color:var(--soft)}}
 form.row{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}

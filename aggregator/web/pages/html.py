@@ -1,7 +1,6 @@
 """Markup from elements: whatever is not markup already is escaped, wherever it stands."""
 
 import html
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +13,19 @@ Attribute = str | int | float | bool | None
 
 _LONG = 300
 """Characters of others' text from which on it gets a box that scrolls."""
+
+_NARROW = 2
+"""Columns that a phone has room for."""
+
+_ROLES = {
+    "table": "table",
+    "group": "rowgroup",
+    "row": "row",
+    "head": "columnheader",
+    "first": "rowheader",
+    "cell": "cell",
+}
+"""Of the parts of a table, said because browsers forget them where rows are shown as cards."""
 
 _NUMBER = re.compile(r"[-<]? ?[0-9][0-9,]*(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _NO_NUMBER = frozenset({None, "", "none", "nothing", "unbounded"})
@@ -63,21 +75,62 @@ def isolated(text: str) -> Html:
     return tag("bdi", text, class_="long", tabindex=0)
 
 
-def table(caption: str, names: Iterable[str], rows: Iterable[Iterable[str | None]]) -> Html:
-    """Return a table that a narrow screen can scroll; the first cell of a row is its heading.
+def identifier(text: str) -> Html:
+    """Return an id of which only the beginning is seen; a click selects all of it, to be copied."""
+    return tag("code", text, class_="id", title=text)
 
-    The digits of numbers stand below each other.
+
+def table(
+    caption: str,
+    names: Iterable[str],
+    rows: Iterable[Iterable[str | None]],
+    *,
+    is_titled: bool = False,
+) -> Html:
+    """Return a table; the first cell of a row is its heading.
+
+    The digits of numbers stand below each other. Where a table of three columns or more would have
+    to be scrolled on a phone, each row is a card with the names of its cells.
+
+    Args:
+        caption: What it is.
+        names: Of the columns.
+        rows: The cells.
+        is_titled: Whether a heading above says what it is, so that the caption is only read out.
     """
-    listed = [tuple(row) for row in rows]
-    sides = [_side(column) for column in zip(*listed, strict=True)]
-    heads = itertools.zip_longest(names, sides)
-    head = tag("tr", *(tag("th", name, scope="col", class_=side) for name, side in heads))
+    listed, named = [tuple(row) for row in rows], tuple(names)
+    sides = [_side(column) for column in zip(*listed, strict=True)] or [None] * len(named)
+    is_wide = len(named) > _NARROW
+    role = _ROLES.get if is_wide else _no_role
+    head = tag(
+        "tr",
+        *(
+            tag("th", name, scope="col", class_=side, role=role("head"))
+            for name, side in zip(named, sides, strict=True)
+        ),
+        role=role("row"),
+    )
     body = []
     for first, *others in listed:
-        cells = (tag("td", cell, class_=side) for cell, side in zip(others, sides[1:], strict=True))
-        body.append(tag("tr", tag("th", first, scope="row", class_=sides[0]), *cells))
-    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+        cells = (
+            tag("td", cell, class_=side, role=role("cell"), data_name=name if is_wide else None)
+            for cell, side, name in zip(others, sides[1:], named[1:], strict=True)
+        )
+        heading = tag("th", first, scope="row", class_=sides[0], role=role("first"))
+        body.append(tag("tr", heading, *cells, role=role("row")))
+    made = tag(
+        "table",
+        tag("caption", caption, class_="unseen" if is_titled else None),
+        tag("thead", head, role=role("group")),
+        tag("tbody", *body, role=role("group")),
+        class_="cards-if-narrow" if is_wide else None,
+        role=role("table"),
+    )
     return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def _no_role(_part: str) -> None:
+    """Leave the parts of a table the roles that they have."""
 
 
 def _side(column: Sequence[str | None]) -> str | None:

@@ -10,7 +10,7 @@ from fastapi import Response
 from aggregator.telemetry.health import Health
 from aggregator.web.pages.charts import sparkline
 from aggregator.web.pages.frame import page
-from aggregator.web.pages.html import Html, isolated, join, table, tag
+from aggregator.web.pages.html import Html, identifier, isolated, join, table, tag
 
 _SEEN = "seen_seconds"
 _OWN = ("version", "status", "faults", "role", _SEEN)
@@ -29,6 +29,9 @@ _MOST_COLUMNS = 8
 
 _MOST_OPEN = 3
 """Such tables are folded if there are more."""
+
+_IDS = ("task_id", "job", "collection")
+"""Members that name something, of which the beginning is enough to tell them apart."""
 
 _MOMENTS = ("last_", "oldest_", "seen_")
 """Spans whose names begin so lie in the past."""
@@ -59,7 +62,7 @@ def operator_page(health: Health) -> Response:
         if _SEEN in found
         else None,
         tag("h2", "State"),
-        table("The service", _COLUMNS, facts),
+        table("The service", _COLUMNS, facts, is_titled=True),
         *(part for name, value in nested for part in _section(name, value)),
         links=_LINKS,
     )
@@ -71,7 +74,8 @@ def _section(name: str, value: object) -> Iterable[Html]:
     match value:
         case dict():
             yield tag("h2", title)
-            yield table(title, map(_words, value), [[_shown(key, value[key]) for key in value]])
+            cells = ((_words(key), _shown(key, value[key])) for key in value)
+            yield table(title, _COLUMNS, cells, is_titled=True)
         case list() if value:
             records: list[dict[str, object]] = value
             yield tag("h2", title)
@@ -80,7 +84,7 @@ def _section(name: str, value: object) -> Iterable[Html]:
                 yield from (_folded(record, is_open=is_open) for record in records)
             else:
                 rows = [[_shown(key, record[key]) for key in record] for record in records]
-                yield table(f"{title}: {len(rows):,}", map(_words, records[0]), rows)
+                yield table(title, map(_words, records[0]), rows, is_titled=True)
         case list():
             yield tag("h2", title)
             yield tag("p", "None.")
@@ -95,7 +99,9 @@ def _folded(record: dict[str, object], *, is_open: bool) -> Html:
     about = record.get("task_info")
     named = None if about is None else tag("span", ": ", isolated(str(about)), class_="soft")
     rows = [(_words(key), _shown(key, record[key])) for key in others]
-    return tag("details", tag("summary", title, named), table(title, _COLUMNS, rows), open=is_open)
+    listed = table(title, _COLUMNS, rows, is_titled=True)
+    head = tag("summary", f"{_words(name)} ", _shown(name, record[name]), named)
+    return tag("details", head, listed, open=is_open)
 
 
 def _words(name: str) -> str:
@@ -109,6 +115,8 @@ def _shown(name: str, value: object) -> Html:
     match value:
         case None:
             text = "none"
+        case str() if name in _IDS and value:
+            return identifier(value)
         case bool():
             text = "yes" if value else "no"
         case int() if name.endswith("_seconds"):
