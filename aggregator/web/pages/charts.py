@@ -157,8 +157,9 @@ def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
 def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
     height, left, width, top = 240, 70, room.width, 30
     scale = _Scale.over(marks, height, top, with_zero=_begins_at_zero(marks))
+    above = _shortened(unit)
     if scale.low > 0:
-        unit = f"{_shortened(unit)}; the axis begins at {_number(_rounded(scale.low))}"
+        above = f"{above}; the axis begins at {_number(_rounded(scale.low))}"
     step = (width - _RIGHT - left) / max(1, len(marks) - 1)
     places = [_rounded(left + step * index) for index in range(len(marks))]
     parts = [
@@ -170,11 +171,7 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
         )
         for tick in scale.ticks
     ]
-    parts.append(
-        tag("text", _shortened(unit, 2 * _LONGEST), x=left, y=top - 12, text_anchor="start")
-        if unit
-        else Html()
-    )
+    parts.append(tag("text", above, x=left, y=top - 12, text_anchor="start") if above else Html())
     upper = [f"{x},{scale.clamped(mark.high)}" for x, mark in zip(places, marks, strict=True)]
     lower = [f"{x},{scale.clamped(mark.low)}" for x, mark in zip(places, marks, strict=True)]
     parts.append(tag("polygon", class_="band", points=" ".join([*upper, *reversed(lower)])))

@@ -1,5 +1,6 @@
 """Markup and charts: whatever is put into them, they stay what they are."""
 
+import dataclasses
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -18,7 +19,7 @@ from aggregator.web.pages.charts import (
     sparkline,
     standalone,
 )
-from aggregator.web.pages.html import escape, isolated, table, tag
+from aggregator.web.pages.html import escape, identifier, isolated, table, tag
 from aggregator.web.pages.lines import Axis, line
 from aggregator.web.pages.png import as_png
 from tests.support.look import Page
@@ -140,6 +141,40 @@ def test_a_line_has_its_point_and_its_level_within_the_axes() -> None:
     assert Axis("", 0, 90).part(100) == 1.0
     assert Axis("", 0.01, 1.0, is_log=True).ticks == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
     assert Axis("", 0, 90).ticks == [0, 20, 40, 60, 80]
+
+
+def test_a_wide_table_can_be_cards_whose_cells_have_names_and_keep_their_roles() -> None:
+    text = table("Counts", ("label", "from", "to"), [("a", "1", "2")], is_titled=True)
+    made = ET.fromstring(text)  # noqa: S314  our own
+    names = [(each.get("role"), each.get("data-name"), each.text) for each in made.iter("td")]
+    assert names == [("cell", "from", "1"), ("cell", "to", "2")]
+    roles = [each.get("role") for each in made.iter() if each.tag in ("table", "tr", "th")]
+    assert roles == ["table", "row", *["columnheader"] * 3, "row", "rowheader"]
+    caption = made.find(".//caption")
+    assert caption is not None
+    assert (caption.text, caption.get("class")) == ("Counts", "unseen")
+    narrow = table("Counts", ("label", "value"), [("a", "1")])
+    assert "data-name" not in narrow
+    assert narrow.count("role=") == 1
+
+
+def test_an_id_is_shortened_by_the_style_alone_so_that_it_can_be_copied_and_searched() -> None:
+    name = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+    (shown,) = Page(identifier(name)).elements
+    assert (shown.text, shown.attributes["title"], shown.attributes["class"]) == (name, name, "id")
+
+
+@pytest.mark.parametrize(
+    ("lows", "begins_at"),
+    [((10.0, 90.0), None), ((400.0, 420.0), "390"), ((-5.0, 90.0), None), ((0.0, 0.0), None)],
+)
+def test_a_line_over_time_begins_at_zero_or_says_where_it_begins(
+    lows: tuple[float, float], begins_at: str | None
+) -> None:
+    marks = [Mark(str(low), low, low - 10 * (low > 100), low + 10) for low in lows]
+    for drawn in dataclasses.astuple(over_time(marks, "title", "visits in a week to a clinic")):
+        said = re.findall(r"the axis begins at ([^<;]+)<", str(drawn))
+        assert said == ([] if begins_at is None else [begins_at])
 
 
 def test_numbers_stand_below_each_other_and_other_cells_at_the_left() -> None:
