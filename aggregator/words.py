@@ -7,6 +7,7 @@ that begins like a formula.
 """
 
 import re
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 _ACTING = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
@@ -33,6 +34,21 @@ def inert(cell: str) -> str:
     Source: OWASP, "CSV Injection"
     """
     return f"'{cell}" if _COMPUTED.match(cell) else cell
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is nearest to another, if one is near enough to be meant."""
+    import difflib  # few commands are given a wrong name
+
+    names = {each.lower().replace("_", "-"): each for each in known}
+    found = difflib.get_close_matches(name.lower().replace("_", "-"), names, 1, 0.7)
+    return names[found[0]] if found else None
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return the question whether a name near an unknown one was meant; "" if there is none."""
+    found = near(name, known)
+    return f"; did you mean {found}?" if found else ""
 
 
 def acting_member(document: object, of_lines: AbstractSet[str] = frozenset()) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from aggregator.config import read_text
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task, tasks_from_toml
+from aggregator.words import meant
 
 
 @contextmanager
@@ -52,17 +53,19 @@ def chosen(tasks: Sequence[Task], question: str | None) -> Task:
     names = [name_of(task) for task in tasks]
     if question is None:
         raise ParameterError(f"holds {len(tasks)} tasks; name one by --question: {_listed(names)}")
-    meant = [
+    found = [
         task
         for task, name in zip(tasks, names, strict=True)
         if question in (name, str(task.task_id))
     ]
-    if not meant:
-        raise ParameterError(f"has no question {question!r}; it has {_listed(names)}")
-    if len(meant) > 1:
-        ids = _listed([str(task.task_id) for task in meant])
-        raise ParameterError(f"has {len(meant)} questions {question!r}; give one's id: {ids}")
-    return meant[0]
+    if not found:
+        raise ParameterError(
+            f"has no question {question!r}; it has {_listed(names)}{meant(question, names)}"
+        )
+    if len(found) > 1:
+        ids = _listed([str(task.task_id) for task in found])
+        raise ParameterError(f"has {len(found)} questions {question!r}; give one's id: {ids}")
+    return found[0]
 
 
 def name_of(task: Task) -> str:

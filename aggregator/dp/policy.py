@@ -31,7 +31,7 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
-from aggregator.words import acts
+from aggregator.words import acts, meant, near
 
 _MAX_CODE_POINT = 255
 
@@ -260,7 +260,11 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     name = values.pop("mechanism", None)
     kinds = {kind.name: kind for kind in MECHANISMS.values()}
     if not isinstance(name, str) or name not in kinds:
-        raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
+        known = f"mechanism must be one of {', '.join(kinds)}"
+        if name is None:
+            misspelt = near("mechanism", values)
+            raise ParameterError(f"{known}{f'; there is {misspelt}' if misspelt else ''}")
+        raise ParameterError(f"{known}, not {name!r}{meant(str(name), kinds)}")
     parameters = {key: values.pop(key, None) for key in _PARAMETERS}
     mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
     window = Window.of(values.pop("window", None), values.pop("window_start", None))

@@ -6,6 +6,7 @@ All that is asked for raises `ParameterError` where it is missing, of another ty
 from collections.abc import Mapping
 
 from aggregator.errors import ParameterError
+from aggregator.words import near
 
 
 class TomlTable:
@@ -17,7 +18,9 @@ class TomlTable:
 
     def _take(self, key: str) -> object:
         if key not in self.values:
-            raise ParameterError(f"{self._prefix}{key}: missing")
+            misspelt = near(key, self.values)
+            there = f"; there is {misspelt}" if misspelt else ""
+            raise ParameterError(f"{self._prefix}{key}: missing{there}")
         return self.values.pop(key)
 
     def text(self, key: str) -> str:

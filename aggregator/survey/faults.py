@@ -3,10 +3,9 @@
 Faults that our models raise say that already; those that pydantic finds are put into words here.
 """
 
-import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import get_args
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from aggregator.survey.questions import AnyQuestion, Question
-from aggregator.words import escaped
+from aggregator.words import escaped, meant
 
 _KINDS: Mapping[str, type[Question]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind
@@ -128,12 +127,11 @@ def _words(error: ErrorDetails, model: type[BaseModel]) -> str:
     if kind == "missing":
         return "missing" + _for_example(name, ", such as ", ": ")
     if kind == "extra_forbidden":
-        return f"no such setting here{_near(name, _known(error['loc'][:-1], model))}"
+        return f"no such setting here{meant(name, _known(error['loc'][:-1], model))}"
     context = error.get("ctx", {})
     if kind == "union_tag_invalid":
-        return f"kind: must be one of {', '.join(_KINDS)}{_instead(context['tag'])}" + _near(
-            context["tag"].lower().replace("_", "-"), _KINDS
-        )
+        tag = context["tag"]
+        return f"kind: must be one of {', '.join(_KINDS)}{_instead(tag)}{meant(tag, _KINDS)}"
     if kind in ("tuple_type", "too_short", "model_type"):
         a_table = "a list" if kind == "tuple_type" else "a table"
         said = _TABLES.get(name, a_table + _for_example(name, " such as ", " "))
@@ -176,11 +174,6 @@ def _models(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [each for inner in get_args(annotation) for each in _models(inner)]
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, [*known], 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _shown(value: object) -> str:

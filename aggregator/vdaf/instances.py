@@ -22,6 +22,7 @@ from aggregator.vdaf.circuits import (
     SumVec,
 )
 from aggregator.vdaf.prio3 import Prio3
+from aggregator.words import meant
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class VdafType:
         """
         known = {parameter.name for parameter in self.parameters}
         for name in sorted(parameters.keys() - known):
-            raise ParameterError(f"{self.name} has no parameter {name}")
+            raise ParameterError(f"{self.name} has no parameter {name}{meant(name, known)}")
         for name in sorted(known - parameters.keys() - {"chunk_length"}):
             raise ParameterError(f"{self.name} needs the parameter {name}")
         if known <= parameters.keys():
@@ -195,7 +196,9 @@ def vdaf_from_parameters(type_name: str, parameters: Mapping[str, int]) -> Prio3
         ParameterError: The type is unknown, or a parameter is missing, unknown or out of its range.
     """
     if type_name not in TYPES:
-        raise ParameterError(f"type must be one of {', '.join(TYPES)}, not {type_name!r}")
+        raise ParameterError(
+            f"type must be one of {', '.join(TYPES)}, not {type_name!r}{meant(type_name, TYPES)}"
+        )
     return TYPES[type_name].prio3(parameters)
 
 

@@ -70,7 +70,7 @@ def test_a_command_of_one_task_lists_the_names_of_several(
     said = f"prio: {file}: holds 2 tasks; name one by --question: department, age\n"
     assert (done.returncode, done.stderr) == (2, said)
     done = run_here(*words, "--question", "ages")
-    said = f"prio: {file}: has no question 'ages'; it has department, age\n"
+    said = f"prio: {file}: has no question 'ages'; it has department, age; did you mean age?\n"
     assert (done.returncode, done.stderr) == (2, said)
     assert str(file) not in run_here(*words, "--question", "age").stderr
 

@@ -145,7 +145,20 @@ def test_a_policy_that_is_not_canonical_is_refused() -> None:
         ("[vdaf]", "[vdaf", "not TOML"),
         ("version = 1", f"version = {'1' * 5000}", "not TOML"),
         ("version = 1", f"version = {'[' * 20_000}", "not TOML"),
-        ("[privacy]", "[private]", "privacy"),
+        ("[privacy]", "[private]", "privacy: missing; there is private"),
+        (
+            "min_batch_size = 3",
+            "min_batchsize = 3",
+            "missing; there is min_batchsize",
+        ),
+        ('"Prio3Histogram"', '"histogram"', "not 'histogram'; did you mean Prio3Histogram\\?"),
+        ("length = 4", "lenght = 4", "no parameter lenght; did you mean length\\?"),
+        ('"None"', '"none"', "mechanism must be .* not 'none'; did you mean None\\?"),
+        (
+            "mechanism = ",
+            "mechanismus = ",
+            "DiscreteGaussian; there is mechanismus",
+        ),
     ],
 )
 def test_a_file_with_a_fault_is_refused_and_the_fault_named(old: str, new: str, named: str) -> None:
