@@ -7,7 +7,8 @@ randomness. The amounts follow from the sizes in `aggregator.vdaf.randomness`.
 
 import dataclasses
 
-from aggregator.vdaf.kernels.keccak import RATE_SIZE, RATE_WORDS, permute
+from aggregator.vdaf.kernels.keccak import permute
+from aggregator.vdaf.kernels.sponge import RATE_SIZE, RATE_WORDS
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS, absorb_words, squeeze_words
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.seeds import SEED_SIZE

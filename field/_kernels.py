@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from field import _elements64, _elements128
 from field._halves import COLUMNS_AT_ONCE, HALF_WORD, LOW_HALF, add_halves
+from field._plain import PlainKernels
 from field.fields import Field
-from field.lanes import allocating_kernel, kernel
+from field.lanes import allocating_kernel, kernel, with_plain
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -73,16 +74,17 @@ class Kernels:
     """
 
     def __init__(self, elements: Elements[E, S]) -> None:
+        plain = PlainKernels(elements)
         # Kernels that close over a module are cached; those that close over kernels are not.
-        self.add = _elementwise(elements, _ADD)
-        self.subtract = _elementwise(elements, _SUBTRACT)
-        self.multiply = _elementwise(elements, _MULTIPLY)
-        self.dot = _dot(elements)
-        self.add_rows = _add_rows(elements)
-        self.transform = _transform(elements)
-        self.lagrange_basis = _lagrange_basis(elements)
-        self.are_residues = _are_residues(elements)
-        self.accept_residues = _accept_residues(elements)
+        self.add = with_plain(_elementwise(elements, _ADD), plain.add)
+        self.subtract = with_plain(_elementwise(elements, _SUBTRACT), plain.subtract)
+        self.multiply = with_plain(_elementwise(elements, _MULTIPLY), plain.multiply)
+        self.dot = with_plain(_dot(elements), plain.dot)
+        self.add_rows = with_plain(_add_rows(elements), plain.add_rows)
+        self.transform = with_plain(_transform(elements), plain.transform)
+        self.lagrange_basis = with_plain(_lagrange_basis(elements), plain.lagrange_basis)
+        self.are_residues = with_plain(_are_residues(elements), plain.are_residues)
+        self.accept_residues = with_plain(_accept_residues(elements), plain.accept_residues)
 
 
 def _elementwise(elements: Elements[E, S], operation: int) -> _Binary:

@@ -42,6 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())
         settings.load_profile("quick")
+    from field.lanes import compile_here  # noqa: PLC0415  numba is asked first whether to compile
+
+    compile_here()
 
 
 @pytest.fixture(scope="session", autouse=True)

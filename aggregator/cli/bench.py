@@ -15,5 +15,8 @@ def bench(ctx: typer.Context) -> None:
             "the benchmarks come with the source, not with the installed package: clone the "
             "repository and run `make bench` there"
         )
+    from field.lanes import compile_here
+
+    compile_here()
     app: typer.Typer = importlib.import_module("benchmarks.cli").app
     app(ctx.args, prog_name="prio bench")

@@ -40,6 +40,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.task import Task
 from aggregator.storage.states import CollectionState
+from aggregator.telemetry.compiling import said_of_compiling
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
@@ -322,7 +323,7 @@ async def _collect(
 
             def tell(reason: str | None) -> None:
                 if status is not None:
-                    status.update(reason or "the batch is not ready yet")
+                    status.update((reason or "the batch is not ready yet") + said_of_compiling())
 
             document = await collector.ask(
                 task, named, wait=timedelta(seconds=seconds), now=now, tell=tell

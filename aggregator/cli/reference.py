@@ -60,8 +60,9 @@ _NUMBA: Final = """\
 ## For compiled kernels
 
 `NUMBA_CACHE_DIR`, in the environment only, names a writable folder for compiled kernels; the user's
-cache folder if it is not set. `prio warm` fills it; without it the first report of each kind of
-task waits up to a minute. Kernels are found there by what their sources say: another checkout or
+cache folder if it is not set. `prio warm` fills it; without it a service verifies more slowly until
+a process of its own has done so, and a client shards more slowly. A folder that cannot be written
+is read. Kernels are found there by what their sources say: another checkout or
 environment of the same version, on the same kind of processor, need not compile them again.
 """
 

@@ -46,6 +46,7 @@ from aggregator.storage.hpke_keys import list_hpke_keys
 from aggregator.storage.journal import Journal, journal_faults
 from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.by_minute import ByMinute
+from aggregator.telemetry.compiling import AWAITED
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.telemetry.probe import Probe
@@ -232,7 +233,10 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
             works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
             partial(examine_aggregator, settings, Role.LEADER, runtime.database, runtime.journal),
-            lambda: {"helper_answers": http.answers.document()},
+            lambda: {
+                "compiling": AWAITED.records(),
+                "helper_answers": http.answers.document(),
+            },
         )
         yield await service_of(settings, listeners, works, examine)
 
@@ -241,7 +245,8 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
 async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
     async with _aggregator(settings, Role.HELPER) as runtime:
         examine = ByMinute(
-            partial(examine_aggregator, settings, Role.HELPER, runtime.database, runtime.journal)
+            partial(examine_aggregator, settings, Role.HELPER, runtime.database, runtime.journal),
+            lambda: {"compiling": AWAITED.records()},
         )
         works = [
             _rotating(runtime),
@@ -300,6 +305,8 @@ def examine_aggregator(
 
 
 def _warming_up(runtime: Runtime) -> Work:
+    from aggregator.runtime.kernel_keeper import kernel_keeper
+
     async def warm_up(stop: anyio.Event) -> None:
         while not stop.is_set():
             try:
@@ -310,6 +317,7 @@ def _warming_up(runtime: Runtime) -> Work:
                     await stop.wait()
             else:
                 await to_thread.run_sync(leave_out_of_collections)
+                kernel_keeper().after_loading = leave_out_of_collections
                 return
 
     return warm_up

@@ -1,5 +1,6 @@
 """`prio status`: in ten lines, whether a party's work moves, and what waits."""
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from aggregator.cli.options import Config, not_yet
 from aggregator.cli.parties import CollectorDesk, open_desk
 from aggregator.cli.services import examine_aggregator
 from aggregator.storage.collection_room import MOST_PENDING
+from aggregator.telemetry.compiling import compiling_on_this_machine
 from aggregator.telemetry.health import Health
 
 SHOWN = 3
@@ -34,6 +36,8 @@ def status(
             if isinstance(desk, CollectorDesk)
             else examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
         )
+    compiling = {"compiling": compiling_on_this_machine()}
+    health = dataclasses.replace(health, document={**health.document, **compiling})
     if as_json:
         print(json.dumps(health.whole_document))
     else:
@@ -47,6 +51,11 @@ def _lines(health: Health) -> Iterator[str]:
     found: Details = health.whole_document
     yield f"{found['role']}: {found['status']}  ({found['store']}, prio {found['prio']})"
     yield from (f"  why          {fault}" for fault in health.faults)
+    for each in found["compiling"]:
+        yield (
+            f"compiling    kernels of {each['vdaf']}, since {each['compiling_seconds']:,} s; "
+            "reports are verified without them meanwhile, more slowly"
+        )
     if found["role"] == "collector":
         yield f"collections  {found['pending_collections']:,} pending" + _oldest(
             found["oldest_collection_seconds"]

@@ -30,6 +30,7 @@ from aggregator.protocol.task import Task
 from aggregator.results import Batch, Table, compare_all
 from aggregator.results.comparisons import ONLY_NOISE
 from aggregator.survey import Meaning, SurveyResults, Windows
+from aggregator.telemetry.compiling import said_of_compiling
 from aggregator.words import escaped
 
 AT_ONCE = 8
@@ -186,7 +187,7 @@ async def _collect(
             reasons = await collector.reasons_for_waiting()
             why = f"; one waits: {reasons[0]}" if reasons else ""
             ended = len(found) + len(troubles)
-            status.update(f"collected {ended} of {len(places)} batches{why}")
+            status.update(f"collected {ended} of {len(places)} batches{why}{said_of_compiling()}")
             await anyio.sleep(1)
 
     with console.status(f"collecting {len(places)} batches") as status:

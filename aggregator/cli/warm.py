@@ -8,7 +8,9 @@ import time
 from collections.abc import Sequence
 
 from aggregator.cli.at_work import at_work
+from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
+from aggregator.runtime.kernels import exercise
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.instances import TYPES
 from aggregator.vdaf.ping_pong import (
@@ -19,17 +21,21 @@ from aggregator.vdaf.ping_pong import (
     leader_initialized,
 )
 from aggregator.vdaf.prio3 import Prio3
+from field.lanes import compile_here
 
 _REPORTS = 20
 
 
 def warm() -> None:
     """Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set."""
+    compile_here()
     for row in TYPES.values():
         started = time.monotonic()
         prio3 = row.prio3(row.typical())
         with at_work(f"compiling kernels of {row.name}, unless they are cached"):
             _take_through(prio3, prio3.circuit.furthest_measurements()[1])
+            for role in (Role.LEADER, Role.HELPER):
+                exercise(prio3, role)
         print(f"{row.name}: {time.monotonic() - started:.1f} seconds")
 
 

@@ -1,17 +1,22 @@
-"""What an aggregator logs about the kernels that it may have to compile.
+"""The kernels that an aggregator verifies with, and whether they are compiled.
 
-Compiling takes seconds per task, and the first report waits for it. The log announces it, and says
-if a cache that should have spared it did not fit.
+A kernel is compiled once on a machine and kept on its disk. `exercise` calls every kernel that an
+aggregator needs for one type: it compiles them in a process that may, and elsewhere finds out
+whether they are there.
 """
 
+from fractions import Fraction
 from pathlib import Path
 
-import structlog
+import numpy as np
 
+from aggregator.dap.profile import Role
+from aggregator.dp.samplers.keystream import Keystream
+from aggregator.dp.samplers.two_sided_geometric import TwoSidedGeometric
+from aggregator.entropy import SystemEntropy
 from aggregator.vdaf import kernels
-from field.lanes import KernelCache, kernel_cache
-
-log = structlog.get_logger()
+from aggregator.vdaf.prio3 import Prio3
+from field.lanes import KernelCache, KernelMissing, kernel_cache, looking_for_kernels
 
 
 def vdaf_kernel_cache() -> KernelCache | None:
@@ -19,20 +24,42 @@ def vdaf_kernel_cache() -> KernelCache | None:
     return kernel_cache(Path(kernels.__path__[0]))
 
 
-def log_kernel_cache(cache: KernelCache | None) -> None:
-    """Say whether kernels are cached and, if not, why they will be compiled.
+def is_kept() -> bool:
+    """Return whether what is compiled can be kept for other processes."""
+    cache = vdaf_kernel_cache()
+    return cache is not None and cache.is_writable
 
-    Args:
-        cache: The cache that the process found; None if it cannot write one.
+
+def are_compiled(prio3: Prio3, role: Role) -> bool:
+    """Return whether all kernels for one type are compiled; the process uses them from then on."""
+    try:
+        with looking_for_kernels():
+            exercise(prio3, role)
+    except KernelMissing:
+        return False
+    return True
+
+
+def exercise(prio3: Prio3, role: Role) -> None:
+    """Call every kernel that verifies, adds up and draws noise for one type.
+
+    Raises:
+        KernelMissing: One is not compiled, and kernels are being looked for.
     """
-    if cache is None:
-        log.warning("no cache of kernels can be written: every process compiles them again")
-    elif cache.is_warm:
-        log.info("kernels are cached", directory=str(cache.directory))
-    elif cache.has_others:
-        log.warning(
-            "cached kernels are of another version, processor or compiler: compiling again",
-            directory=str(cache.directory),
-        )
-    else:
-        log.info("no kernels are cached yet: compiling", directory=str(cache.directory))
+    ctx = b"exercise"
+    # A report of zeros, which no client made.
+    begun = prio3.verify_init(
+        bytes(prio3.verify_key_size),
+        ctx,
+        role.agg_id,
+        [bytes(prio3.nonce_size)],
+        [bytes(prio3.public_share_size)],
+        [bytes(prio3.input_share_size(role.agg_id))],
+    )
+    shares = np.zeros((1, prio3.verifier_share_size), np.uint8)
+    prio3.verifier_shares_to_message(ctx, [shares] * prio3.num_shares)
+    total = prio3.agg_update(prio3.agg_init(), begun.state.out_shares)
+    prio3.merge([total, total])
+    scale, digits = Fraction(10), 9
+    noise = TwoSidedGeometric(scale, digits, has_tail=True)
+    noise.draw(1, Keystream(SystemEntropy()))

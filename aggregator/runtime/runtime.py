@@ -24,7 +24,6 @@ from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.runtime.kernels import log_kernel_cache, vdaf_kernel_cache
 from aggregator.runtime.key_rotation import KeyRotation, new_key
 from aggregator.runtime.verification import VerificationThreads
 from aggregator.storage.caller_tokens import valid_token_hashes
@@ -228,14 +227,13 @@ class Runtime:
             return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:
-        """Compile the kernels of all tasks before the first report comes."""
-        log_kernel_cache(vdaf_kernel_cache())
+        """Get the kernels of all tasks, in the background, before the first report comes."""
         broken = await self.database.read("undecryptable tasks", undecryptable_tasks)
         for task_id, reason in broken.items():
             log.error("task cannot be served", task=str(TaskId(task_id)), reason=reason)
         for task in await self.tasks():
             log.info("task", task=str(task.task_id), fingerprint=task.fingerprint)
-            await self._verification.warm_up(task)
+            self._verification.warm_up(task)
 
     def _served(self, stored: StoredTask) -> ServedTask:
         record = stored.record

@@ -16,6 +16,7 @@ from field.lanes.arrays import (
     new_lane_array,
 )
 from field.lanes.cache import KernelCache, kernel_cache
+from field.lanes.compiling import KernelMissing, compile_here, is_looking, looking_for_kernels
 from field.lanes.jit import (
     LaneWidth,
     add_carry,
@@ -28,6 +29,7 @@ from field.lanes.jit import (
     multiply_wide,
     opaque,
     subtract_borrow,
+    with_plain,
 )
 from field.lanes.limbs26 import Limbs26
 from field.lanes.limbs52 import Limbs52
@@ -46,6 +48,7 @@ __all__ = [
     "Code",
     "Integer",
     "KernelCache",
+    "KernelMissing",
     "LaneArray",
     "LaneWidth",
     "Limbs",
@@ -61,6 +64,7 @@ __all__ = [
     "Workspace",
     "add_carry",
     "allocating_kernel",
+    "compile_here",
     "copy_rows",
     "copy_words",
     "cut",
@@ -69,11 +73,13 @@ __all__ = [
     "field128",
     "has_multiply_add",
     "inlined",
+    "is_looking",
     "kernel",
     "kernel_cache",
     "lane_width",
     "lanes",
     "limbs128",
+    "looking_for_kernels",
     "multiply_wide",
     "new_lane_array",
     "new_workspace",
@@ -84,6 +90,7 @@ __all__ = [
     "rows_to_words",
     "subtract_borrow",
     "transposed",
+    "with_plain",
     "words_to_rows",
     "xor_words",
 ]

@@ -7,8 +7,8 @@ what was compiled from other sources, or elsewhere, is never found. Where the so
 they were written does not matter: a second checkout or environment of the same version finds what
 the first one compiled (`field.lanes.entries`).
 
-The directories are in `NUMBA_CACHE_DIR`, or in the user's cache. If they cannot be written, kernels
-are compiled in every process.
+The directories are in `NUMBA_CACHE_DIR`, or in the user's cache. One that cannot be written is
+read: an image's, for example.
 """
 
 import dataclasses
@@ -36,11 +36,13 @@ class KernelCache:
         directory: Where they are kept for these sources, this processor and this compiler.
         is_warm: Whether kernels were there when the process began.
         has_others: Whether there were kernels for other sources, processors or compilers.
+        is_writable: Whether what is compiled can be kept there; else it is only read.
     """
 
     directory: Path
     is_warm: bool
     has_others: bool
+    is_writable: bool = True
 
 
 def home(file: Path) -> Path:
@@ -55,7 +57,10 @@ def home(file: Path) -> Path:
 
 @functools.cache
 def kernel_cache(package: Path) -> KernelCache | None:
-    """Return the cache of the kernels in a package's directory, or None if it cannot be written."""
+    """Return the cache of the kernels in a package's directory.
+
+    It is None if there is none and none can be made.
+    """
     base = _base()
     if base is None:
         return None
@@ -65,9 +70,13 @@ def kernel_cache(package: Path) -> KernelCache | None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
+        is_writable = True
     except OSError:
+        is_writable = False
+    has_others, is_warm = bool(siblings - {directory.name}), directory.name in siblings
+    if not (is_warm or is_writable):
         return None
-    return KernelCache(directory, directory.name in siblings, bool(siblings - {directory.name}))
+    return KernelCache(directory, is_warm, has_others, is_writable)
 
 
 def _base() -> Path | None:

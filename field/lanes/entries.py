@@ -6,13 +6,15 @@ sources' content already; in it an entry needs only the module's place in the pa
 kernel's name and line.
 """
 
+import contextlib
 from pathlib import Path
 from types import FunctionType
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
 from typing_extensions import override
 
 from field.lanes.cache import home, kernel_cache
+from field.lanes.compiling import check_may_compile
 
 
 class _Locator(_CacheLocator):  # type: ignore[misc]  # numba has no types
@@ -54,3 +56,37 @@ class KernelEntries(FunctionCache):  # type: ignore[misc]  # numba has no types
     """What numba asks for a kernel's compiled code, and gives it to."""
 
     _impl_class = _Entries
+
+    @override
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Return compiled code, or None if there is none and this process may make it.
+
+        Raises:
+            KernelMissing: There is none, and this process compiles nothing.
+        """
+        try:
+            found = super().load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001  a damaged file: whatever reading it says, there is no code
+            found = None
+        if found is None:
+            check_may_compile()
+        return found
+
+    @override
+    def save_overload(self, sig: object, data: object) -> None:
+        """Keep compiled code, unless the disk is full or not ours to write to."""
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
+
+
+class NoEntries(NullCache):  # type: ignore[misc]  # numba has no types
+    """Stands for a cache where there is none."""
+
+    @override
+    def load_overload(self, sig: object, target_context: object) -> None:
+        """Return None.
+
+        Raises:
+            KernelMissing: This process compiles nothing.
+        """
+        check_may_compile()

@@ -17,8 +17,10 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic, overload
 
+from field.lanes import compiling, wide
 from field.lanes.cache import home, kernel_cache
-from field.lanes.entries import KernelEntries
+from field.lanes.compiling import KernelMissing
+from field.lanes.entries import KernelEntries, NoEntries
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,8 +71,46 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function)
 
 
-class _LaneKernel:
-    """A kernel whose first argument, a `LaneWidth`, says whether to run it compiled."""
+class _Kernel:
+    """A kernel as callers see it: compiled code, if there is some.
+
+    A kernel whose first argument is a `LaneWidth` is run uncompiled if the width says so.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:  # noqa: ANN401  numba has no types
+        self.dispatcher = dispatcher
+        functools.update_wrapper(self, dispatcher.py_func)
+        self._has_width = next(iter(inspect.signature(self).parameters), None) == "width"
+        self._missing: set[object] = set()
+
+    @property
+    def _numba_type_(self) -> types.Type:
+        """The type of this kernel in a kernel that calls it."""
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *arguments: Any) -> object:  # noqa: ANN401  as the function says
+        kind = None
+        if self._has_width:
+            width, *others = arguments
+            if width.is_interpreted:
+                return self.dispatcher.py_func(width, *others)
+            kind, arguments = width.zeros, (width.zeros, *others)
+        if kind in self._missing and not compiling.is_looking():
+            raise KernelMissing
+        try:
+            result = self.dispatcher(*arguments)
+        except KernelMissing:
+            self._missing.add(kind)  # It is not asked for at every call.
+            raise
+        self._missing.discard(kind)
+        return result
+
+
+class _Step:
+    """An inlined step as callers see it: kernels compile it, and Python calls it as it stands.
+
+    So a step of one word is also one of many words, given arrays.
+    """
 
     def __init__(self, dispatcher: Any) -> None:  # noqa: ANN401  numba has no types
         self.dispatcher = dispatcher
@@ -78,13 +118,38 @@ class _LaneKernel:
 
     @property
     def _numba_type_(self) -> types.Type:
-        """The type of this kernel in a kernel that calls it."""
         return self.dispatcher._numba_type_
 
-    def __call__(self, width: LaneWidth, *arguments: object) -> object:
-        if width.is_interpreted:
-            return self.dispatcher.py_func(width, *arguments)
-        return self.dispatcher(width.zeros, *arguments)
+    def __call__(self, *arguments: object) -> object:
+        return self.dispatcher.py_func(*arguments)
+
+
+def with_plain(compiled: Callable[P, R], plain: Callable[P, R]) -> Callable[P, R]:
+    """Return a kernel in whose place `plain` is called as long as it is not compiled.
+
+    Both take the same arguments, fill the same outputs and return the same.
+    """
+    if not isinstance(compiled, _Kernel):  # numba is told to compile nothing.
+        return compiled
+    return cast("Callable[P, R]", _Either(compiled, plain))
+
+
+class _Either:
+    def __init__(self, compiled: Any, plain: Any) -> None:  # noqa: ANN401  numba has no types
+        self.compiled, self.plain = compiled, plain
+        functools.update_wrapper(self, compiled)
+
+    @property
+    def dispatcher(self) -> object:
+        return self.compiled.dispatcher
+
+    def __call__(self, *arguments: object) -> object:
+        try:
+            return self.compiled(*arguments)
+        except KernelMissing:
+            if compiling.is_looking():
+                raise
+        return self.plain(*arguments)
 
 
 def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -133,31 +198,40 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def _compiled(
     function: Callable[P, R], *, forceinline: bool = False, allocates: bool = False
 ) -> Callable[P, R]:
-    decorated = numba.njit(nogil=True, forceinline=forceinline, _nrt=allocates)(function)
-    if decorated is not function:  # Same if numba is told to compile nothing.
-        if kernel_cache(home(Path(function.__code__.co_filename))) is not None:
-            decorated._cache = KernelEntries(function)  # noqa: SLF001  as numba's own caching does
-        if next(iter(inspect.signature(function).parameters), None) == "width":
-            decorated = _LaneKernel(decorated)
-    return cast("Callable[P, R]", decorated)
+    decorated: Any = numba.njit(nogil=True, forceinline=forceinline, _nrt=allocates)(function)
+    if decorated is function:  # numba is told to compile nothing.
+        return decorated
+    is_kept = kernel_cache(home(Path(function.__code__.co_filename))) is not None
+    decorated._cache = KernelEntries(function) if is_kept else NoEntries()  # noqa: SLF001  as numba's own caching does
+    return cast("Callable[P, R]", _Step(decorated) if forceinline else _Kernel(decorated))
 
 
 def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the low and the high word of the 128-bit product; one instruction in a kernel."""
+    if _is_of_arrays(a, b):
+        return wide.product(a, b)
     product = int(a) * int(b)
     return np.uint64(product & 0xFFFFFFFFFFFFFFFF), np.uint64(product >> 64)
 
 
 def add_carry(a: np.uint64, b: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the low word of a + b + carry, and the carry out. Carries are 0 or 1."""
+    if _is_of_arrays(a, b, carry):
+        return wide.sum_with_carry(a, b, carry)
     total = int(a) + int(b) + int(carry)
     return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total >> 64)
 
 
 def subtract_borrow(a: np.uint64, b: np.uint64, borrow: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the low word of a - b - borrow, and the borrow out. Borrows are 0 or 1."""
+    if _is_of_arrays(a, b, borrow):
+        return wide.difference_with_borrow(a, b, borrow)
     total = int(a) - int(b) - int(borrow)
     return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total < 0)
+
+
+def _is_of_arrays(*operands: object) -> bool:
+    return any(isinstance(operand, np.ndarray) for operand in operands)
 
 
 def opaque(word: np.uint64) -> np.uint64:

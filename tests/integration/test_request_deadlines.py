@@ -8,14 +8,17 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
+from anyio import to_thread
 
 from aggregator.codec import encode
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
+from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.helper.routes import HelperResources
 from aggregator.leader.routes import LeaderResources
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.runtime.kernels import exercise
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.web.app import create_app
 from tests.support.pair import (
@@ -100,7 +103,7 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(p
         NOW,
     )
     assert init.request is not None
-    await pair.helper.runtime.warm_up()
+    await to_thread.run_sync(exercise, pair.task.prio3, Role.HELPER)  # compiled before it counts
     router = HelperResources(pair.helper.runtime, HELPER_LIMITS).router()
     app = create_app("helper", [router], answer_seconds=SECONDS)
     store = Store(pair.helper, "commit aggregation job")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.certified import Enclosed, binary_digits
-from field.lanes import allocating_kernel
+from field.lanes import allocating_kernel, with_plain
 
 LIMB_BITS = 32
 """Outcomes are packed in 32-bit limbs: row r is bit r % 32 of limb r // 32."""
@@ -85,7 +85,7 @@ class BernoulliRows:
         words = data[extension_size:].view(np.uint32).reshape(rows, columns + 1)
         ties = np.zeros(columns, np.uint32)
         slots = np.full(_SLOTS + 1, columns, np.int64)
-        num_tied, is_settled = _compare(
+        num_tied, is_settled = _compared(
             words, extensions, self._high, self._low, outcomes, ties, slots
         )
         if num_tied > _SLOTS or not is_settled:
@@ -207,3 +207,39 @@ def _compare(
             target[row >> 5] |= np.uint32(is_success) << np.uint32(row & 31)
             is_settled &= is_spare | (not (is_tie & (extension == low[row])))
     return num_tied, is_settled
+
+
+def _compare_plainly(
+    words: NDArray[np.uint32],
+    extensions: NDArray[np.uint64],
+    high: NDArray[np.uint32],
+    low: NDArray[np.uint64],
+    outcomes: NDArray[np.uint32],
+    ties: NDArray[np.uint32],
+    slots: NDArray[np.int64],
+) -> tuple[int, bool]:
+    """Do what `_compare` does, on whole arrays and without a compiler."""
+    rows, columns = words.shape[0], outcomes.shape[1]
+    for row in range(rows):
+        line, bit = words[row, :columns], np.uint32(1 << row % LIMB_BITS)
+        outcomes[row // LIMB_BITS] |= (line < high[row]) * bit
+        ties |= line == high[row]
+    tied = np.flatnonzero(ties)
+    slots[: min(len(tied), _SLOTS)] = tied[:_SLOTS]
+    slots[min(len(tied), _SLOTS) :] = columns
+    # The second pass, over as many columns however many tied.
+    chosen = words[:, slots[:_SLOTS]]
+    is_tie, extension = chosen == high[:, None], extensions.T
+    is_success = (chosen < high[:, None]) | (is_tie & (extension < low[:, None]))
+    packed = np.zeros((len(outcomes), _SLOTS), np.uint32)
+    for row in range(rows):
+        packed[row // LIMB_BITS] |= is_success[row] * np.uint32(1 << row % LIMB_BITS)
+    # The spare column is one beyond the outcomes.
+    with_spare = np.concatenate([outcomes, packed[:, :1]], axis=1)
+    with_spare[:, slots[:_SLOTS]] = packed
+    outcomes[:] = with_spare[:, :columns]
+    is_open = is_tie & (extension == low[:, None]) & (slots[:_SLOTS] != columns)
+    return len(tied), not is_open.any()
+
+
+_compared = with_plain(_compare, _compare_plainly)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from aggregator.dp.certified import Enclosed, Enclosure, exp
 from aggregator.dp.samplers.bernoulli import LIMB_BITS, BernoulliRows, Bits, settle
-from field.lanes import kernel
+from field.lanes import kernel, with_plain
 
 Draws = NDArray[np.int64] | NDArray[np.object_]
 """Integers as `int64` if all of them fit, else as Python integers in an object array."""
@@ -53,7 +53,7 @@ class TwoSidedGeometric:
         outcomes = self._rows.draw(count, stream)
         if self._num_digits <= _MOST_DIGITS_IN_A_WORD:
             values = np.empty(count, np.int64)
-            num_overflows = _fold(outcomes, self._num_digits, int(self._has_tail), values)
+            num_overflows = _folded(outcomes, self._num_digits, int(self._has_tail), values)
             # The probability of an overflow is below 2^-64 per draw.
             return values if num_overflows == 0 else self._unfold(outcomes, stream)
         return self._unfold(outcomes, stream)
@@ -124,3 +124,20 @@ def _fold(
         # -1 - g is the complement of g.
         values[column] = np.int64((packed & mask) ^ (np.uint64(0) - sign))
     return int(num_overflows)
+
+
+def _fold_plainly(
+    outcomes: NDArray[np.uint32], num_digits: int, num_tail_rows: int, values: NDArray[np.int64]
+) -> int:
+    """Do what `_fold` does, on whole arrays and without a compiler."""
+    packed = outcomes[0].astype(np.uint64)
+    if len(outcomes) > 1:
+        packed |= outcomes[1].astype(np.uint64) << np.uint64(32)
+    rest = packed >> np.uint64(num_digits)
+    sign = rest >> np.uint64(num_tail_rows)
+    magnitude = packed & np.uint64((1 << num_digits) - 1)
+    values[:] = (magnitude ^ (np.uint64(0) - sign)).view(np.int64)
+    return int((rest & np.uint64(num_tail_rows)).sum())
+
+
+_folded = with_plain(_fold, _fold_plainly)

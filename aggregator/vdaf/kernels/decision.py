@@ -27,7 +27,15 @@ from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.shares import WORKING_MEMORY, nth, slices
 from aggregator.vdaf.xof import ByteRows
 from field import Vector, decode_rows
-from field.lanes import LaneWidth, Table, field128, lane_width, new_workspace
+from field.lanes import (
+    KernelMissing,
+    LaneWidth,
+    Table,
+    field128,
+    is_looking,
+    lane_width,
+    new_workspace,
+)
 
 
 def decide_shares(
@@ -48,23 +56,41 @@ def decide_shares(
     rows = len(shares[0])
     seeds = np.empty((rows, parameters.verifier_message_size), np.uint8)
     flags = np.empty(rows, np.uint64)
-    if dispatch.is_fused(parameters):
-        width = lane_width() if width is None else width
-        run = _kernel(parameters, ctx, width)
-        outputs = [seeds, flags[:, None].view(np.uint8)]
-        if len(shares) == 2 and all(array.flags.c_contiguous for array in shares):  # noqa: PLR2004  the usual two
-            in_groups(run, len(width), shares, outputs)
-        else:
-            for part in _slices(parameters, rows):
-                others = np.concatenate([array[part] for array in shares[1:]], axis=1)
-                found = [array[part] for array in outputs]
-                in_groups(run, len(width), [shares[0][part], others], found)
-    else:
+    if not _decided_on_lanes(parameters, ctx, shares, width, (seeds, flags)):
         for part in _slices(parameters, rows):
             chosen = [array[part] for array in shares]
             seeds[part], flags[part] = _decided(parameters, ctx, chosen)
     flagged = flags.nonzero()[0].tolist()
     return VerifierMessages(seeds, {index: _error(int(flags[index])) for index in flagged})
+
+
+def _decided_on_lanes(
+    parameters: Parameters,
+    ctx: bytes,
+    shares: Sequence[ByteRows],
+    width: LaneWidth | None,
+    results: tuple[ByteRows, dispatch.Words],
+) -> bool:
+    """Fill in the results by a kernel, and return whether there is one that is compiled."""
+    if not dispatch.is_fused(parameters):
+        return False
+    width = lane_width() if width is None else width
+    run = _kernel(parameters, ctx, width)
+    seeds, flags = results
+    outputs = [seeds, flags[:, None].view(np.uint8)]
+    try:
+        if len(shares) == 2 and all(array.flags.c_contiguous for array in shares):  # noqa: PLR2004  the usual two
+            in_groups(run, len(width), shares, outputs)
+        else:
+            for part in _slices(parameters, len(flags)):
+                others = np.concatenate([array[part] for array in shares[1:]], axis=1)
+                found = [array[part] for array in outputs]
+                in_groups(run, len(width), [shares[0][part], others], found)
+    except KernelMissing:
+        if is_looking():
+            raise
+        return False
+    return True
 
 
 def _slices(parameters: Parameters, rows: int) -> Iterator[slice]:

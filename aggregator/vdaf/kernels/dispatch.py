@@ -3,7 +3,8 @@
 A fused kernel takes reports from bytes to verifier shares, one per lane of the processor. It flags
 a leader's share that holds a non-residue: that report is rejected. Other rare cases it only flags:
 a report whose XOF stream held a non-residue, or whose test point is a root of unity, is computed
-again by `aggregator.vdaf.verification.query_shares`, which defines both.
+again by `aggregator.vdaf.verification.query_shares`, which defines both. That function also does
+all of the work while the kernels are being compiled elsewhere.
 """
 
 import functools
@@ -22,7 +23,7 @@ from aggregator.vdaf.shares import WORKING_MEMORY, slices
 from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
 from field import encode_rows
-from field.lanes import WORD_SIZE, LaneWidth
+from field.lanes import WORD_SIZE, KernelMissing, LaneWidth, is_looking
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -119,7 +120,13 @@ def query(
         return _put(parameters, query_shares(parameters, shares), outputs, np.arange(len(shares)))
     width = plan.width if width is None else width
     run = plan.prepare(parameters, shares.aggregator, width)
-    in_groups(run, len(width), (shares.nonces, shares.public_shares, shares.input_shares), outputs)
+    given = shares.nonces, shares.public_shares, shares.input_shares
+    try:
+        in_groups(run, len(width), given, outputs)
+    except KernelMissing:
+        if is_looking():
+            raise
+        return _query_generally(parameters, shares, np.arange(len(shares)), outputs)
     flags = outputs.flags.view(np.uint64)
     if not np.count_nonzero(flags):
         return {}
@@ -136,9 +143,17 @@ def _query_again(
     is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
     rejected: Rejections = {i: _not_a_residue() for i in np.flatnonzero(is_undecodable).tolist()}
     irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
-    if len(irregular):
-        for part in slices(len(irregular), flp.working_size(parameters.circuit), WORKING_MEMORY):
-            chosen = irregular[part]
+    return rejected | _query_generally(parameters, shares, irregular, outputs)
+
+
+def _query_generally(
+    parameters: Parameters, shares: ReportShares, rows: npt.NDArray[np.intp], outputs: Outputs
+) -> Rejections:
+    """Compute some of the reports by the general function, a bounded number at a time."""
+    rejected: Rejections = {}
+    if len(rows):
+        for part in slices(len(rows), flp.working_size(parameters.circuit), WORKING_MEMORY):
+            chosen = rows[part]
             queried = query_shares(parameters, shares.rows(chosen))
             rejected |= _put(parameters, queried, outputs, chosen)
     return rejected

@@ -8,14 +8,25 @@ Source: RFC 9861, "TurboSHAKE"; FIPS 202, "Keccak-p Permutations".
 
 import numpy as np
 
+from aggregator.vdaf.kernels.sponge import (
+    RATE_SIZE,
+    RATE_WORDS,
+    ROTATIONS,
+    ROUND_CONSTANTS,
+    ROUNDS,
+    STATE_WORDS,
+    turboshake128_on_arrays,
+)
 from field.lanes import (
     Bytes,
     Code,
+    KernelMissing,
     LaneArray,
     LaneWidth,
     Place,
     Word,
     copy_rows,
+    is_looking,
     kernel,
     lane_width,
     new_lane_array,
@@ -25,46 +36,12 @@ from field.lanes import (
     xor_words,
 )
 
-RATE_SIZE = 168
-"""Bytes absorbed or squeezed between two permutations."""
-
-RATE_WORDS = RATE_SIZE // 8
-STATE_WORDS = 25
-ROUNDS = 12
-
-
-def _round_constants() -> list[int]:
-    """Return the constants of Keccak-f[1600]'s 24 rounds, from the register that defines them."""
-    register, constants = 1, []
-    for _ in range(24):
-        constant = 0
-        for bit in range(7):
-            constant |= (register & 1) << ((1 << bit) - 1)
-            # x^8 = x^6 + x^5 + x^4 + 1 in this register's field.
-            register = register << 1 ^ (0x171 if register & 0x80 else 0)
-        constants.append(constant)
-    return constants
-
-
-def _rotations() -> list[int]:
-    """Return how far step rho rotates word x + 5y: triangular numbers along the path of pi."""
-    rotations = [0] * STATE_WORDS
-    x, y = 1, 0
-    for step in range(24):
-        rotations[x + 5 * y] = (step + 1) * (step + 2) // 2 % 64
-        x, y = y, (2 * x + 3 * y) % 5
-    return rotations
-
-
-_ROUND_CONSTANTS = _round_constants()[-ROUNDS:]
-_ROTATIONS = _rotations()
-
 
 @operation
 def permute(code: Code, state: Place) -> None:
     """Apply Keccak-p[1600, 12] to the state in every lane."""
     words = code.variables(state.load_many(STATE_WORDS))
-    constants = code.table("keccak_round_constants", _ROUND_CONSTANTS)
+    constants = code.table("keccak_round_constants", ROUND_CONSTANTS)
     # A loop, not twelve copies: unrolled, it takes LLVM ten seconds to compile and gains nothing.
     for index in code.repeat(ROUNDS):
         constant = constants.moved(index).load()
@@ -79,7 +56,7 @@ def _round(a: list[Word], constant: Word) -> list[Word]:
     b = list(a)
     for x in range(5):
         for y in range(5):
-            rotated = (a[x + 5 * y] ^ parity[x]).rotate_left(_ROTATIONS[x + 5 * y])
+            rotated = (a[x + 5 * y] ^ parity[x]).rotate_left(ROTATIONS[x + 5 * y])
             b[y + 5 * ((2 * x + 3 * y) % 5)] = rotated
     result = [
         b[x + 5 * y] ^ (~b[(x + 1) % 5 + 5 * y] & b[(x + 2) % 5 + 5 * y])
@@ -107,7 +84,17 @@ def turboshake128(
     Source:
         RFC 9861, "TurboSHAKE".
     """
-    width = lane_width() if width is None else width
+    if width is not None:
+        return _on_lanes(messages, domain, output_size, width)
+    try:
+        return _on_lanes(messages, domain, output_size, lane_width())
+    except KernelMissing:
+        if is_looking():
+            raise
+        return turboshake128_on_arrays(messages, domain, output_size)
+
+
+def _on_lanes(messages: Bytes, domain: int, output_size: int, width: LaneWidth) -> Bytes:
     lanes, num_messages = len(width), len(messages)
     out = np.empty((num_messages, output_size), np.uint8)
     state, block = new_state(lanes), np.zeros((lanes, RATE_SIZE), np.uint8)

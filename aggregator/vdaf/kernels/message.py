@@ -11,7 +11,8 @@ Source:
 
 import numpy as np
 
-from aggregator.vdaf.kernels.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, permute
+from aggregator.vdaf.kernels.keccak import permute
+from aggregator.vdaf.kernels.sponge import RATE_SIZE, RATE_WORDS, STATE_WORDS
 from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.xof import TURBOSHAKE_DOMAIN
 from field.lanes import (

@@ -9,7 +9,8 @@ Source:
     VDAF, "XofTurboShake128".
 """
 
-from aggregator.vdaf.kernels.keccak import RATE_WORDS, STATE_WORDS, permute
+from aggregator.vdaf.kernels.keccak import permute
+from aggregator.vdaf.kernels.sponge import RATE_WORDS, STATE_WORDS
 from field.lanes import (
     Code,
     Integer,

@@ -110,8 +110,9 @@ def test_the_default_cache_is_in_the_users_home(
 
 
 CALLER = """
-from field.lanes import kernel
+from field.lanes import compile_here, kernel
 from callee import constant
+compile_here()
 @kernel
 def answer():
     return constant() + 1

@@ -63,12 +63,20 @@ def test_an_opaque_word_is_unchanged(step: Callable[[np.uint64], np.uint64]) -> 
     assert [int(step(np.uint64(word))) for word in WORDS] == WORDS
 
 
-def test_any_four_words_fold_to_their_residue() -> None:
+@lanes.kernel
+def fold(z0: np.uint64, z1: np.uint64, z2: np.uint64, z3: np.uint64) -> tuple[np.uint64, np.uint64]:
+    return _elements128._fold(z0, z1, z2, z3)
+
+
+def test_any_four_words_fold_to_their_residue_compiled_and_on_arrays() -> None:
     generator = random.Random(7)  # noqa: S311  test inputs
     near = [w + generator.randint(0, 3) - generator.randint(0, 3) for w in WORDS for _ in range(9)]
     chosen = [tuple(generator.choice(near) % 2**64 for _ in range(4)) for _ in range(20_000)]
     quadruples = [*product([0, 1, 28, 2**64 // 28, 2**64 - 28, 2**64 - 1], repeat=4), *chosen]
-    for words in quadruples:
-        low, high = _elements128._fold(*(np.uint64(word) for word in words))
+    columns = np.array(quadruples, np.uint64).T
+    lows, highs = _elements128._fold(*columns)
+    for words, array_low, array_high in zip(quadruples, lows, highs, strict=True):
+        low, high = fold(*(np.uint64(word) for word in words))
         number = sum(word << 64 * k for k, word in enumerate(words))
         assert int(low) + (int(high) << 64) == number % FIELD128.modulus
+        assert (array_low, array_high) == (low, high)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from Crypto.Hash import TurboSHAKE128
 
-from aggregator.vdaf.kernels.keccak import RATE_SIZE, turboshake128
+from aggregator.vdaf.kernels.keccak import turboshake128
+from aggregator.vdaf.kernels.sponge import RATE_SIZE
 from field.lanes import LaneWidth
 from tests.support.lane_widths import ONE_LAYOUT, QUICKEST
 
