@@ -259,12 +259,13 @@ def test_a_store_of_another_version_is_named_in_the_last_lines(tmp_path: Path) -
     with is_up(tmp_path) as up:
         assert up.end() == 1
     assert "prio: the helper died (exit status 2)" in up.said
-    assert "prio store upgrade" in up.said
+    assert "helper.sqlite: its schema is at version 0001" in up.said
 
 
 def test_a_survey_file_with_a_fault_ends_it_with_the_fault(tmp_path: Path) -> None:
     (tmp_path / "survey.toml").write_text(SURVEY.replace("epsilon", "upsilon"))
     with is_up(tmp_path, "--survey", "survey.toml") as up:
         assert up.end() == 2
-    assert "survey.toml: budget" in up.said
+    assert "prio: survey.toml: " in up.said
+    assert "budget.upsilon" in up.said
     assert services_of(tmp_path / "prio-up") == {}
