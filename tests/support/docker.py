@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 UP_VARIABLE = "PRIO_DOCKER_UP"
-UP_SECONDS = 900.0
-COMMAND_SECONDS = 900.0
+UP_SECONDS = 3600.0
+COMMAND_SECONDS = 3600.0
 PULL_SECONDS = 300.0
 
 
