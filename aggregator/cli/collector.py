@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated
 
 import anyio
-import structlog
 import typer
 from anyio import to_thread
 
@@ -37,10 +36,9 @@ from aggregator.storage.collector import get_collector_task
 from aggregator.storage.opening import open_database
 from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.health import Health
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
-
-log = structlog.get_logger()
 
 TELL_SECONDS = 10
 """How long the leader may take to answer a command."""

@@ -6,16 +6,14 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 import anyio
-import structlog
 import uvicorn
 from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp
 from typing_extensions import override
 
 from aggregator.errors import ConfigurationError
+from aggregator.telemetry.lines import log
 from aggregator.web.connections import BoundedConnection
-
-log = structlog.get_logger()
 
 GRACE_SECONDS = 20
 """How long what is under way may take when the service is told to stop."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from aggregator.cli.options import time_text
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document, collection_document, task_document
-from aggregator.collector.keys import keypair_of
 from aggregator.config import (
     AggregatorSettings,
     CollectorSettings,
@@ -29,14 +28,11 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provisions
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.runtime.key_rotation import needed_for, new_key
-from aggregator.runtime.spending import check_new_task, fix_population
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
 from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.forgetting import forget
 from aggregator.storage.hpke_keys import (
     StoredConfig,
     list_hpke_configs,
@@ -49,7 +45,6 @@ from aggregator.storage.populations import Population, get_population
 from aggregator.storage.progress import TaskProgress, task_progress
 from aggregator.storage.reconciliation import enter_releases
 from aggregator.storage.states import CollectionState
-from aggregator.transport.client import check_scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +64,8 @@ class AggregatorDesk:
                 its population has no budget left for it.
             Conflict: We take part in one already, with other contents, or its population is closed.
         """
+        from aggregator.runtime.spending import check_new_task
+
         provisions = read_provisions(text, self.role)
         for each in provisions:
             check_endpoints(each.task, insecure_http=self.settings.insecure_http)
@@ -127,6 +124,8 @@ class AggregatorDesk:
 
     def forget_task(self, task_id: TaskId) -> None:
         """Delete an ended task with everything but its ledger; see `forgetting.forget`."""
+        from aggregator.storage.forgetting import forget
+
         forget(self.database, task_id.value)
 
     def document(self, task_id: TaskId) -> Document:
@@ -159,6 +158,8 @@ class AggregatorDesk:
 
     def hpke_keys(self) -> list[tuple[StoredConfig, str | None]]:
         """Return our HPKE keys, newest first, each with what it is still needed for."""
+        from aggregator.runtime.key_rotation import needed_for
+
         rotation = self.settings.rotation
         return self.database.read_sync(
             "list hpke keys",
@@ -173,6 +174,8 @@ class AggregatorDesk:
         Raises:
             Conflict: All ids are taken.
         """
+        from aggregator.runtime.key_rotation import new_key
+
         return self.database.run_sync("new hpke key", lambda tx: new_key(tx, SystemEntropy()))
 
     def retire_hpke_key(self, config_id: int) -> None:
@@ -204,6 +207,8 @@ class AggregatorDesk:
 
     def fix_population(self, name: str, population: Population) -> None:
         """Fix what the tasks of a population may cost together; see `fix_population`."""
+        from aggregator.runtime.spending import fix_population
+
         self.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))
 
 
@@ -300,6 +305,8 @@ class CollectorDesk:
 
     def keypair(self) -> HpkeKeypair:
         """Return the key pair to which results are sealed; make it on first use."""
+        from aggregator.collector.keys import keypair_of
+
         return keypair_of(self.database)
 
 
@@ -373,6 +380,8 @@ def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     Raises:
         ParameterError: See `check_scheme`.
     """
+    from aggregator.transport.client import check_scheme
+
     configuration = task.configuration
     check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
     check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)

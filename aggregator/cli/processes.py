@@ -12,13 +12,10 @@ import sys
 import time
 from collections.abc import Callable
 
-import structlog
-
 from aggregator.cli import hangups
 from aggregator.cli.faults import PEER
 from aggregator.errors import AggregatorError
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 _RESTART_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
@@ -126,7 +123,7 @@ def succeeds_apart(work: Callable[[], None]) -> bool:
             work()
             status = 0
         except AggregatorError as error:
-            log.error("settings stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+            log.error("settings stay as they were", reason=str(error))
         except BaseException:  # the outermost edge of this process
             log.exception("settings stay as they were")
         finally:

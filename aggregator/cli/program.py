@@ -8,7 +8,7 @@ import aggregator
 from aggregator.cli import faults
 from aggregator.cli.commands import Commands
 from aggregator.cli.streams import hold_closed_streams
-from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.telemetry.lines import set_up_with_first_line
 
 
 def _print_version(asked: bool) -> None:
@@ -40,9 +40,15 @@ def prio(
     """Statistics about people, without anybody's data."""
 
 
+def _set_up_logs() -> None:
+    from aggregator.telemetry.logs import LogFormat, configure_logs
+
+    configure_logs(LogFormat.CONSOLE, "warning")
+
+
 def run() -> None:
     """Run the command line."""
     hold_closed_streams()
-    configure_logs(LogFormat.CONSOLE, "warning")  # a service configures its own
+    set_up_with_first_line(_set_up_logs)  # a service sets up its own
     with faults.reported():
         app()

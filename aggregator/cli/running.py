@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
-import structlog
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -27,8 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from aggregator.cli import hangups
 from aggregator.cli.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
 from aggregator.errors import AggregatorError
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes in Python may keep the others waiting: the health listener's
@@ -243,7 +241,7 @@ async def _replace(
         try:
             running = await services.start(_live, again())
         except AggregatorError as error:
-            log.error("settings stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+            log.error("settings stay as they were", reason=str(error))
         except Exception:  # the outermost edge: whatever it is, the service goes on
             log.exception("settings stay as they were")
         else:

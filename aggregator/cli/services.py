@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import anyio
 import httpx
-import structlog
 from anyio import to_thread
 from starlette.types import ASGIApp
 
@@ -48,13 +47,12 @@ from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.compiling import AWAITED
 from aggregator.telemetry.health import Health
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.telemetry.probe import Probe
 from aggregator.transport.client import is_loopback, open_client
 from aggregator.web.app import create_app
 from aggregator.web.health import create_health_app
-
-log = structlog.get_logger()
 
 S = TypeVar("S", LeaderSettings, HelperSettings)
 
@@ -181,7 +179,7 @@ def _read_again(reading: Reading[S]) -> bool:
     try:
         settings = reading.again()
     except AggregatorError as error:
-        log.error("settings stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+        log.error("settings stay as they were", reason=str(error))
         return False
 
     def open_the_store() -> None:

@@ -7,9 +7,23 @@ An application or a notebook needs a `Task` and a `Client`:
         summary = await Client(task, http).upload([3, 1, 0])
 """
 
-from aggregator.client.contributions import Contributions, TooManyReports
-from aggregator.client.measurements import CellError, MeasurementReader
-from aggregator.client.upload import Client, UploadError, UploadSummary
+from typing import TYPE_CHECKING
+
+from aggregator.lazily import exports
+
+if TYPE_CHECKING:
+    from aggregator.client.contributions import Contributions, TooManyReports
+    from aggregator.client.measurements import CellError, MeasurementReader
+    from aggregator.client.upload import Client, UploadError, UploadSummary
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "contributions": ("Contributions", "TooManyReports"),
+            "measurements": ("CellError", "MeasurementReader"),
+            "upload": ("Client", "UploadError", "UploadSummary"),
+        },
+    )
 
 __all__ = [
     "CellError",

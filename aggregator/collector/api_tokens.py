@@ -6,13 +6,10 @@ new one is added to the file, users take it up, the old one is removed.
 
 from pathlib import Path
 
-import structlog
-
 from aggregator.dap.auth import hash_token
 from aggregator.errors import ConfigurationError
 from aggregator.storage.secret_files import read_secret
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 
 class TokenFile:
@@ -40,7 +37,7 @@ class TokenFile:
                 self._hashes = self._read()
                 log.info("tokens read again", file=str(self._path), tokens=len(self._hashes))
             except ConfigurationError as error:
-                log.error("tokens stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+                log.error("tokens stay as they were", reason=str(error))
         return self._hashes
 
     def _read(self) -> tuple[bytes, ...]:

@@ -3,20 +3,26 @@
 Exact numbers (epsilon, delta, rho, confidence) are text; every document carries `version`.
 """
 
+from __future__ import annotations
+
 import json
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from aggregator.codec import decode
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.dp.disclosure import Disclosure, Figures
-from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import promise_of_all
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
-from aggregator.protocol.task import Task
-from aggregator.storage.collector import StoredCollection
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from aggregator.dp.disclosure import Disclosure, Figures
+    from aggregator.dp.mechanisms import Guarantee
+    from aggregator.protocol.task import Task
+    from aggregator.storage.collector import StoredCollection
 
 _VERSION = 1
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 
 import anyio
 import httpx
-import structlog
 from anyio.abc import TaskGroup
 
 from aggregator.codec import decode
@@ -32,10 +31,9 @@ from aggregator.storage import collector as store
 from aggregator.storage.collector import CollectorTask, StoredCollection
 from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
+from aggregator.telemetry.lines import log
 from aggregator.transport.peer import PeerRefused, PeerUnreachable, origin
 from aggregator.transport.permits import Demand, Permits
-
-log = structlog.get_logger()
 
 RETRY_SECONDS = 5
 """How long to wait before asking a leader again that did not answer."""

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 import httpx
-import structlog
 
 from aggregator.clock import Clock
 from aggregator.collector.asking import new_collection
@@ -28,8 +27,7 @@ from aggregator.storage.collector import StoredCollection
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.survey import Meaning
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 LOOK_SECONDS = 60
 """How often windows are looked for."""

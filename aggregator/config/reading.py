@@ -3,6 +3,7 @@
 The file may be left out. Relative paths in it start at its folder.
 """
 
+import json
 import os
 import re
 import stat
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from aggregator.config.settings import (
     AnySettings,
@@ -112,13 +113,31 @@ def _has_secret(values: Mapping[str, object]) -> bool:
     )
 
 
+def _from_environment(kind: type[BaseModel], place: str) -> dict[str, object]:
+    """Return what the environment says of a party's settings: `PRIO_` and the name in capitals."""
+    given = {name.upper(): value for name, value in os.environ.items()}
+    values: dict[str, object] = {
+        name: given[f"PRIO_{name.upper()}"]
+        for name in kind.model_fields
+        if f"PRIO_{name.upper()}" in given
+    }
+    schedule = values.get("schedule")
+    if isinstance(schedule, str):  # the one setting that is a list
+        try:
+            values["schedule"] = json.loads(schedule)
+        except ValueError:
+            # `from None`: it may have a token in it.
+            raise ConfigurationError(f"{place}: PRIO_SCHEDULE: not JSON") from None
+    return values
+
+
 def _validated(
     kind: type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings],
     values: dict[str, object],
     place: str,
 ) -> AnySettings:
     try:
-        return kind(**values)  # type: ignore[arg-type]  # values are checked by the model
+        return kind(**(values | _from_environment(kind, place)))  # type: ignore[arg-type]  # values are checked by the model
     except ValidationError as error:
         faults = "; ".join(
             ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))

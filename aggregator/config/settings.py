@@ -21,13 +21,6 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
 from typing_extensions import override
 
 from aggregator.dp.rationals import parse_rational
@@ -98,6 +91,9 @@ def _beside(database_url: str, setting: str) -> str:
     Raises:
         ConfigurationError: The store is no file, so the setting must be given.
     """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = make_url(database_url)
     except (ArgumentError, ValueError):  # the latter for a port that is not a number
@@ -157,11 +153,11 @@ Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(BaseModel):
     """What every service needs."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="PRIO_", extra="forbid", frozen=True, hide_input_in_errors=True
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True
     )
 
     database: str = Field(
@@ -212,24 +208,13 @@ class ServiceSettings(BaseSettings):
         "info", description="The least serious lines that are written."
     )
 
-    @override
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment win over the file, whose values come as arguments."""
-        return env_settings, init_settings
-
     @property
     def database_url(self) -> str:
         """The store's URL; a plain path is quoted, as it may hold any character."""
         if "://" in self.database:
             return self.database
+        from sqlalchemy.engine import URL
+
         return URL.create("sqlite", database=self.database).render_as_string()
 
     @property

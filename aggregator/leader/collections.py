@@ -17,7 +17,6 @@ Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 import json
 
 import anyio
-import structlog
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
@@ -72,12 +71,11 @@ from aggregator.storage.reports import has_reports
 from aggregator.storage.selected_batches import next_batch, select_again
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
 from aggregator.telemetry.tracing import span
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
-
-log = structlog.get_logger()
 
 LONGEST_POLL_SECONDS = 10
 """After how long a batch that is not ready is looked at again, at the latest."""
@@ -122,7 +120,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             await self._refused(served.task, leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
-            log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
+            log.error("helper's aggregate share is unusable", reason=str(error))
             note_outcome(Outcome.UNUSABLE)
             await self._release(leased, f"the helper's answer: {error}")
         else:

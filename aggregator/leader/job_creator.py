@@ -10,8 +10,6 @@ task without reports costs next to nothing, so that there may be many.
 
 import dataclasses
 
-import structlog
-
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
 from aggregator.errors import AggregatorError
@@ -22,9 +20,8 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Unreachable
 from aggregator.storage.reports import JobSize, claimable_reports, tasks_with_unclaimed_reports
 from aggregator.storage.selected_batches import batch_with_room
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.tracing import note, span
-
-log = structlog.get_logger()
 
 MAX_JOB_BYTES = 16 * 2**20
 """The most stored bytes of the reports of one job, if it has more than one."""
@@ -76,7 +73,7 @@ class JobCreator:
         except AggregatorError as error:
             reason = str(error)
             if self._troubles.get(task_id) != reason:
-                log.error("no job could be made", task=str(TaskId(task_id)), reason=reason)  # noqa: TRY400 - our own words say it
+                log.error("no job could be made", task=str(TaskId(task_id)), reason=reason)
             self._troubles[task_id] = reason
             return False
         self._troubles.pop(task_id, None)

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
 
-import structlog
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
@@ -62,11 +61,10 @@ from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import StoredReport, reports_of_job
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.metrics import Outcome, note_outcome
 from aggregator.telemetry.tracing import note
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
-
-log = structlog.get_logger()
 
 _DEFAULT_POLL_SECONDS = 2
 

@@ -22,12 +22,11 @@ from aggregator.runtime import Runtime
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Unreachable
 from aggregator.storage.leases import Lease, Leased, LeaseLost
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.metrics import Outcome, note_outcome, timed_step
 from aggregator.telemetry.tracing import new_trace, span
 from aggregator.transport.peer import origin
 from aggregator.transport.permits import Demand, Permits
-
-log = structlog.get_logger()
 
 _RENEWALS = 4
 """How often a lease is renewed in its time."""

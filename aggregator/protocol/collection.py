@@ -6,6 +6,10 @@ and **it is where the noise is added**: no caller can leave that out.
 Source: DAP, "Collecting Results", "Obtaining Aggregate Shares" and "Collection Job Finalization".
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
     PUBLIC_KEY_SIZE,
@@ -25,13 +29,15 @@ from aggregator.dap.problems import (
     InvalidBatchSize,
     UnsupportedExtension,
 )
-from aggregator.dap.profile import Role
 from aggregator.dp.release import add_noise
-from aggregator.entropy import Entropy
-from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.protocol.task import Task
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
-from field import Vector
+
+if TYPE_CHECKING:
+    from aggregator.dap.profile import Role
+    from aggregator.entropy import Entropy
+    from aggregator.protocol.batches import Batch, BatchTotals
+    from aggregator.protocol.task import Task
+    from field import Vector
 
 
 def check_collection_request(task: Task, request: CollectionJobReq, latest: int) -> Batch | None:

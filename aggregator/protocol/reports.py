@@ -3,9 +3,11 @@
 Source: DAP, "Uploading Reports", "Input Share Decryption" and "Input Share Validation".
 """
 
+from __future__ import annotations
+
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.extensions import report_extensions_fault
@@ -32,14 +34,17 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError, UnknownReportError
-from aggregator.dap.times import Time
-from aggregator.entropy import Entropy
-from aggregator.errors import ReportRejected
 from aggregator.protocol.replay import Timing, refusal
-from aggregator.protocol.task import Task
-from aggregator.vdaf import ping_pong
-from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.prio3 import ShareDecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from aggregator.dap.times import Time
+    from aggregator.entropy import Entropy
+    from aggregator.errors import ReportRejected
+    from aggregator.protocol.task import Task
+    from aggregator.vdaf.circuits import Measurement
 
 CLOCK_SKEW_SECONDS = 300
 """How far ahead of our clock a report's time may lie."""
@@ -148,6 +153,8 @@ def report_sizes(task: Task) -> ReportSizes:
     A sealed input share is an empty list of extensions, the share with its length prefix, and what
     sealing adds.
     """
+    from aggregator.vdaf import ping_pong
+
     prio3 = task.prio3
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
     return ReportSizes(

@@ -9,10 +9,12 @@ collector's key can still open the shares and read them all.
 Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
 """
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
-from collections.abc import Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
@@ -28,14 +30,18 @@ from aggregator.dap.messages import (
     aggregate_share_aad,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import Disclosure, disclose
-from aggregator.dp.mechanisms import Guarantee
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.collection import sealed_share_size
-from aggregator.protocol.task import Task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
-from field import Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aggregator.dap.times import Interval
+    from aggregator.dp.mechanisms import Guarantee
+    from aggregator.protocol.task import Task
+    from field import Vector
 
 DEFAULT_CONFIDENCE = Fraction(95, 100)
 

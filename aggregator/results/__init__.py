@@ -7,16 +7,37 @@
 docs/results.md says which interval is found how, and what cannot be concluded from it.
 """
 
-from aggregator.results.batches import Batch
-from aggregator.results.comparisons import Comparison, compare, compare_all
-from aggregator.results.intervals import ConfidenceInterval
-from aggregator.results.moments import Variance, mean
-from aggregator.results.quantiles import Quantile, median
-from aggregator.results.ratios import Ratio, ratio
-from aggregator.results.selection import Selected, after_selection
-from aggregator.results.tables import Table
-from aggregator.results.trees import Tree
-from aggregator.results.values import Noised, Quantity, combination, joint_intervals, total
+from typing import TYPE_CHECKING
+
+from aggregator.lazily import exports
+
+if TYPE_CHECKING:
+    from aggregator.results.batches import Batch
+    from aggregator.results.comparisons import Comparison, compare, compare_all
+    from aggregator.results.intervals import ConfidenceInterval
+    from aggregator.results.moments import Variance, mean
+    from aggregator.results.quantiles import Quantile, median
+    from aggregator.results.ratios import Ratio, ratio
+    from aggregator.results.selection import Selected, after_selection
+    from aggregator.results.tables import Table
+    from aggregator.results.trees import Tree
+    from aggregator.results.values import Noised, Quantity, combination, joint_intervals, total
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "batches": ("Batch",),
+            "comparisons": ("Comparison", "compare", "compare_all"),
+            "intervals": ("ConfidenceInterval",),
+            "moments": ("Variance", "mean"),
+            "quantiles": ("Quantile", "median"),
+            "ratios": ("Ratio", "ratio"),
+            "selection": ("Selected", "after_selection"),
+            "tables": ("Table",),
+            "trees": ("Tree",),
+            "values": ("Noised", "Quantity", "combination", "joint_intervals", "total"),
+        },
+    )
 
 __all__ = [
     "Batch",

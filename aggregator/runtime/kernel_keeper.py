@@ -11,14 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from aggregator.runtime.compilation import Kind, compile_apart
 from aggregator.runtime.kernels import are_compiled, vdaf_kernel_cache
 from aggregator.telemetry.compiling import AWAITED
+from aggregator.telemetry.lines import log
 from aggregator.vdaf.instances import prio3_from_configuration
-
-log = structlog.get_logger()
 
 RETRY_SECONDS = 60.0
 """After how long the compiler is started again if it failed; twice as long after each further

@@ -16,8 +16,6 @@ What was sealed to a destroyed key can never be opened again, by anybody.
 
 from collections.abc import Iterator
 
-import structlog
-
 from aggregator.codec import encode
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.ids import TaskId
@@ -40,8 +38,7 @@ from aggregator.storage.hpke_keys import (
 )
 from aggregator.storage.reports import received_between
 from aggregator.storage.tasks import list_tasks
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 UPLOAD_SECONDS = 600
 """How long an upload whose keys were checked may take until it is stored, clocks' skew included."""

@@ -7,8 +7,6 @@ report has joined since. Nothing is stored in between: whoever takes over begins
 
 import dataclasses
 
-import structlog
-
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.buckets import merge_agg_shares
@@ -16,11 +14,10 @@ from aggregator.protocol.task import Task
 from aggregator.storage.batches import StoredShard, read_shards
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.tracing import span
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
-
-log = structlog.get_logger()
 
 _SHARES_PER_STEP = 256
 _BYTES_PER_STEP = 2**22

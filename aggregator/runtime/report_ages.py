@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import structlog
-
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
 from aggregator.dap.times import DAY
@@ -15,8 +13,7 @@ from aggregator.protocol.task import Task
 from aggregator.runtime.runtime import Runtime
 from aggregator.storage.database import Database, UnknownTask
 from aggregator.storage.id_memory import IdsForgotten, begin_memories, due, forget_ids
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 _MARGIN_DAYS = 2
 """Ids are remembered for so much longer, for clocks that differ."""

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
-import structlog
 from anyio import to_thread
 
 from aggregator.clock import Clock
@@ -38,9 +37,8 @@ from aggregator.storage.tasks import (
     list_tasks,
     undecryptable_tasks,
 )
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.tracing import span
-
-log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -144,7 +142,7 @@ class Runtime:
                     continue
                 except LocalError as error:
                     task_id = str(TaskId(stored.task_id))
-                    log.error("task cannot be served", task=task_id, reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+                    log.error("task cannot be served", task=task_id, reason=str(error))
         return served
 
     async def keypairs(self) -> dict[int, HpkeKeypair]:

@@ -14,10 +14,11 @@ rolled back.
 """
 
 import dataclasses
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy
@@ -45,11 +46,6 @@ from aggregator.storage.engine import (
 from aggregator.storage.key_file import KeyGone
 from aggregator.storage.schema import check
 from aggregator.storage.scrubber import Scrubber
-from aggregator.telemetry.metrics import (
-    TRANSACTION_RETRIES,
-    TRANSACTION_SECONDS,
-    TRANSACTION_WAIT_SECONDS,
-)
 
 __all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
 
@@ -270,7 +266,8 @@ class Database:
             raise
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
-        with TRANSACTION_SECONDS.labels(name).time():
+        metrics = _metrics()
+        with nullcontext() if metrics is None else metrics.TRANSACTION_SECONDS.labels(name).time():
             for _ in range(_ATTEMPTS - 1):
                 try:
                     return self._transact(engine, name, work)
@@ -278,7 +275,8 @@ class Database:
                     # At once: a database that is busy has waited before it said so, a connection
                     # that broke is made anew or refused, and a batch that was collected, or a body
                     # that was moved, since this snapshot was taken is so in the next.
-                    TRANSACTION_RETRIES.labels(name).inc()
+                    if metrics is not None:
+                        metrics.TRANSACTION_RETRIES.labels(name).inc()
             return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
@@ -325,10 +323,20 @@ def _timed(access: str, run: Callable[P, T]) -> Callable[P, T]:
     asked = time.perf_counter()
 
     def begin(*args: P.args, **kwargs: P.kwargs) -> T:
-        TRANSACTION_WAIT_SECONDS.labels(access).observe(time.perf_counter() - asked)
+        metrics = _metrics()
+        if metrics is not None:
+            metrics.TRANSACTION_WAIT_SECONDS.labels(access).observe(time.perf_counter() - asked)
         return run(*args, **kwargs)
 
     return begin
+
+
+def _metrics() -> Any:  # noqa: ANN401  a module
+    """Return the process's metrics; None in a command, which has nobody to show them to.
+
+    A process that shows metrics has loaded them, which takes a command longer than its transaction.
+    """
+    return sys.modules.get("aggregator.telemetry.metrics")
 
 
 def _ignore(_name: str, _moment: str) -> None:

@@ -9,7 +9,6 @@ down, so it has not left: it is written down now.
 import json
 from collections.abc import Sequence
 
-import structlog
 from sqlalchemy import update
 
 from aggregator.dap.ids import BatchId, TaskId
@@ -24,8 +23,7 @@ from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.reports import reject_waiting
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState, LedgerState
 from aggregator.storage.tasks import end_task, list_tasks
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 _LOST = "a part of the batch was released before the store was restored from a backup"
 
@@ -186,7 +184,7 @@ def _append(journal: Journal, releases: Sequence[Release]) -> None:
             try:
                 journal.append([release])
             except Contradiction as error:
-                log.error("a release contradicts the journal", reason=str(error))  # noqa: TRY400 - no trace of ours
+                log.error("a release contradicts the journal", reason=str(error))
 
 
 def _release(entry: LedgerEntry) -> Release:

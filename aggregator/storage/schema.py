@@ -1,18 +1,31 @@
-"""The schema's version: `upgrade` runs the Alembic revisions in this package."""
+"""The schema's version: `upgrade` runs the Alembic revisions in this package.
+
+Which revisions there are is read from the names of their files, and which one a store is at from
+Alembic's table: Alembic itself is loaded only to change a store.
+"""
+
+from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
+import sqlalchemy
 
 import aggregator
 from aggregator.errors import StoreError
 from aggregator.storage.engine import Busy, backend, translated
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from alembic.config import Config
+
 _SCRIPTS = "aggregator.storage:migrations"
+_REVISION = re.compile(r"revision_(\d+)_.*\.py$")
+_VERSIONS = sqlalchemy.table("alembic_version", sqlalchemy.column("version_num"))
 _MAKE_ATTEMPTS = 12
 """How often a process waits for another one that makes the store; each time some 5 s."""
 
@@ -36,7 +49,7 @@ def make(url: str) -> None:
         if _version(url) is not None:
             return
         try:
-            _migrate(url, command.upgrade, "head")
+            _upgrade(url)
         except Busy:  # with what another process is making
             if not attempts_left:
                 raise
@@ -52,15 +65,17 @@ def upgrade(url: str) -> tuple[str, str]:
         SchemaMismatch: There is no store, or a version made it that this program does not know.
     """
     found, needed = _version(url), head()
-    if found is None or found not in {each.revision for each in _scripts().walk_revisions()}:
+    if found is None or found not in _revisions():
         raise _mismatch(url, found)
     if found != needed:
-        _migrate(url, command.upgrade, "head")
+        _upgrade(url)
     return found, needed
 
 
 def downgrade(url: str, revision: str) -> None:
     """Take the store at `url` back to `revision`; `base` is the empty database."""
+    from alembic import command
+
     _migrate(url, command.downgrade, revision)
 
 
@@ -78,7 +93,7 @@ def check(url: str) -> None:
 def _mismatch(url: str, found: str | None) -> SchemaMismatch:
     if found is None:
         reason = "there is no store"
-    elif found in {known.revision for known in _scripts().walk_revisions()}:
+    elif found in _revisions():
         reason = "stop its processes and run `prio store upgrade`"
     elif found > head():
         reason = "it is of a newer program"
@@ -92,19 +107,20 @@ def _mismatch(url: str, found: str | None) -> SchemaMismatch:
 
 def head() -> str:
     """Return the version that this program needs."""
-    head = _scripts().get_current_head()
-    if head is None:
-        raise StoreError("this program has no schema")
-    return head
+    return _revisions()[-1]
 
 
-def _scripts() -> ScriptDirectory:
-    return _scripts_in(_SCRIPTS)
+def _revisions() -> Sequence[str]:
+    """Return the versions that this program knows, oldest first."""
+    return _revisions_in(_SCRIPTS)
 
 
 @functools.cache
-def _scripts_in(_: str) -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+def _revisions_in(scripts: str) -> Sequence[str]:
+    package, _, folder = scripts.rpartition(":")  # as Alembic reads it
+    place = resources.files(package) / folder if package else Path(folder)
+    names = [file.name for file in (place / "versions").iterdir()]
+    return sorted(found[1] for found in map(_REVISION.match, names) if found)
 
 
 def _version(url: str) -> str | None:
@@ -115,9 +131,20 @@ def _version(url: str) -> str | None:
     made = database.engine(readers=1)
     try:
         with translated(database, "check schema"), made.connect() as connection:
-            return MigrationContext.configure(connection).get_current_revision()
+            if not sqlalchemy.inspect(connection).has_table(_VERSIONS.name):
+                return None
+            found: str | None = connection.execute(
+                sqlalchemy.select(_VERSIONS.c.version_num)
+            ).scalar()
+            return found
     finally:
         made.dispose()
+
+
+def _upgrade(url: str) -> None:
+    from alembic import command
+
+    _migrate(url, command.upgrade, "head")
 
 
 def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> None:
@@ -135,6 +162,8 @@ def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> No
 
 
 def _config() -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", _SCRIPTS)
     return config

@@ -8,9 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-import structlog
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 _FIRST_DELAY_SECONDS = 0.02
 _LONGEST_DELAY_SECONDS = 5.0

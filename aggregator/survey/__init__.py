@@ -8,14 +8,9 @@ A question (`questions`) knows what an answer is and by which designs (`designs`
 `plan` chooses by their errors. What the numbers mean (`meaning`) is bound into each task.
 """
 
-from aggregator.survey.answers import (
-    Answers,
-    AnswerTable,
-    Columns,
-    csv_table,
-    read_answers,
-    table_in,
-)
+from typing import TYPE_CHECKING
+
+from aggregator.lazily import exports
 from aggregator.survey.bundle import TaskTables, task_tables
 from aggregator.survey.cells import AnswerError
 from aggregator.survey.designs import Design, Figure, Spread
@@ -23,8 +18,33 @@ from aggregator.survey.meaning import Meaning
 from aggregator.survey.model import Budget, Survey, survey_from_toml
 from aggregator.survey.plan import PlannedQuestion, Way, mechanism_tables, plan
 from aggregator.survey.questions import Question
-from aggregator.survey.results import SurveyResults
 from aggregator.survey.windows import Windows
+
+if TYPE_CHECKING:
+    from aggregator.survey.answers import (
+        Answers,
+        AnswerTable,
+        Columns,
+        csv_table,
+        read_answers,
+        table_in,
+    )
+    from aggregator.survey.results import SurveyResults
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "answers": (
+                "AnswerTable",
+                "Answers",
+                "Columns",
+                "csv_table",
+                "read_answers",
+                "table_in",
+            ),
+            "results": ("SurveyResults",),
+        },
+    )
 
 __all__ = [
     "AnswerError",

@@ -16,6 +16,7 @@ from fractions import Fraction
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from aggregator.telemetry import lines
 from aggregator.words import escaped
 
 REFUSED = "[refused]"
@@ -81,6 +82,7 @@ def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+    lines.set_up_now()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

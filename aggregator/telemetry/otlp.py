@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import requests
-import structlog
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -26,9 +25,8 @@ from typing_extensions import override
 
 import aggregator
 from aggregator.errors import Abort
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.tracing import SpanKind, TraceContext, Value, log_trace_id, record_with
-
-log = structlog.get_logger()
 
 EXPORT_SECONDS = 5.0
 """How long one batch of spans may take on its way, with all attempts: a service that ends waits no

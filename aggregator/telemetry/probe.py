@@ -12,13 +12,11 @@ import time
 from collections.abc import Callable
 
 import anyio
-import structlog
 from anyio import to_thread
 
 from aggregator.errors import AggregatorError
 from aggregator.telemetry.health import Health, Metric
-
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 STALE_SECONDS = 30.0
 """What is known of the store is too old to be called ready after so long."""

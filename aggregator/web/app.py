@@ -25,6 +25,7 @@ from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull, Unreachable
 from aggregator.storage.id_memory import IdsForgotten
 from aggregator.storage.journal import JournalError
+from aggregator.telemetry.lines import log
 from aggregator.telemetry.metrics import REQUEST_SECONDS
 from aggregator.telemetry.tracing import new_trace_id, read_traceparent
 from aggregator.web.intake import SCOPE_KEY, Intake
@@ -35,8 +36,6 @@ from aggregator.web.problems import (
     http_error_response,
     internal_error_response,
 )
-
-log = structlog.get_logger()
 
 MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
 

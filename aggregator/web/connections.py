@@ -8,11 +8,10 @@ promptly is heard. `web.intake` bounds the bodies.
 
 import asyncio
 
-import structlog
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-log = structlog.get_logger()
+from aggregator.telemetry.lines import log
 
 MAX_HEADER_BYTES = 16 * 2**10
 """Bytes of a request line and headers; and of a body's framing, beyond the body's own size."""

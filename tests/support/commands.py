@@ -28,7 +28,7 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
         patch("sys.argv", ["prio", *map(str, arguments)]),
         patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         # The command must not change how this process logs.
-        patch("aggregator.cli.program.configure_logs"),
+        patch("aggregator.cli.program.set_up_with_first_line"),
         capture_logs(),
         patch.dict("os.environ", COLUMNS="120"),
         contextlib.redirect_stdout(stdout),

@@ -1,0 +1,22 @@
+"""Packages that load a module of theirs with the first of its names that is asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+
+def exports(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """Return a package's `__getattr__`.
+
+    Args:
+        package: Its `__name__`.
+        homes: The names that it exports, by the module of its own that has them; none is also
+            the name of such a module, which importing it would put in the name's place.
+    """
+    modules = {name: module for module, names in homes.items() for name in names}
+
+    def find(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return find
