@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.at_work import at_work
 from aggregator.cli.audit_pair import pair
 from aggregator.cli.faults import reported
 from aggregator.cli.types import (
@@ -25,8 +24,6 @@ from aggregator.cli.types import (
     type_of,
 )
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.planning.audit_report import run_audit
-from aggregator.planning.audit_runs import AuditedTask
 
 app = typer.Typer(no_args_is_help=True, help="Test the noise of releases.")
 app.command("pair")(pair)
@@ -58,6 +55,10 @@ def self_test(
     nothing. Ends with status 1 if epsilon is refuted, which happens to a right mechanism at most
     once in a million self-tests; with 0 if it is not, which proves nothing; with 2 for bad input.
     """
+    from aggregator.cli.at_work import at_work
+    from aggregator.planning.audit_report import run_audit
+    from aggregator.planning.audit_runs import AuditedTask
+
     with reported():
         row = type_of(circuit)
         given = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "rho": rho}

@@ -8,32 +8,24 @@ import dataclasses
 import json as jsonlib
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from aggregator.cli.faults import reported
-from aggregator.cli.pair_answer import PairAnswer
-from aggregator.cli.pair_runs import PairAudit, Window, releases_of
-from aggregator.cli.parties import open_collector
-from aggregator.cli.tasks import Setting, assignment, make_task, write_files
 from aggregator.clock import SystemClock
-from aggregator.collector.collect import WAIT_SECONDS, CollectionTimeout
-from aggregator.config import CollectorSettings
-from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
-from aggregator.dp.no_privacy import NoPrivacy
-from aggregator.dp.policy import policy_from_mapping, policy_to_mapping
+from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
-from aggregator.planning.noise_table import NoiseTable
-from aggregator.planning.pair_audit import Laws, Releases, audit, check_threshold
-from aggregator.planning.pair_faults import draws_in_the_sum, name_faults
-from aggregator.planning.pair_power import PowerOfAudit
-from aggregator.protocol.task import Task
-from aggregator.transport.client import open_client
-from aggregator.transport.peer import PeerRefused
+
+if TYPE_CHECKING:
+    from aggregator.cli.pair_answer import PairAnswer
+    from aggregator.cli.pair_runs import PairAudit, Window
+    from aggregator.cli.tasks import Setting
+    from aggregator.config import CollectorSettings
+    from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
+    from aggregator.planning.noise_table import NoiseTable
+    from aggregator.planning.pair_audit import Releases
+    from aggregator.protocol.task import Task
 
 FALSE_ALARM = 1e-6
 LENGTH = 4096
@@ -113,6 +105,13 @@ def pair(
     tests each aggregator's noise and their sum. Ends with status 0 if the law holds, 1 if it is
     refuted, 2 if the audit could not run or has to wait; then the same command goes on.
     """
+    from rich.console import Console
+
+    from aggregator.cli.pair_runs import PairAudit, releases_of
+    from aggregator.cli.parties import open_collector
+    from aggregator.cli.tasks import write_files
+    from aggregator.planning.pair_audit import check_threshold
+
     with reported(lambda _: _NOT_RUN), open_collector(collector) as desk:
         check_threshold(false_alarm)
         keypair = desk.keypair()
@@ -155,8 +154,11 @@ class _Wanted:
     min_batch_size: int | None
     time_precision: int | None
 
-    def task(self, collector_config: HpkeConfig) -> Task:
+    def task(self, collector_config: "HpkeConfig") -> "Task":
         """Return a task made for an audit: a long histogram, a large budget, small batches."""
+        from aggregator.cli.tasks import make_task
+        from aggregator.dp.no_privacy import NoPrivacy
+
         if self.leader is None or self.helper is None:
             raise ParameterError("leader, helper: their URLs are needed to make the audit's task")
         if self.mechanism == NoPrivacy.name:
@@ -176,8 +178,10 @@ class _Wanted:
         _table(task)
         return task
 
-    def check(self, task: Task) -> None:
+    def check(self, task: "Task") -> None:
         """Refuse options that differ from the task in the folder."""
+        from aggregator.dp.policy import policy_from_mapping, policy_to_mapping
+
         stated = {
             "leader": task.configuration.leader_aggregator_endpoint,
             "helper": task.configuration.helper_aggregator_endpoint,
@@ -200,7 +204,9 @@ class _Wanted:
                 f"{policy_to_mapping(task.policy)}; another task needs another folder"
             )
 
-    def _privacy_table(self) -> dict[str, Setting]:
+    def _privacy_table(self) -> "dict[str, Setting]":
+        from aggregator.cli.tasks import Setting, assignment
+
         settings: dict[str, Setting] = dict(assignment(text) for text in self.privacy or [])
         if self.epsilon is not None or "rho" not in settings:
             settings["epsilon"] = self.epsilon or "1"
@@ -208,7 +214,14 @@ class _Wanted:
         return {"mechanism": mechanism, "budget": BUDGET, **settings}
 
 
-def _answer(task: Task, releases: Releases, table: NoiseTable, false_alarm: float) -> PairAnswer:
+def _answer(
+    task: "Task", releases: "Releases", table: "NoiseTable", false_alarm: float
+) -> "PairAnswer":
+    from aggregator.cli.pair_answer import PairAnswer
+    from aggregator.planning.pair_audit import Laws, audit
+    from aggregator.planning.pair_faults import draws_in_the_sum, name_faults
+    from aggregator.planning.pair_power import PowerOfAudit
+
     laws = Laws.of(table)
     windows, buckets = releases.leader.shape
     checks = audit(releases, laws, false_alarm)
@@ -222,7 +235,9 @@ def _answer(task: Task, releases: Releases, table: NoiseTable, false_alarm: floa
     )
 
 
-def _table(task: Task) -> NoiseTable:
+def _table(task: "Task") -> "NoiseTable":
+    from aggregator.planning.noise_table import NoiseTable
+
     law = task.policy.mechanism.law(task.prio3.circuit, aggregators=1)
     if law is None:
         raise ParameterError("mechanism: the task's noise is none: there is nothing to audit")
@@ -230,12 +245,20 @@ def _table(task: Task) -> NoiseTable:
 
 
 def _run(
-    stated: PairAudit,
-    windows: list[Window],
-    keypair: HpkeKeypair,
+    stated: "PairAudit",
+    windows: "list[Window]",
+    keypair: "HpkeKeypair",
     timeout: float,
-    settings: CollectorSettings,
+    settings: "CollectorSettings",
 ) -> None:
+    import anyio
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.collector.collect import CollectionTimeout
+    from aggregator.transport.client import open_client
+    from aggregator.transport.peer import PeerRefused
+
     missing = sum(window.released is None for window in windows)
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as progress:

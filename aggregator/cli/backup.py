@@ -6,10 +6,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Config
-from aggregator.config import read_settings
 from aggregator.errors import StoreError
-from aggregator.storage.backup import back_up, check_backup
-from aggregator.storage.opening import crypter_of
 
 
 def backup(
@@ -23,6 +20,10 @@ def backup(
     config: Config = None,
 ) -> None:
     """Copy this party's store to a file while it is used, without a key, or check such a file."""
+    from aggregator.config import read_settings
+    from aggregator.storage.backup import back_up, check_backup
+    from aggregator.storage.opening import crypter_of
+
     settings = read_settings(config)
     if not check:
         back_up(settings.database_url, file)

@@ -4,41 +4,22 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
 import typer
-from anyio import to_thread
 
 from aggregator.cli import hangups
 from aggregator.cli.options import Config, TaskArgument, TaskCommand
-from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
-from aggregator.cli.plan_serve import planner_guest
-from aggregator.cli.reading import Reading
-from aggregator.cli.running import Service, run
-from aggregator.cli.services import service_of
 from aggregator.clock import SystemClock
-from aggregator.codec import encode
-from aggregator.collector.abandoning import MEANING, abandon, tell_leader
-from aggregator.collector.api_tokens import TokenFile
-from aggregator.collector.collect import TaskCollector
-from aggregator.collector.driver import Driver
-from aggregator.collector.schedule import Scheduler
-from aggregator.collector.service import create_collector_app
-from aggregator.collector.status import read_collector_health
-from aggregator.config import CollectorSettings
-from aggregator.dap.auth import hash_token, new_token
-from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.task import task_from_toml
-from aggregator.storage.collector import get_collector_task
-from aggregator.storage.opening import open_database
-from aggregator.storage.secret_files import create_secret, read_secret
-from aggregator.telemetry.health import Health
 from aggregator.telemetry.lines import log
-from aggregator.telemetry.logs import LogFormat, configure_logs
-from aggregator.transport.client import open_client
+
+if TYPE_CHECKING:
+    from aggregator.cli.parties import CollectorDesk
+    from aggregator.cli.running import Service
+    from aggregator.config import CollectorSettings
+
 
 TELL_SECONDS = 10
 """How long the leader may take to answer a command."""
@@ -49,6 +30,10 @@ app = typer.Typer(no_args_is_help=True, help="Run the collector.")
 @app.command("config")
 def show_config(config: Config = None) -> None:
     """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
+    from aggregator.cli.parties import open_collector
+    from aggregator.codec import encode
+    from aggregator.dap.ids import encode_base64url
+
     with open_collector(config) as desk:
         print(encode_base64url(encode(desk.keypair().config)))
 
@@ -56,6 +41,8 @@ def show_config(config: Config = None) -> None:
 @app.command(cls=TaskCommand)
 def results(task_id: TaskArgument, config: Config = None) -> None:
     """Print every collection of a task with its result, oldest first, as JSON."""
+    from aggregator.cli.parties import open_collector, task_id_of
+
     with open_collector(config, may_make=False) as desk:
         print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
 
@@ -75,13 +62,24 @@ def give_up(
     back, wait instead. The collector service goes on telling it, and so does this command when it
     is called again.
     """
+    import anyio
+
+    from aggregator.cli.parties import open_collector
+    from aggregator.collector.abandoning import MEANING
+
     with open_collector(config, may_make=False) as desk:
         told = anyio.run(_give_up, desk, collection_id)
     print(f"given up: {MEANING}\n{told}")
 
 
-async def _give_up(desk: CollectorDesk, text: str) -> str:
+async def _give_up(desk: "CollectorDesk", text: str) -> str:
     """Give the collection up; return what its leader knows of it, for a person."""
+    from aggregator.collector.abandoning import abandon, tell_leader
+    from aggregator.collector.collect import TaskCollector
+    from aggregator.protocol.task import task_from_toml
+    from aggregator.storage.collector import get_collector_task
+    from aggregator.transport.client import open_client
+
     try:
         collection_id = bytes.fromhex(text)
     except ValueError:
@@ -113,6 +111,13 @@ async def _give_up(desk: CollectorDesk, text: str) -> str:
 @app.command()
 def serve(config: Config = None) -> None:
     """List tasks, collect batches and keep results: pages, and JSON over HTTP."""
+    import anyio
+
+    from aggregator.cli.reading import Reading
+    from aggregator.cli.running import run
+    from aggregator.config import CollectorSettings
+    from aggregator.telemetry.logs import LogFormat, configure_logs
+
     reading = Reading(CollectorSettings, config)
     configure_logs(LogFormat(reading.now.log_format), reading.now.log_level, reading.now.role)
     hangups.hold()
@@ -125,7 +130,20 @@ def serve(config: Config = None) -> None:
 
 
 @asynccontextmanager
-async def _service(settings: CollectorSettings) -> AsyncIterator[Service]:
+async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
+    import anyio
+    from anyio import to_thread
+
+    from aggregator.cli.examining import examine_collector
+    from aggregator.cli.parties import CollectorDesk
+    from aggregator.cli.plan_serve import planner_guest
+    from aggregator.cli.services import service_of
+    from aggregator.collector.driver import Driver
+    from aggregator.collector.schedule import Scheduler
+    from aggregator.collector.service import create_collector_app
+    from aggregator.storage.opening import open_database
+    from aggregator.transport.client import open_client
+
     make_token(settings)
     if settings.token is None:
         log.info("requests must carry the token of a file", file=str(settings.token_path))
@@ -153,25 +171,23 @@ async def _service(settings: CollectorSettings) -> AsyncIterator[Service]:
                 settings,
                 [(application, settings.listen)],
                 [driver.run, scheduler.run],
-                partial(examine_collector, desk),
+                partial(examine_collector, database),
             )
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(database.close)
 
 
-def examine_collector(desk: CollectorDesk) -> Health:
-    """Look at a collector's store."""
-    return desk.database.read_sync("health", read_collector_health)
-
-
-def make_token(settings: CollectorSettings) -> None:
+def make_token(settings: "CollectorSettings") -> None:
     """Make the token that requests to the collector service must carry, if there is none."""
+    from aggregator.dap.auth import new_token
+    from aggregator.storage.secret_files import create_secret, read_secret
+
     if settings.token is None and read_secret(settings.token_path) is None:
         create_secret(settings.token_path, new_token(SystemEntropy()))
 
 
-def _token_place(settings: CollectorSettings) -> str:
+def _token_place(settings: "CollectorSettings") -> str:
     """Return where the token is, for a page that strangers may see: no folder is named."""
     if settings.token is not None:
         return "its setting token (PRIO_TOKEN)"
@@ -181,7 +197,10 @@ def _token_place(settings: CollectorSettings) -> str:
     return f"the file {name} beside its store"
 
 
-def _token_hashes(settings: CollectorSettings) -> Callable[[], tuple[bytes, ...]]:
+def _token_hashes(settings: "CollectorSettings") -> Callable[[], tuple[bytes, ...]]:
+    from aggregator.collector.api_tokens import TokenFile
+    from aggregator.dap.auth import hash_token
+
     if settings.token is None:
         return TokenFile(settings.token_path).hashes
     only = hash_token(settings.token.get_secret_value())

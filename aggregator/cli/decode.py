@@ -8,15 +8,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.codec import DecodeError, Message, decode
-from aggregator.config import read_bytes
-from aggregator.dap.extensions import Extension
 from aggregator.dap.hpke import HpkeCiphertext, HpkeConfig, HpkeConfigList
-from aggregator.dap.ids import Identifier
 from aggregator.dap.messages import (
     AggregateShare,
     AggregateShareAad,
@@ -24,11 +20,9 @@ from aggregator.dap.messages import (
     AggregationJobContinueReq,
     AggregationJobInitReq,
     AggregationJobResp,
-    BatchSelector,
     CollectionJobReq,
     CollectionJobResp,
     InputShareAad,
-    Query,
     Report,
     ReportShare,
     UploadErrors,
@@ -36,14 +30,15 @@ from aggregator.dap.messages import (
     VerifyInit,
 )
 from aggregator.dap.task import TaskConfiguration
-from aggregator.dap.times import Duration, Time
 from aggregator.errors import ParameterError
-from aggregator.vdaf.instances import prio3_from_configuration
+
+if TYPE_CHECKING:
+    from aggregator.codec import Message
 
 PREFIX_SIZE = 16
 """Bytes shown of a long byte string."""
 
-MESSAGES: Mapping[str, type[Message]] = {
+MESSAGES: "Mapping[str, type[Message]]" = {
     AggregateShare.message: AggregateShare,
     "aggregate-share-aad": AggregateShareAad,
     AggregateShareReq.message: AggregateShareReq,
@@ -76,6 +71,8 @@ def decode_file(
     ] = False,
 ) -> None:
     """Print a DAP message as text, field by field."""
+    from aggregator.codec import DecodeError, decode
+
     if message not in MESSAGES:
         raise typer.BadParameter(f"one of {', '.join(sorted(MESSAGES))} expected, not {message}")
     try:
@@ -92,13 +89,16 @@ def decode_file(
         typer.echo(line)
 
 
-def describe(message: Message) -> Iterator[str]:
+def describe(message: "Message") -> Iterator[str]:
     """Yield the lines that show `message`."""
     yield type(message).__name__
     yield from _fields(message, 1)
 
 
 def _fields(value: object, depth: int) -> Iterator[str]:
+    from aggregator.dap.extensions import Extension
+    from aggregator.dap.messages import BatchSelector, Query
+
     if isinstance(value, Extension):
         yield from _show("extension_type", value.extension_type, depth)
         yield from _show("extension_data", value.extension_data, depth)
@@ -114,6 +114,8 @@ def _fields(value: object, depth: int) -> Iterator[str]:
 
 def _vdaf(configuration: TaskConfiguration) -> str:
     """Return the type and the parameters in a VDAF configuration."""
+    from aggregator.vdaf.instances import prio3_from_configuration
+
     try:
         prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
     except ParameterError as error:
@@ -123,6 +125,10 @@ def _vdaf(configuration: TaskConfiguration) -> str:
 
 
 def _show(name: str, value: object, depth: int) -> Iterator[str]:
+    from aggregator.dap.extensions import Extension
+    from aggregator.dap.ids import Identifier
+    from aggregator.dap.times import Duration, Time
+
     indent = "  " * depth
     match value:
         case tuple() if not isinstance(value, Extension):
@@ -145,6 +151,8 @@ def _show(name: str, value: object, depth: int) -> Iterator[str]:
 
 
 def _read(file: str, *, is_hex: bool) -> bytes:
+    from aggregator.config import read_bytes
+
     data = read_bytes(Path(file))
     return bytes.fromhex(data.decode("ascii")) if is_hex else data
 

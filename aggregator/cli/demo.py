@@ -13,44 +13,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
 import typer
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
-from aggregator.cli.local_folder import LocalFolder
-from aggregator.cli.local_pages import open_in_browser, pages_of
-from aggregator.cli.local_services import Running, running
-from aggregator.cli.local_tasks import hand_out
-from aggregator.cli.parties import open_aggregator, open_collector
-from aggregator.cli.tasks import make_task
-from aggregator.client import Client
-from aggregator.collector import Collected, Collector
-from aggregator.collector.collect import CollectionTimeout
 from aggregator.dp.rationals import format_rational
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import Task
-from aggregator.results import Noised
-from aggregator.survey import (
-    AnswerTable,
-    Columns,
-    Design,
-    PlannedQuestion,
-    plan,
-    read_answers,
-    survey_from_toml,
-    table_in,
-    task_tables,
-)
-from aggregator.transport.client import open_client
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.web.pages.charts import Mark
-from aggregator.web.pages.numbers import beside, said
-from aggregator.web.pages.truth import Answered, Beside, truth_page
+from aggregator.survey import survey_from_toml
+
+if TYPE_CHECKING:
+    from aggregator.cli.local_folder import LocalFolder
+    from aggregator.cli.local_services import Running
+    from aggregator.collector import Collected, Collector
+    from aggregator.protocol.task import Task
+    from aggregator.survey import Design, PlannedQuestion
+    from aggregator.vdaf.circuits.measurements import Measurement
+    from aggregator.web.pages.truth import Answered
 
 DATA = Path(__file__).parent / "data"
 ANSWERS = DATA / "rand_health_insurance.csv"
@@ -79,12 +58,12 @@ class Asked:
         measurements: The answers.
     """
 
-    planned: PlannedQuestion
-    task: Task
-    measurements: Sequence[Measurement]
+    planned: "PlannedQuestion"
+    task: "Task"
+    measurements: "Sequence[Measurement]"
 
     @property
-    def design(self) -> Design:
+    def design(self) -> "Design":
         """How an answer is measured."""
         return self.planned.best.design
 
@@ -114,6 +93,12 @@ def demo(
     the terminal, and on a page of its own in the folder. Leaves nothing behind unless it is asked
     to. With --open the services stay up, and the collector's with them, until they are interrupted.
     """
+    import anyio
+
+    from aggregator.cli.local_folder import LocalFolder
+    from aggregator.cli.local_services import running
+    from aggregator.collector import Collector
+
     started = time.monotonic()
     with ExitStack() as stack:
         if keep is None:
@@ -154,8 +139,13 @@ def demo(
     console.print(f"done in {time.monotonic() - started:.0f} seconds")
 
 
-def _write_page(file: Path, shown: Sequence[Answered], local: LocalFolder | None = None) -> None:
+def _write_page(
+    file: Path, shown: "Sequence[Answered]", local: "LocalFolder | None" = None
+) -> None:
     """Write the page of the results beside the truth, with links to those services that stay up."""
+    from aggregator.cli.local_pages import pages_of
+    from aggregator.web.pages.truth import truth_page
+
     about = (
         f"Answers of people in the {SURVEY.title}, put through a leader, a helper and a collector "
         "on this machine. The true values are from the CSV: no service ever had them, so the "
@@ -170,7 +160,7 @@ def _write_page(file: Path, shown: Sequence[Answered], local: LocalFolder | None
     file.write_text(truth_page(title, about, shown, links, note), encoding="utf-8")
 
 
-def _with_pages(shown: Answered, asked: Asked, local: LocalFolder) -> Answered:
+def _with_pages(shown: "Answered", asked: Asked, local: "LocalFolder") -> "Answered":
     """Return a question with the addresses of the collector's pages."""
     home = f"{local.url('collector')}questions/{asked.task.task_id}"
     pages = [
@@ -181,8 +171,10 @@ def _with_pages(shown: Answered, asked: Asked, local: LocalFolder) -> Answered:
     return dataclasses.replace(shown, pages=pages)
 
 
-def _stay_open(page: Path, local: LocalFolder, services: Running) -> None:
+def _stay_open(page: Path, local: "LocalFolder", services: "Running") -> None:
     """Say where to look, and wait until somebody ends it or a service dies."""
+    from aggregator.cli.local_pages import open_in_browser
+
     open_in_browser(page.as_uri(), local.url("collector"))
     _say(
         f"The results beside the truth: {page}",
@@ -202,8 +194,14 @@ def _say(*lines: str) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _ask(local: LocalFolder, window: datetime) -> list[Asked]:
+def _ask(local: "LocalFolder", window: datetime) -> list[Asked]:
     """Make the survey's tasks, hand each party its files, and read the answers."""
+    from aggregator.cli.local_tasks import hand_out
+    from aggregator.cli.parties import open_collector
+    from aggregator.cli.tasks import make_task
+    from aggregator.protocol.provisioning import provision
+    from aggregator.survey import AnswerTable, Columns, plan, read_answers, table_in, task_tables
+
     with open_collector(local.config("collector")) as desk:
         collector_config = desk.keypair().config
     table = table_in(ANSWERS)
@@ -230,6 +228,11 @@ def _ask(local: LocalFolder, window: datetime) -> list[Asked]:
 
 async def _upload(asked: Asked, window: datetime) -> int:
     """Upload everybody's answer to a question; return how many were accepted."""
+    from rich.progress import Progress
+
+    from aggregator.client import Client
+    from aggregator.transport.client import open_client
+
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("uploading", total=len(asked.measurements))
         async with open_client() as http:
@@ -243,8 +246,10 @@ async def _upload(asked: Asked, window: datetime) -> int:
     return summary.accepted
 
 
-def _verified(local: LocalFolder, task: Task) -> dict[str, int]:
+def _verified(local: "LocalFolder", task: "Task") -> dict[str, int]:
     """Return how many reports each aggregator verified and added up, according to its store."""
+    from aggregator.cli.parties import open_aggregator
+
     counts = {}
     for name in ("leader", "helper"):
         with open_aggregator(local.config(name)) as desk:
@@ -252,8 +257,12 @@ def _verified(local: LocalFolder, task: Task) -> dict[str, int]:
     return counts
 
 
-def _collect(collector: Collector, task: Task, window: datetime, services: Running) -> Collected:
+def _collect(
+    collector: "Collector", task: "Task", window: datetime, services: "Running"
+) -> "Collected":
     """Collect a window, however long it takes, unless a service dies."""
+    from aggregator.collector.collect import CollectionTimeout
+
     while True:
         try:
             return collector.collect(task, window, WINDOW, wait=LOOK)
@@ -261,8 +270,12 @@ def _collect(collector: Collector, task: Task, window: datetime, services: Runni
             services.check()
 
 
-def _answered(asked: Asked, collected: Collected, verified: Mapping[str, int]) -> Answered:
+def _answered(asked: Asked, collected: "Collected", verified: Mapping[str, int]) -> "Answered":
     """Return what was released of a question, each figure beside its true value."""
+    from aggregator.results import Noised
+    from aggregator.web.pages.charts import Mark
+    from aggregator.web.pages.truth import Answered, Beside
+
     circuit, question = asked.task.prio3.circuit, asked.planned.question
     sums = circuit.truncate(circuit.encode(asked.measurements)).sum(axis=0)
     exact = [Noised.exact(value) for value in sums.to_ints()]
@@ -282,7 +295,11 @@ def _answered(asked: Asked, collected: Collected, verified: Mapping[str, int]) -
     return Answered(question.text, counted, figures, collected.promise, collected.conditions)
 
 
-def _print_figures(answered: Answered) -> None:
+def _print_figures(answered: "Answered") -> None:
+    from rich.table import Table
+
+    from aggregator.web.pages.numbers import beside, said
+
     table = Table("", "true", "noised", "95 % interval", "holds it", title=answered.title)
     for each in answered.figures:
         value, low, high = said(each.mark)

@@ -2,31 +2,25 @@
 
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
-import httpx
 import typer
 
 import aggregator
 from aggregator.cli import faults
-from aggregator.cli.doctor_sides import Side, compared, read_side, side_of
 from aggregator.cli.options import Config
-from aggregator.cli.parties import AggregatorDesk, Desk, open_desk
-from aggregator.config import AggregatorSettings, LeaderSettings
-from aggregator.dap.ids import AggregationJobId
-from aggregator.dap.problems import UnrecognizedAggregationJob
-from aggregator.dap.profile import Role
-from aggregator.dap.resources import path
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
-from aggregator.protocol.task import Task
-from aggregator.storage.tasks import get_task
-from aggregator.transport.client import check_scheme, open_client
-from aggregator.transport.examination import Finding, examine, findings
-from aggregator.transport.peer import Peer, PeerRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+    from aggregator.cli.doctor_sides import Side
+    from aggregator.cli.parties import Desk
+    from aggregator.protocol.task import Task
+    from aggregator.transport.examination import Finding
 
 _SECONDS = 15.0
 
@@ -51,6 +45,11 @@ def doctor(
     the exit status is 1 if there is a fault. Nobody publishes the limits or the version of a
     program, so each operator hands what --ours prints to the other, whose --theirs compares them.
     """
+    import anyio
+
+    from aggregator.cli.doctor_sides import compared, read_side
+    from aggregator.cli.parties import open_desk
+
     if ours and theirs is not None:
         raise ParameterError("ours: asks nobody and compares nothing; give it or --theirs")
     with open_desk(config) as desk:
@@ -65,7 +64,13 @@ def doctor(
         raise SystemExit(faults.PARTLY)
 
 
-async def _examine(desk: Desk, endpoint: str) -> list[Finding]:
+async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
+    from aggregator.config import AggregatorSettings
+    from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
+    from aggregator.transport.client import check_scheme, open_client
+    from aggregator.transport.examination import Finding, examine, findings
+    from aggregator.transport.peer import Peer
+
     settings = desk.settings
     skew = (
         settings.clock_skew_seconds
@@ -86,23 +91,37 @@ async def _examine(desk: Desk, endpoint: str) -> list[Finding]:
         return [*found, *[await _of_task(desk, http, task, endpoint) for task in shared]]
 
 
-def _side(desk: Desk, endpoint: str) -> Side:
+def _side(desk: "Desk", endpoint: str) -> "Side":
+    from aggregator.cli.doctor_sides import side_of
+    from aggregator.cli.parties import AggregatorDesk
+
     if not isinstance(desk, AggregatorDesk):
         raise ParameterError("config: only an aggregator has a side to compare, no collector")
     return side_of(desk, _shared(desk, endpoint))
 
 
-def _shared(desk: Desk, endpoint: str) -> list[Task]:
+def _shared(desk: "Desk", endpoint: str) -> "list[Task]":
     return [task for task in desk.tasks() if endpoint in _endpoints(task)]
 
 
-def _endpoints(task: Task) -> tuple[str, str]:
+def _endpoints(task: "Task") -> tuple[str, str]:
     configuration = task.configuration
     return configuration.leader_aggregator_endpoint, configuration.helper_aggregator_endpoint
 
 
-async def _of_task(desk: Desk, http: httpx.AsyncClient, task: Task, endpoint: str) -> Finding:
+async def _of_task(
+    desk: "Desk", http: "httpx.AsyncClient", task: "Task", endpoint: str
+) -> "Finding":
     """Say what a shared task's fingerprint is and, as its leader, whether the helper serves it."""
+    from aggregator.cli.parties import AggregatorDesk
+    from aggregator.dap.ids import AggregationJobId
+    from aggregator.dap.problems import UnrecognizedAggregationJob
+    from aggregator.dap.profile import Role
+    from aggregator.dap.resources import path
+    from aggregator.storage.tasks import get_task
+    from aggregator.transport.examination import Finding
+    from aggregator.transport.peer import Peer, PeerRefused
+
     says = f"{task.task_id}, fingerprint {task.fingerprint}"
     is_ours_to_ask = isinstance(desk, AggregatorDesk) and desk.role is Role.LEADER
     if not is_ours_to_ask or endpoint != task.configuration.helper_aggregator_endpoint:
@@ -123,7 +142,11 @@ async def _of_task(desk: Desk, http: httpx.AsyncClient, task: Task, endpoint: st
     return Finding("fault", "task", f"{says}; the helper has a job that nobody made")
 
 
-def _ours(desk: Desk) -> Iterator[Finding]:
+def _ours(desk: "Desk") -> "Iterator[Finding]":
+    from aggregator.cli.parties import AggregatorDesk
+    from aggregator.config import AggregatorSettings, LeaderSettings
+    from aggregator.transport.examination import Finding
+
     settings = desk.settings
     role = desk.role.name.lower() if isinstance(desk, AggregatorDesk) else "collector"
     yield Finding("ok", "ours", f"{role}, prio {aggregator.__version__}")

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aggregator.config import read_text
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.task import Task, tasks_from_toml
 from aggregator.words import meant
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
 
 
 @contextmanager
@@ -19,19 +21,22 @@ def named(file: Path) -> Iterator[None]:
         raise ParameterError(f"{file}: {error}") from error
 
 
-def read_tasks(file: Path) -> list[Task]:
+def read_tasks(file: Path) -> "list[Task]":
     """Read a public task file, of one task or of several.
 
     Raises:
         ParameterError: It is not one; the message names the file and the setting.
         ConfigurationError, OSError: See `read_text`.
     """
+    from aggregator.config import read_text
+    from aggregator.protocol.task import tasks_from_toml
+
     text = read_text(file)
     with named(file):
         return tasks_from_toml(text)
 
 
-def read_task(file: Path, question: str | None = None) -> Task:
+def read_task(file: Path, question: str | None = None) -> "Task":
     """Read one task of a public task file; raises as `read_tasks`.
 
     Args:
@@ -46,7 +51,7 @@ def read_task(file: Path, question: str | None = None) -> Task:
         return chosen(tasks, question)
 
 
-def chosen(tasks: Sequence[Task], question: str | None) -> Task:
+def chosen(tasks: "Sequence[Task]", question: str | None) -> "Task":
     """Return the task that is meant; see `read_task`."""
     if question is None and len(tasks) == 1:
         return tasks[0]
@@ -68,7 +73,7 @@ def chosen(tasks: Sequence[Task], question: str | None) -> Task:
     return found[0]
 
 
-def name_of(task: Task) -> str:
+def name_of(task: "Task") -> str:
     """Return the name of a task's question, or the task's id if it is of no survey."""
     if not task.meaning:
         return str(task.task_id)

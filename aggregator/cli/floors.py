@@ -2,13 +2,16 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli.options import with_options
-from aggregator.dp.rationals import format_rational, parse_rational
-from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
+from aggregator.dp.rationals import format_rational
+from aggregator.protocol.floor import DEFAULT_MAX_DELTA
+
+if TYPE_CHECKING:
+    from aggregator.protocol.floor import Floor
 
 
 def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
@@ -44,12 +47,15 @@ def _floor(
             show_default=False,
         ),
     ] = None,
-) -> Floor:
+) -> "Floor":
     """Return what these options require of a task.
 
     Raises:
         ParameterError: A number is none; the message names its option.
     """
+    from aggregator.dp.rationals import parse_rational
+    from aggregator.protocol.floor import Floor, parse_max_delta
+
     return Floor(
         min_batch_size=min_batch_size,
         max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),

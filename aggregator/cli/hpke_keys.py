@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Config, time_text
-from aggregator.cli.parties import open_aggregator
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pairs.")
 
@@ -17,6 +16,8 @@ app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pai
 @app.command()
 def new(config: Config = None) -> None:
     """Make an HPKE key pair, which is advertised before the others, and print its id."""
+    from aggregator.cli.parties import open_aggregator
+
     with open_aggregator(config) as desk:
         print(desk.new_hpke_key())
 
@@ -24,6 +25,8 @@ def new(config: Config = None) -> None:
 @app.command("list")
 def list_keys(config: Config = None) -> None:
     """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
+    from aggregator.cli.parties import open_aggregator
+
     with open_aggregator(config, may_make=False) as desk:
         for key, need in desk.hpke_keys():
             if key.retired_at is None:
@@ -41,5 +44,7 @@ def retire(
     config: Config = None,
 ) -> None:
     """Stop advertising an HPKE key pair; the service destroys it when no report can need it."""
+    from aggregator.cli.parties import open_aggregator
+
     with open_aggregator(config, may_make=False) as desk:
         desk.retire_hpke_key(config_id)

@@ -3,25 +3,22 @@
 Source: DAP, "Aggregation Job Abandonment and Deletion".
 """
 
-import anyio
-import httpx
+from typing import TYPE_CHECKING
 
-from aggregator.cli.parties import AggregatorDesk
-from aggregator.dap.ids import TaskId
 from aggregator.errors import ConfigurationError, PeerError
-from aggregator.leader.helper_peer import is_gone
-from aggregator.protocol.task import task_from_toml
-from aggregator.storage.database import Database
-from aggregator.storage.job_lists import AGGREGATION, ListedJob
-from aggregator.storage.tasks import get_task
-from aggregator.transport.client import open_client
-from aggregator.transport.peer import Peer, PeerRefused
+
+if TYPE_CHECKING:
+    import httpx
+
+    from aggregator.cli.parties import AggregatorDesk
+    from aggregator.storage.database import Database
+    from aggregator.storage.job_lists import ListedJob
 
 SECONDS = 10
 """How long the helper may take to answer."""
 
 
-def tell_helper(leader: AggregatorDesk, job: ListedJob) -> str | None:
+def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
     """Have the helper delete a job that was given up.
 
     Args:
@@ -31,6 +28,10 @@ def tell_helper(leader: AggregatorDesk, job: ListedJob) -> str | None:
     Returns:
         What came of it, for a person; None if it has surely nothing to delete.
     """
+    import anyio
+
+    from aggregator.storage.job_lists import AGGREGATION
+
     if job.kind != AGGREGATION:
         return None
     if job.location is None:
@@ -39,7 +40,9 @@ def tell_helper(leader: AggregatorDesk, job: ListedJob) -> str | None:
     return anyio.run(_tell, leader, job, job.location)
 
 
-async def _tell(leader: AggregatorDesk, job: ListedJob, location: str) -> str:
+async def _tell(leader: "AggregatorDesk", job: "ListedJob", location: str) -> str:
+    from aggregator.transport.client import open_client
+
     settings = leader.settings
     client = open_client(
         SECONDS,
@@ -51,9 +54,15 @@ async def _tell(leader: AggregatorDesk, job: ListedJob, location: str) -> str:
 
 
 async def delete_at_helper(
-    database: Database, http: httpx.AsyncClient, task_id: bytes, location: str
+    database: "Database", http: "httpx.AsyncClient", task_id: bytes, location: str
 ) -> str:
     """Ask the helper to delete the job at `location`; return what came of it, for a person."""
+    from aggregator.dap.ids import TaskId
+    from aggregator.leader.helper_peer import is_gone
+    from aggregator.protocol.task import task_from_toml
+    from aggregator.storage.tasks import get_task
+    from aggregator.transport.peer import Peer, PeerRefused
+
     stored = database.read_sync("task", lambda tx: get_task(tx, task_id))
     if stored is None:
         raise ConfigurationError(f"task {TaskId(task_id)}: is not in this store")

@@ -4,26 +4,24 @@ import functools
 import json
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.job_desk import JobDesk, batch_of
-from aggregator.cli.job_helper import tell_helper
 from aggregator.cli.options import Config, not_yet, parse_time, time_text
-from aggregator.cli.parties import open_aggregator, task_id_of
-from aggregator.codec import DecodeError
-from aggregator.collector.documents import Document
-from aggregator.config import read_text
-from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.errors import ParameterError
-from aggregator.protocol.batches import Batch
-from aggregator.protocol.task import Task
-from aggregator.storage.job_lists import AGGREGATION, ListedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aggregator.cli.job_desk import JobDesk
+    from aggregator.collector.documents import Document
+    from aggregator.protocol.batches import Batch
+    from aggregator.protocol.task import Task
+    from aggregator.storage.job_lists import ListedJob
 
 ID_SIZES = (16, 32)
 
@@ -55,6 +53,8 @@ def list_(
     config: Config = None, task: TaskOption = None, batch: BatchOption = None, as_json: Json = False
 ) -> None:
     """Print every job that waits, with the reason; with --batch, the jobs that a batch counts."""
+    from aggregator.cli.parties import task_id_of
+
     only = None if task is None else task_id_of(task)
     with _open(config) as desk:
         if batch is None:
@@ -100,6 +100,10 @@ def abandon(
     config: Config = None,
 ) -> None:
     """Give a job of the leader up, return its reports or drop them, and tell the helper."""
+    from aggregator.cli.job_desk import JobDesk
+    from aggregator.cli.job_helper import tell_helper
+    from aggregator.cli.parties import open_aggregator
+
     with open_aggregator(config, may_make=False) as party:
         desk = JobDesk(party.role, party.database, party.journal)
         found = desk.abandon(_job_id(job), returned=returned)
@@ -121,6 +125,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Name the jobs of a batch that the aggregators have not counted alike."""
+    from aggregator.cli.job_desk import batch_of
+    from aggregator.config import read_text
+
     try:
         document = json.loads(read_text(theirs))
     except (ValueError, RecursionError) as error:  # the latter if lists are nested too deeply
@@ -158,6 +165,8 @@ def leave_out(
     config: Config = None,
 ) -> None:
     """Take jobs out of a batch that is not collected, for ever; do it at both aggregators."""
+    from aggregator.cli.parties import task_id_of
+
     digests = [_job_id(job) for job in jobs]
     with _open(config) as desk:
         named = desk.task(task_id_of(task))
@@ -167,12 +176,18 @@ def leave_out(
 
 
 @contextmanager
-def _open(config: Path | None) -> Iterator[JobDesk]:
+def _open(config: Path | None) -> "Iterator[JobDesk]":
+    from aggregator.cli.job_desk import JobDesk
+    from aggregator.cli.parties import open_aggregator
+
     with open_aggregator(config, may_make=False) as desk:
         yield JobDesk(desk.role, desk.database, desk.journal)
 
 
 def _job_id(text: str) -> bytes:
+    from aggregator.codec import DecodeError
+    from aggregator.dap.ids import decode_base64url
+
     for read in (bytes.fromhex, decode_base64url):
         try:
             job = read(text)
@@ -183,8 +198,10 @@ def _job_id(text: str) -> bytes:
     raise ParameterError(f"job: {text!r} is no job's id; `prio job list` prints them")
 
 
-def _batch(task: Task, text: str) -> Batch:
+def _batch(task: "Task", text: str) -> "Batch":
     """Return the batch that START/END names, or the keys of its first and last bucket."""
+    from aggregator.protocol.batches import Batch
+
     start, slash, end = text.partition("/")
     if not slash:
         raise ParameterError(f"batch: must be START/END, not {text!r}")
@@ -208,12 +225,14 @@ def _key(text: str) -> bytes:
         raise ParameterError(f"batch: a key must be hexadecimal, not {text!r}") from None
 
 
-def _named(task: Task, batch: Batch) -> str:
+def _named(task: "Task", batch: "Batch") -> str:
     own = task.batching.described(batch, task.time_precision)
     return f"{own.get('start', batch.first.hex())}/{own.get('end', batch.last.hex())}"
 
 
-def _consequence(job: ListedJob, *, returned: bool) -> str:
+def _consequence(job: "ListedJob", *, returned: bool) -> str:
+    from aggregator.storage.job_lists import AGGREGATION
+
     if job.kind != AGGREGATION:
         if not job.may_be_counted:
             return "the collection failed; its batch was not touched"
@@ -233,7 +252,9 @@ def _consequence(job: ListedJob, *, returned: bool) -> str:
     )
 
 
-def _document(job: ListedJob) -> Document:
+def _document(job: "ListedJob") -> "Document":
+    from aggregator.dap.ids import TaskId
+
     return {
         "kind": job.kind,
         "job": job.job_id.hex(),
@@ -254,7 +275,9 @@ def _document(job: ListedJob) -> Document:
     }
 
 
-def _print_waiting(jobs: list[ListedJob]) -> None:
+def _print_waiting(jobs: "list[ListedJob]") -> None:
+    from aggregator.dap.ids import TaskId
+
     if not jobs:
         print("nothing waits", file=sys.stderr)
         return
@@ -272,7 +295,7 @@ def _print_waiting(jobs: list[ListedJob]) -> None:
         print(f"  goes on {_goes_on(job, now)}")
 
 
-def _goes_on(job: ListedJob, now: int) -> str:
+def _goes_on(job: "ListedJob", now: int) -> str:
     if job.is_driven:
         return "now: a worker has it"
     if job.next_at is None:
@@ -287,7 +310,7 @@ def _span(seconds: int) -> str:
     return f"{max(0, seconds)} s"
 
 
-def _print_counted(document: Document) -> None:
+def _print_counted(document: "Document") -> None:
     jobs = document["jobs"]
     for job in jobs if isinstance(jobs, list) else ():
         counted = time_text(job["counted_at"])

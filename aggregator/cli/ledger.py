@@ -1,33 +1,24 @@
 """`prio ledger`: what an aggregator has released, and what that has cost any person at most."""
 
 import json
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from aggregator.cli.at_work import at_work
 from aggregator.cli.options import Config, time_text
-from aggregator.cli.parties import open_aggregator, task_id_of
-from aggregator.collector.documents import Document
-from aggregator.dp.composition import Bound, Releases, smallest_valid, spent
-from aggregator.dp.filters import Cost
-from aggregator.dp.rationals import at_most, format_rational, parse_probability
-from aggregator.protocol.budget import (
-    cost,
-    declared_releases,
-    horizon,
-    population_bounds,
-    releases_of,
-    task_bounds,
-)
-from aggregator.protocol.task import Task
-from aggregator.storage.ledger import LedgerEntry
-from aggregator.storage.populations import Population
-from aggregator.storage.states import LedgerState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from aggregator.collector.documents import Document
+    from aggregator.dp.composition import Bound, Releases
+    from aggregator.dp.filters import Cost
+    from aggregator.protocol.task import Task
+    from aggregator.storage.ledger import LedgerEntry
+    from aggregator.storage.populations import Population
 
 RELEASE_COLUMNS = ("batch", "mechanism", "epsilon", "delta", "rho", "state")
 RELEASE_MEMBERS = (*RELEASE_COLUMNS, "at")
@@ -51,6 +42,12 @@ def ledger(
     the clients' declaration, which no aggregator can check. A bound is called valid if it holds for
     a collector who decides, after seeing results, when to stop and what to ask next.
     """
+    from rich.console import Console
+
+    from aggregator.cli.at_work import at_work
+    from aggregator.cli.parties import open_aggregator, task_id_of
+    from aggregator.dp.rationals import parse_probability
+
     only = None if task is None else task_id_of(task)
     level = parse_probability(delta, "delta")
     with open_aggregator(config, may_make=False) as desk:
@@ -77,11 +74,15 @@ def ledger(
         _print_population(console, each)
 
 
-def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
+def _of(entries: "Sequence[LedgerEntry]", task: "Task") -> "list[LedgerEntry]":
     return [entry for entry in entries if entry.task_id == task.task_id.value]
 
 
-def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
+def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fraction) -> "Document":
+    from aggregator.dp.rationals import format_rational
+    from aggregator.protocol.budget import cost, horizon, releases_of, task_bounds
+    from aggregator.storage.states import LedgerState
+
     budget = task.policy.budget
     releases = releases_of(task, len(entries))
     return {
@@ -110,11 +111,13 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
     }
 
 
-def _declared(task: Task, made: int) -> Document | None:
+def _declared(task: "Task", made: int) -> "Document | None":
     """Return what a person has spent who keeps to `max_batches_per_person`, if it is declared.
 
     Of releases that promise nothing there is no cost to declare.
     """
+    from aggregator.protocol.budget import declared_releases
+
     releases = declared_releases(task, made)
     if releases is None or releases.promises_nothing:
         return None
@@ -127,10 +130,12 @@ def _declared(task: Task, made: int) -> Document | None:
 
 def _population_document(
     name: str,
-    fixed: Population,
-    made: Sequence[tuple[Task, Sequence[LedgerEntry]]],
+    fixed: "Population",
+    made: "Sequence[tuple[Task, Sequence[LedgerEntry]]]",
     delta: Fraction,
-) -> Document:
+) -> "Document":
+    from aggregator.protocol.budget import population_bounds, releases_of
+
     members = [(task, len(entries)) for task, entries in made if task.policy.population == name]
     releases = [releases_of(task, count) for task, count in members]
     limits = fixed.limits
@@ -154,12 +159,14 @@ def _population_document(
     }
 
 
-def _of_a_person(releases: Sequence[Releases]) -> Document:
+def _of_a_person(releases: "Sequence[Releases]") -> "Document":
     """Return what the releases cost by adding up, those that promise nothing left out."""
+    from aggregator.dp.composition import spent
+
     return {f"{name}_of_a_person": value for name, value in _cost(spent(releases)).items()}
 
 
-def _cost(cost: Cost | None) -> Document:
+def _cost(cost: "Cost | None") -> "Document":
     """Return a cost as text; null where there is none."""
     if cost is None:
         return dict.fromkeys(("epsilon", "delta", "rho"))
@@ -167,15 +174,19 @@ def _cost(cost: Cost | None) -> Document:
 
 
 def _text(value: Fraction | None) -> str | None:
+    from aggregator.dp.rationals import format_rational
+
     return None if value is None else format_rational(value)
 
 
-def _that_promise_nothing(releases: Sequence[Releases]) -> int:
+def _that_promise_nothing(releases: "Sequence[Releases]") -> int:
     """Return how many releases no epsilon bounds."""
     return sum(each.count for each in releases if each.promises_nothing)
 
 
-def _bounds(rows: Sequence[Bound]) -> Document:
+def _bounds(rows: "Sequence[Bound]") -> "Document":
+    from aggregator.dp.composition import smallest_valid
+
     smallest = smallest_valid(rows)
     return {
         "bounds": [_bound(row) for row in rows],
@@ -183,7 +194,7 @@ def _bounds(rows: Sequence[Bound]) -> Document:
     }
 
 
-def _bound(row: Bound) -> Document:
+def _bound(row: "Bound") -> "Document":
     return {
         "name": row.name,
         "releases": row.releases,
@@ -194,7 +205,9 @@ def _bound(row: Bound) -> Document:
     }
 
 
-def _print_task(console: Console, document: Document) -> None:
+def _print_task(console: "Console", document: "Document") -> None:
+    from rich.table import Table
+
     releases = document["releases"]
     table = Table(title=f"task {document['task_id']}")
     for column in RELEASE_COLUMNS:
@@ -222,7 +235,7 @@ def _print_task(console: Console, document: Document) -> None:
         console.print(f"each aggregator refuses more than {document['most_releases']} releases")
 
 
-def _print_population(console: Console, document: Document) -> None:
+def _print_population(console: "Console", document: "Document") -> None:
     tasks = document["tasks"]
     names = ", ".join(map(str, tasks)) if isinstance(tasks, list) else ""
     console.print(f"\npopulation {document['population']!r}, added up over its tasks: {names}")
@@ -235,7 +248,9 @@ def _print_population(console: Console, document: Document) -> None:
         console.print("closed: it takes no task after its first release")
 
 
-def _print_costs(console: Console, document: Document) -> None:
+def _print_costs(console: "Console", document: "Document") -> None:
+    from rich.table import Table
+
     unbounded = document["releases_that_promise_nothing"]
     if unbounded:
         console.print(
@@ -267,7 +282,7 @@ def _print_costs(console: Console, document: Document) -> None:
         )
 
 
-def _sum(document: Document, suffix: str = "") -> str:
+def _sum(document: "Document", suffix: str = "") -> str:
     """Return a cost in words: with epsilon, or with rho where releases have no epsilon."""
     symbol = "rho" if document[f"epsilon{suffix}"] is None else "epsilon"
     return (
@@ -277,5 +292,7 @@ def _sum(document: Document, suffix: str = "") -> str:
 
 def _short(value: object) -> str:
     """Return an exact rational unchanged if it is short, otherwise in six digits, rounded up."""
+    from aggregator.dp.rationals import at_most
+
     text = "" if value is None else str(value)
     return text if len(text) <= 9 else at_most(Fraction(text), 6)  # noqa: PLR2004 - "1/1000000"

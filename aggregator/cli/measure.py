@@ -8,16 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
-import anyio
-import httpx
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.files import read_task
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import (
     Config,
@@ -27,22 +22,20 @@ from aggregator.cli.options import (
     WhichTask,
     parse_time,
 )
-from aggregator.cli.parties import check_endpoints, task_id_of
-from aggregator.cli.tables import print_result
-from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
-from aggregator.client.upload import REPORTS_PER_REQUEST
-from aggregator.collector import AsyncCollector
-from aggregator.collector.collect import WAIT_SECONDS
-from aggregator.collector.documents import Document, problem_text, with_post_processing
+from aggregator.client.requests import REPORTS_PER_REQUEST
+from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.dap.report_errors import ReportError
-from aggregator.dp.post_processing import Rule, post_process
+from aggregator.dp.post_processing import Rule
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.floor import Floor
-from aggregator.protocol.task import Task
-from aggregator.storage.states import CollectionState
-from aggregator.telemetry.compiling import said_of_compiling
-from aggregator.transport.client import open_client
-from aggregator.vdaf.circuits.measurements import Measurement
+
+if TYPE_CHECKING:
+    import httpx
+
+    from aggregator.client import Contributions, MeasurementReader, UploadSummary
+    from aggregator.collector.documents import Document
+    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.task import Task
+    from aggregator.vdaf.circuits.measurements import Measurement
 
 MEANINGS = {
     ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
@@ -97,7 +90,7 @@ def upload(
     ] = None,
     question: WhichTask = None,
     *,
-    floor: Floor,
+    floor: "Floor",
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -108,6 +101,13 @@ def upload(
     reports were refused, 2 if the input is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
+    import anyio
+
+    from aggregator.cli.files import read_task
+    from aggregator.cli.parties import check_endpoints
+    from aggregator.client import Contributions, MeasurementReader
+    from aggregator.transport.client import open_client
+
     task = read_task(task_file, question)
     check_endpoints(task, insecure_http=insecure_http)
     http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
@@ -185,6 +185,12 @@ def collect(
     with the same collection. The exit status is 3 if the leader refused or the batch was not ready
     in time.
     """
+    import anyio
+
+    from aggregator.cli.tables import print_result
+    from aggregator.collector.documents import problem_text
+    from aggregator.storage.states import CollectionState
+
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
     labels = buckets.split(",") if buckets else ()
@@ -210,19 +216,19 @@ def collect(
 class _Limits:
     """What the client takes part in and how often."""
 
-    contributions: Contributions | None
-    floor: Floor
+    contributions: "Contributions | None"
+    floor: "Floor"
 
 
 def _measurements(
-    reader: MeasurementReader,
+    reader: "MeasurementReader",
     arguments: list[str],
     csv: Path | None,
     columns: list[str],
     person_column: str | None,
     max_reports_per_person: int,
     delimiter: str,
-) -> list[Measurement]:
+) -> "list[Measurement]":
     if (csv is None) == (not arguments):
         raise ParameterError("measurements: give them as arguments or with --csv, not both")
     if csv is None:
@@ -256,13 +262,18 @@ def csv_text(path: Path) -> TextIO:
 
 
 async def _upload(
-    task: Task,
-    client: httpx.AsyncClient,
-    measurements: list[Measurement],
+    task: "Task",
+    client: "httpx.AsyncClient",
+    measurements: "list[Measurement]",
     time: int | None,
     per_request: int,
     limits: _Limits,
-) -> UploadSummary:
+) -> "UploadSummary":
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.client import Client
+
     console = Console(stderr=True)
     settled = 0
     with Progress(console=console, disable=not console.is_terminal) as progress:
@@ -302,8 +313,16 @@ async def _collect(
     rule: Rule | None,
     now: bool,
     labels: Sequence[str],
-) -> Document:
+) -> "Document":
     """Ask for a collection; return it when it has ended, or when the time is over."""
+    from rich.console import Console
+
+    from aggregator.cli.parties import task_id_of
+    from aggregator.collector import AsyncCollector
+    from aggregator.collector.documents import with_post_processing
+    from aggregator.dp.post_processing import post_process
+    from aggregator.telemetry.compiling import said_of_compiling
+
     async with AsyncCollector.open(config) as collector:
         task = await collector.task(task_id_of(task_id))
         length = task.prio3.circuit.output_len

@@ -3,23 +3,15 @@
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
-import numpy as np
 import typer
 
-from aggregator.cli.at_work import at_work
-from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
-from aggregator.dp.samplers import (
-    DiscreteGaussianSampler,
-    DiscreteLaplaceSampler,
-    Draws,
-    TruncatedGeometricSampler,
-)
-from aggregator.dp.truncation import least_bound
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.results.whole_files import written_whole
+
+if TYPE_CHECKING:
+    from aggregator.dp.samplers import Draws
 
 
 class Kind(StrEnum):
@@ -33,7 +25,7 @@ class Kind(StrEnum):
 class Sampler(Protocol):
     """Any of the exact samplers."""
 
-    def sample(self, count: int, entropy: Entropy) -> Draws:
+    def sample(self, count: int, entropy: Entropy) -> "Draws":
         """Return `count` independent draws."""
 
 
@@ -61,6 +53,12 @@ def noise(
     The draws are one vector under one fresh key. They are saved as int64 if all of them fit,
     otherwise as Python integers (dtype object), which `numpy.load` reads with `allow_pickle=True`.
     """
+    import numpy as np
+
+    from aggregator.cli.at_work import at_work
+    from aggregator.dp.rationals import parse_rational
+    from aggregator.results.whole_files import written_whole
+
     sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
     with at_work(f"drawing {count:,} times"):
         draws = sampler.sample(count, SystemEntropy())
@@ -75,6 +73,14 @@ def _sampler(
     kind: Kind, scale: Fraction, bound: int | None, delta: str | None
 ) -> tuple[Sampler, str]:
     """Return a sampler and what to call it."""
+    from aggregator.dp.rationals import format_rational, parse_probability
+    from aggregator.dp.samplers import (
+        DiscreteGaussianSampler,
+        DiscreteLaplaceSampler,
+        TruncatedGeometricSampler,
+    )
+    from aggregator.dp.truncation import least_bound
+
     text = format_rational(scale)
     if kind is Kind.TRUNCATED_GEOMETRIC:
         if (bound is None) == (delta is None):

@@ -138,5 +138,6 @@ def with_options(
     for name, parameter in inspect.signature(command).parameters.items():
         stands = options.values() if name == argument else [parameter]
         parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in stands]
+    with_them.__annotations__ = {each.name: each.annotation for each in parameters}
     vars(with_them)["__signature__"] = inspect.Signature(parameters)
     return with_them

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING
 
-from aggregator.planning.pair_audit import Check, Releases, check_threshold
-from aggregator.planning.pair_faults import Fault, FaultKind
-from aggregator.planning.pair_power import SURELY, PowerOfAudit
-from aggregator.protocol.task import Task
+if TYPE_CHECKING:
+    from aggregator.planning.pair_audit import Check, Releases
+    from aggregator.planning.pair_faults import Fault
+    from aggregator.planning.pair_power import PowerOfAudit
+    from aggregator.protocol.task import Task
 
 _ANSWER_VERSION = 1
 
@@ -17,12 +19,12 @@ _SMALL = math.log(1e-12)
 class PairAnswer:
     """The outcome of an audit of a pair."""
 
-    task: Task
-    releases: Releases
-    checks: list[Check]
-    faults: list[Fault]
+    task: "Task"
+    releases: "Releases"
+    checks: "list[Check]"
+    faults: "list[Fault]"
     draws: int
-    power: PowerOfAudit
+    power: "PowerOfAudit"
 
     @property
     def is_refuted(self) -> bool:
@@ -32,6 +34,8 @@ class PairAnswer:
     @property
     def noise_of(self) -> str:
         """Whose noise is in the results; unknown if a share is not the sum of the reports."""
+        from aggregator.planning.pair_faults import FaultKind
+
         mended = {mistake.party for mistake in self.releases.mistakes}
         if any(f.kind is FaultKind.WRONG_SUM and f.party not in mended for f in self.faults):
             return "unknown"
@@ -48,6 +52,9 @@ class PairAnswer:
 
     def document(self) -> dict[str, object]:
         """Return the answer for JSON; p-values as their natural logarithms, null for 0."""
+        from aggregator.planning.pair_audit import check_threshold
+        from aggregator.planning.pair_power import SURELY
+
         windows, buckets = self.releases.leader.shape
         mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
         return {
@@ -75,6 +82,9 @@ class PairAnswer:
 
     def text(self) -> str:
         """Return the answer as text for a reader."""
+        from aggregator.planning.pair_audit import check_threshold
+        from aggregator.planning.pair_power import SURELY
+
         windows, buckets = self.releases.leader.shape
         mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
         false_alarm = self.power.false_alarm

@@ -5,14 +5,12 @@ out of range is named on standard error and ends the command with status 2.
 """
 
 import csv
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.at_work import at_work
 from aggregator.cli.faults import reported
 from aggregator.cli.files import read_task
 from aggregator.cli.options import WhichTask
@@ -29,27 +27,16 @@ from aggregator.cli.types import (
     takes_parameters,
     type_of,
 )
-from aggregator.config import read_text
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.planning import (
-    answers,
-    answers_claims,
-    answers_error,
-    answers_selection,
-    figures_risk,
-    figures_selection,
-)
-from aggregator.planning.advise import advise as advice_for
-from aggregator.planning.figures import draw_all
-from aggregator.planning.loss_law import worst_move
-from aggregator.planning.output import to_json, to_text
-from aggregator.planning.question import Question
-from aggregator.planning.values import Value
-from aggregator.results.whole_files import written_whole
-from aggregator.vdaf import circuits
 from aggregator.vdaf.instances import COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aggregator.planning.values import Value
+    from aggregator.vdaf import circuits
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -96,6 +83,8 @@ def selection(
     json: Json = False,
 ) -> None:
     """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
+    from aggregator.planning import answers_selection
+
     with reported():
         found = answers_selection.selection(
             epsilon, delta, count, kappa, neighbours, public_threshold
@@ -117,6 +106,9 @@ def keep(
     Draw once: who sees the names of two draws has spent epsilon and delta twice. Nothing but the
     names may be published, neither the counts nor how many buckets were left out.
     """
+    from aggregator.config import read_text
+    from aggregator.planning import answers_selection
+
     with reported():
         buckets = _bucket_counts(read_text(counts))
         found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
@@ -137,6 +129,9 @@ def threshold(
 
     If the theorem says nothing, the figures are printed and the status is 2.
     """
+    from aggregator.cli.at_work import at_work
+    from aggregator.planning import answers
+
     with reported():
         # Billions of answers around the threshold may take half a minute.
         with at_work("averaging over what the attacker may know"):
@@ -161,6 +156,10 @@ def risk(
     json: Json = False,
 ) -> None:
     """The exact law of the privacy loss of one release."""
+    from aggregator.cli.at_work import at_work
+    from aggregator.planning import answers
+    from aggregator.planning.loss_law import worst_move
+
     with reported():
         summed = _circuit(circuit, parameters)
         move = None if summed is None else worst_move(summed, honest_draws=aggregators)
@@ -186,6 +185,9 @@ def claims(
     json: Json = False,
 ) -> None:
     """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
+    from aggregator.config import read_text
+    from aggregator.planning import answers_claims
+
     with reported():
         sampled = [] if sensitivities is None else read_text(sensitivities).split()
         if accuracy is not None and samples is None and not sampled:
@@ -218,6 +220,8 @@ def budget(
     json: Json = False,
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
+    from aggregator.planning import answers
+
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
         answer = answers.budget(people, compensation, epsilon0, error, money, summed)
@@ -248,6 +252,8 @@ def compose(
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
+    from aggregator.planning import answers
+
     with reported():
         if (task is None) == (epsilon0 is None and rho is None):
             raise ParameterError("give either epsilon0, or rho, or a task file")
@@ -297,6 +303,11 @@ def advise(
     json: Json = False,
 ) -> None:
     """From a question to a privacy section, with three sentences for a board."""
+    from aggregator.planning import answers
+    from aggregator.planning.advise import advise as advice_for
+    from aggregator.planning.question import Question
+    from aggregator.results.whole_files import written_whole
+
     with reported():
         if (buckets is None) == (circuit is None):
             raise ParameterError("give either buckets or a circuit")
@@ -352,6 +363,8 @@ def error(
     Every parameter of the type must be given: a default would make the error look smaller than it
     is.
     """
+    from aggregator.planning import answers_error
+
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
         noise = mechanism_of(mechanism, epsilon, delta, rho, max_reports_per_person)
@@ -370,6 +383,10 @@ def figures(
     json: Json = False,
 ) -> None:
     """Draw the papers' figures, keeping what was published apart from what is sound."""
+    from aggregator.cli.at_work import at_work
+    from aggregator.planning import figures_risk, figures_selection
+    from aggregator.planning.figures import draw_all
+
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
         written: list[Value] = []
@@ -392,7 +409,7 @@ def _bucket_counts(text: str) -> dict[str, int]:
     return buckets
 
 
-def _circuit(name: str, parameters: Parameters) -> circuits.Circuit | None:
+def _circuit(name: str, parameters: Parameters) -> "circuits.Circuit | None":
     """Return the circuit of a type, with the least value for parameters not given; None if none."""
     if name == LAPLACE:
         if parameters:
@@ -402,5 +419,7 @@ def _circuit(name: str, parameters: Parameters) -> circuits.Circuit | None:
     return row.prio3({**row.least(), **parameters}).circuit
 
 
-def _print(answer: Mapping[str, Value], *, json: bool) -> None:
+def _print(answer: "Mapping[str, Value]", *, json: bool) -> None:
+    from aggregator.planning.output import to_json, to_text
+
     print(to_json({"version": 1, **answer}) if json else to_text(answer))

@@ -1,23 +1,19 @@
 """`prio plan serve`: the steward's planner as a page, on this machine only."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
 import typer
-from anyio import to_thread
-from fastapi import APIRouter, Request, Response, status
-from fastapi.responses import RedirectResponse
 
 from aggregator.cli.faults import reported
-from aggregator.cli.running import run_services
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.planner import NAME, PATH, Planner
-from aggregator.telemetry.logs import LogFormat, configure_logs
-from aggregator.web.app import create_app
-from aggregator.web.pages.visit import Admit, Guest, Visit
-from aggregator.web.site import check_site
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, Request
+
+    from aggregator.planner import Planner
+    from aggregator.web.pages.visit import Admit, Guest, Visit
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _MAX_CONNECTIONS = 32
@@ -31,6 +27,10 @@ def serve(
 
     It answers on this machine only (127.0.0.1), keeps nothing and asks for no token.
     """
+    import anyio
+
+    from aggregator.telemetry.logs import LogFormat, configure_logs
+
     with reported():
         if not 1 <= port <= _MOST_PORT:
             raise ParameterError(f"port must be from 1 to {_MOST_PORT}, not {port}")
@@ -38,16 +38,28 @@ def serve(
         anyio.run(_serve, port, backend_options={"use_uvloop": True})
 
 
-def planner_guest() -> Guest:
+def planner_guest() -> "Guest":
     """Return the planner as a page of a service."""
+    from aggregator.planner import NAME, PATH
+    from aggregator.web.pages.visit import Guest
+
     return Guest(PATH, NAME, lambda admit: _planner(admit).router())
 
 
-def _planner(admit: Admit) -> Planner:
+def _planner(admit: "Admit") -> "Planner":
+    from aggregator.planner import Planner
+
     return Planner(SystemEntropy(), SystemClock(), admit)
 
 
 async def _serve(port: int) -> None:
+    import anyio
+    from anyio import to_thread
+
+    from aggregator.cli.running import run_services
+    from aggregator.planner import PATH
+    from aggregator.web.app import create_app
+
     planner = _planner(_admit)
     application = create_app("planner", [planner.router(), _home()])
 
@@ -58,8 +70,13 @@ async def _serve(port: int) -> None:
     await run_services([(application, f"127.0.0.1:{port}")], [announce], _MAX_CONNECTIONS)
 
 
-def _home() -> APIRouter:
+def _home() -> "APIRouter":
     """Return the route that leads to the page whoever typed the host alone."""
+    from fastapi import APIRouter, Request, Response, status
+    from fastapi.responses import RedirectResponse
+
+    from aggregator.planner import PATH
+
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -70,6 +87,9 @@ def _home() -> APIRouter:
     return router
 
 
-def _admit(request: Request) -> Visit:
+def _admit(request: "Request") -> "Visit":
+    from aggregator.web.pages.visit import Visit
+    from aggregator.web.site import check_site
+
     check_site(request, frozenset(LOOPBACK))
     return Visit()

@@ -5,12 +5,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Config
-from aggregator.cli.parties import open_aggregator
-from aggregator.dp.filters import Filter
-from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import parse_max_delta
-from aggregator.storage.populations import Population
 from aggregator.words import acts
 
 
@@ -39,6 +34,12 @@ def population(
     and a task of which not one release is allowed. A closed population whose tasks all have a
     budget or max_releases has a plan, so that theorems for fixed plans hold for it.
     """
+    from aggregator.cli.parties import open_aggregator
+    from aggregator.dp.filters import Filter
+    from aggregator.dp.rationals import parse_rational
+    from aggregator.protocol.floor import parse_max_delta
+    from aggregator.storage.populations import Population
+
     limits = None
     if epsilon is not None or rho is not None:
         limits = Filter(

@@ -5,9 +5,6 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Config
-from aggregator.cli.reading import Reading
-from aggregator.cli.services import serve_helper, serve_leader, work_leader
-from aggregator.config import HelperSettings, LeaderSettings
 
 Processes = Annotated[
     int,
@@ -30,12 +27,20 @@ def leader_serve(
     processes: Processes = 1,
 ) -> None:
     """Take uploads and collection requests."""
+    from aggregator.cli.reading import Reading
+    from aggregator.cli.services import serve_leader
+    from aggregator.config import LeaderSettings
+
     serve_leader(Reading(LeaderSettings, config), work=work, processes=processes)
 
 
 @leader.command("work")
 def leader_work(config: Config = None) -> None:
     """Drive aggregation and collection jobs; any number of such processes may run."""
+    from aggregator.cli.reading import Reading
+    from aggregator.cli.services import work_leader
+    from aggregator.config import LeaderSettings
+
     work_leader(Reading(LeaderSettings, config))
 
 
@@ -47,4 +52,8 @@ def helper_group() -> None:
 @helper.command("serve")
 def helper_serve(config: Config = None, *, processes: Processes = 1) -> None:
     """Answer the leader and hand out HPKE configurations."""
+    from aggregator.cli.reading import Reading
+    from aggregator.cli.services import serve_helper
+    from aggregator.config import HelperSettings
+
     serve_helper(Reading(HelperSettings, config), processes=processes)

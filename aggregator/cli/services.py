@@ -11,6 +11,7 @@ from anyio import to_thread
 from starlette.types import ASGIApp
 
 from aggregator.cli import hangups
+from aggregator.cli.examining import examine_aggregator
 from aggregator.cli.processes import become_one_of, succeeds_apart
 from aggregator.cli.reading import Reading
 from aggregator.cli.recording import recording
@@ -36,13 +37,12 @@ from aggregator.leader.uploads import Grouping
 from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.report_ages import forget_old_ids
-from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.engine import Unreachable
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.generations import turn_over
 from aggregator.storage.hpke_keys import list_hpke_keys
-from aggregator.storage.journal import Journal, journal_faults
+from aggregator.storage.journal import Journal
 from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.compiling import AWAITED
@@ -289,17 +289,6 @@ def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, s
     host = address.rpartition(":")[0].strip("[]")
     names, is_on_network = settings.health_names, not is_loopback(host)
     return create_health_app(probe, names, any_address=is_on_network), address
-
-
-def examine_aggregator(
-    settings: AggregatorSettings, role: Role, database: Database, journal: Journal
-) -> Health:
-    """Look at an aggregator's store, and at its journal of releases."""
-    stalled_seconds = settings.stalled_seconds if isinstance(settings, LeaderSettings) else 0
-    faults = journal_faults(journal)
-    return database.read_sync(
-        "health", lambda tx: read_aggregator_health(tx, role, stalled_seconds, faults)
-    )
 
 
 def _warming_up(runtime: Runtime) -> Work:

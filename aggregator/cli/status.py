@@ -3,18 +3,15 @@
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.collector import examine_collector
 from aggregator.cli.options import Config, not_yet
-from aggregator.cli.parties import CollectorDesk, open_desk
-from aggregator.cli.services import examine_aggregator
-from aggregator.storage.collection_room import MOST_PENDING
-from aggregator.telemetry.compiling import compiling_on_this_machine
-from aggregator.telemetry.health import Health
+
+if TYPE_CHECKING:
+    from aggregator.telemetry.health import Health
 
 SHOWN = 3
 """How many tasks and jobs are shown; `--json` has more."""
@@ -30,9 +27,13 @@ def status(
 
     It looks at the store, as the health listener of a service does, and takes no lock.
     """
+    from aggregator.cli.examining import examine_aggregator, examine_collector
+    from aggregator.cli.parties import CollectorDesk, open_desk
+    from aggregator.telemetry.compiling import compiling_on_this_machine
+
     with open_desk(config, may_make=False) as desk:
         health = (
-            examine_collector(desk)
+            examine_collector(desk.database)
             if isinstance(desk, CollectorDesk)
             else examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
         )
@@ -46,7 +47,7 @@ def status(
         raise SystemExit(faults.PARTLY)
 
 
-def _lines(health: Health) -> Iterator[str]:
+def _lines(health: "Health") -> Iterator[str]:
     """Return the lines for a person."""
     found: Details = health.whole_document
     yield f"{found['role']}: {found['status']}  ({found['store']}, prio {found['prio']})"
@@ -101,6 +102,8 @@ def _work_lines(found: Details) -> Iterator[str]:
 
 
 def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
+    from aggregator.storage.collection_room import MOST_PENDING
+
     ended = sum(task["ended"] for task in tasks)
     yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
     broken = [task for task in tasks if task["trouble"]]

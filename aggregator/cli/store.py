@@ -1,20 +1,15 @@
 """`prio store`: what is done to a store as a whole."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli.options import Config, parse_time, time_text
-from aggregator.config import CollectorSettings, read_settings
-from aggregator.dap.profile import Role
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.runtime.restoring import Presumed, close_without_keys, presume_released
-from aggregator.storage.database import Transaction
-from aggregator.storage.engine import backend
-from aggregator.storage.opening import open_aggregator_store
-from aggregator.storage.reconciliation import write_down
-from aggregator.storage.schema import upgrade as upgrade_schema
+
+if TYPE_CHECKING:
+    from aggregator.runtime.restoring import Presumed
 
 app = typer.Typer(no_args_is_help=True, help="Upgrade a store, or put a restored one right.")
 
@@ -22,6 +17,10 @@ app = typer.Typer(no_args_is_help=True, help="Upgrade a store, or put a restored
 @app.command()
 def upgrade(config: Config = None) -> None:
     """Bring a store to this program's schema, in one transaction; stop its processes first."""
+    from aggregator.config import read_settings
+    from aggregator.storage.engine import backend
+    from aggregator.storage.schema import upgrade as upgrade_schema
+
     settings = read_settings(config)
     found, made = upgrade_schema(settings.database_url)
     place = backend(settings.database_url).name
@@ -48,6 +47,13 @@ def restored(
     config: Config = None,
 ) -> None:
     """Close and charge what may have been released since the backup that this store is from."""
+    from aggregator.config import CollectorSettings, read_settings
+    from aggregator.dap.profile import Role
+    from aggregator.runtime.restoring import Presumed, close_without_keys, presume_released
+    from aggregator.storage.database import Transaction
+    from aggregator.storage.opening import open_aggregator_store
+    from aggregator.storage.reconciliation import write_down
+
     settings = read_settings(config)
     if isinstance(settings, CollectorSettings):
         raise ConfigurationError(
@@ -78,7 +84,7 @@ def restored(
     print(f"{lost:,} sums had lost their key and were closed", file=sys.stderr)
 
 
-def _closed(presumed: Presumed) -> str:
+def _closed(presumed: "Presumed") -> str:
     task = presumed.task
     if task.batching.leader_selects:
         return "ended, since its reports name no batch"

@@ -1,38 +1,26 @@
 """`prio survey`: checks a survey file and makes its tasks; the other commands are beside it."""
 
 import json
-import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli import local_folder, local_tasks
-from aggregator.cli.files import named
-from aggregator.cli.local_folder import LocalFolder
 from aggregator.cli.options import InsecureHttp, Up
-from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_results import collect, results
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.cli.survey_upload import upload
-from aggregator.cli.tasks import collector_config_of, make_task, write_survey_files
-from aggregator.config import read_text
-from aggregator.dap.hpke import HpkeConfig
-from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
-from aggregator.survey import (
-    Meaning,
-    PlannedQuestion,
-    Survey,
-    Way,
-    plan,
-    survey_from_toml,
-    task_tables,
-)
 from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aggregator.cli.local_folder import LocalFolder
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.protocol.task import Task
+    from aggregator.survey import Meaning, PlannedQuestion, Survey, Way
 
 app = typer.Typer(
     no_args_is_help=True, help="Ask people a survey: check it, make its tasks, upload answers."
@@ -41,7 +29,10 @@ app = typer.Typer(
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
 
 
-def _survey_of(file: Path, text: str) -> Survey:
+def _survey_of(file: Path, text: str) -> "Survey":
+    from aggregator.cli.files import named
+    from aggregator.survey import survey_from_toml
+
     with named(file):
         return survey_from_toml(text)
 
@@ -52,6 +43,9 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a survey file and print how each question would be asked, and with what error."""
+    from aggregator.config import read_text
+    from aggregator.survey import plan
+
     survey = _survey_of(file, read_text(file))
     planned = plan(survey)
     if as_json:
@@ -83,6 +77,12 @@ def new(
     tasks.json, which is the same for programs in any language. With the folder of a `prio up`
     instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
     """
+    from aggregator.cli import local_folder
+    from aggregator.cli.parties import check_endpoints
+    from aggregator.cli.tasks import collector_config_of, write_survey_files
+    from aggregator.config import read_text
+    from aggregator.survey import plan
+
     given = {
         "out": out,
         "leader": leader,
@@ -120,8 +120,14 @@ def new(
     )
 
 
-def _ask_here(folder: LocalFolder, survey: Survey, text: str) -> None:
+def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
     """Let all three parties of one machine take part in the tasks of a survey."""
+    import shlex
+
+    from aggregator.cli import local_folder, local_tasks
+    from aggregator.cli.tasks import write_survey_files
+    from aggregator.survey import plan
+
     place = local_tasks.place_of(folder, survey)
     if not local_tasks.is_asked(place, text):
         planned = plan(survey)
@@ -141,13 +147,16 @@ def _ask_here(folder: LocalFolder, survey: Survey, text: str) -> None:
 
 
 def _tasks_of(
-    survey: Survey,
-    planned: Sequence[PlannedQuestion],
-    config: HpkeConfig,
+    survey: "Survey",
+    planned: "Sequence[PlannedQuestion]",
+    config: "HpkeConfig",
     leader: str,
     helper: str,
-) -> list[Task]:
+) -> "list[Task]":
     """Make the tasks of a survey's questions."""
+    from aggregator.cli.tasks import make_task
+    from aggregator.survey import task_tables
+
     tables = [task_tables(survey, each) for each in planned]
     return [
         make_task(config, each.vdaf, each.privacy, leader=leader, helper=helper, **each.settings)
@@ -184,7 +193,7 @@ app.command(
 )(results)
 
 
-def _shown(asked: tuple[Task, Meaning]) -> dict[str, object]:
+def _shown(asked: "tuple[Task, Meaning]") -> dict[str, object]:
     task, meaning = asked
     return {
         "task_id": str(task.task_id),
@@ -193,7 +202,9 @@ def _shown(asked: tuple[Task, Meaning]) -> dict[str, object]:
     }
 
 
-def _print_plan(survey: Survey, planned: Sequence[PlannedQuestion]) -> None:
+def _print_plan(survey: "Survey", planned: "Sequence[PlannedQuestion]") -> None:
+    from aggregator.dp.rationals import format_rational
+
     budget = survey.budget
     for each in planned:
         kind = each.question.model_dump()["kind"]
@@ -212,7 +223,9 @@ def _print_plan(survey: Survey, planned: Sequence[PlannedQuestion]) -> None:
     )
 
 
-def _way(way: Way) -> str:
+def _way(way: "Way") -> str:
+    from aggregator.dp.rationals import format_rational
+
     parameters = ", ".join(
         f"{name} {format_rational(value)}" for name, value in way.mechanism.parameters().items()
     )
@@ -220,7 +233,9 @@ def _way(way: Way) -> str:
     return f"{way.design.name}, {error} ({way.mechanism.name}, {parameters})"
 
 
-def _plan_document(survey: Survey, planned: Sequence[PlannedQuestion]) -> dict[str, object]:
+def _plan_document(survey: "Survey", planned: "Sequence[PlannedQuestion]") -> dict[str, object]:
+    from aggregator.dp.rationals import format_rational
+
     return {
         "version": 1,
         "title": survey.title,

@@ -9,29 +9,22 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
 import typer
-from rich.console import Console
 
 from aggregator.cli import faults
-from aggregator.cli.local_folder import public_file
 from aggregator.cli.options import Config, Up
-from aggregator.cli.parties import open_collector
-from aggregator.cli.survey_lines import Trouble, change, table_lines, trouble_lines
 from aggregator.cli.survey_tasks import MaybeTasksFile, tasks_of_survey
-from aggregator.collector import AsyncCollector, Collector, survey_results
-from aggregator.collector.collect import WAIT_SECONDS
-from aggregator.collector.shut_out import shut_out
-from aggregator.dp.rationals import parse_probability
+from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.task import Task
-from aggregator.results import Batch, Table, compare_all
-from aggregator.results.comparisons import ONLY_NOISE
-from aggregator.survey import Meaning, SurveyResults, Windows
-from aggregator.telemetry.compiling import said_of_compiling
 from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from aggregator.cli.survey_lines import Trouble
+    from aggregator.protocol.task import Task
+    from aggregator.results import Batch, Table
+    from aggregator.survey import Meaning, SurveyResults, Windows
 
 AT_ONCE = 8
 """Batches that are asked for at the same time."""
@@ -65,6 +58,11 @@ def collect(
     What was collected before is found and not asked for again. The exit status is 3 if the leader
     refused, or something was not ready in time; what was ready is printed all the same.
     """
+    import anyio
+
+    from aggregator.cli.survey_lines import trouble_lines
+    from aggregator.survey import SurveyResults
+
     public, config = _place_of(file, config, up)
     tasks, now = tasks_of_survey(public), datetime.now(UTC)
     windows = tasks[0][1].windows
@@ -107,6 +105,9 @@ def results(
     up: Up = None,
 ) -> None:
     """Print everything that was collected of a survey, with labels and intervals."""
+    from aggregator.collector import Collector, survey_results
+    from aggregator.dp.rationals import parse_probability
+
     public, config = _place_of(file, config, up)
     with Collector.open(config) as collector:
         found = [each for task, _ in tasks_of_survey(public) for each in collector.results(task)]
@@ -127,20 +128,28 @@ def results(
 
 def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
     """Return a survey's public file, and the service file of the collector that is meant."""
+    from aggregator.cli.local_folder import public_file
+
     public, folder = public_file(file, up)
     if config is None and folder is not None:
         config = folder.config("collector")
     return public, config
 
 
-def print_table(made: Table) -> None:
+def print_table(made: "Table") -> None:
     """Print a table of a survey's figures: by question, a column for each window."""
+    from aggregator.cli.survey_lines import table_lines
+
     for line in table_lines(made, shutil.get_terminal_size((_WIDTH, 0)).columns):
         print(line)
 
 
-def print_changes(found: SurveyResults, confidence: Fraction) -> None:
+def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
     """Print what can be concluded of the change from the window before to the last."""
+    from aggregator.cli.survey_lines import change
+    from aggregator.results import compare_all
+    from aggregator.results.comparisons import ONLY_NOISE
+
     pairs = found.changed_rows()
     compared = compare_all([(new.quantity, old.quantity) for new, old in pairs], confidence)
     new, old = pairs[0]
@@ -156,12 +165,21 @@ def print_changes(found: SurveyResults, confidence: Fraction) -> None:
 
 async def _collect(
     config: Path | None,
-    tasks: Sequence[tuple[Task, Meaning]],
+    tasks: "Sequence[tuple[Task, Meaning]]",
     starts: Sequence[datetime],
     wait: float,
     now: bool,
-) -> tuple[list[tuple[Task, Batch]], list[Trouble]]:
+) -> "tuple[list[tuple[Task, Batch]], list[Trouble]]":
     """Return what was collected, and what could not be; several are asked for at once."""
+    import anyio
+    from rich.console import Console
+
+    from aggregator.cli.survey_lines import Trouble
+    from aggregator.collector import AsyncCollector
+    from aggregator.protocol.task import Task
+    from aggregator.survey import Meaning
+    from aggregator.telemetry.compiling import said_of_compiling
+
     places = [(start, task, meaning) for start in starts for task, meaning in tasks]
     found: dict[int, tuple[Task, Batch]] = {}
     troubles: dict[int, Trouble] = {}
@@ -200,7 +218,10 @@ async def _collect(
     return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
 
 
-def _not_over(config: Path | None, task: Task, windows: Windows, start: datetime) -> str:
+def _not_over(config: Path | None, task: "Task", windows: "Windows", start: datetime) -> str:
+    from aggregator.cli.parties import open_collector
+    from aggregator.collector.shut_out import shut_out
+
     first, end = int(start.timestamp()), int(windows.end(start).timestamp())
     with open_collector(config, may_make=False) as desk:
         lost = desk.database.read_sync("shut out", lambda tx: shut_out(tx, task, first, end))
@@ -211,9 +232,11 @@ def _not_over(config: Path | None, task: Task, windows: Windows, start: datetime
 
 
 def _starts(
-    windows: Windows, last: str | None, window: str | None, now: datetime
+    windows: "Windows", last: str | None, window: str | None, now: datetime
 ) -> list[datetime]:
     """Return the beginnings of the windows to collect, the earliest first."""
+    from aggregator.survey import Windows
+
     if (last is None) == (window is None):
         raise ParameterError("window: give either --last or --window")
     if window is not None:
@@ -229,7 +252,7 @@ def _starts(
     return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
 
 
-def _document(made: "Table", troubles: Sequence[Trouble] = ()) -> dict[str, object]:
+def _document(made: "Table", troubles: "Sequence[Trouble]" = ()) -> dict[str, object]:
     return {
         "version": 1,
         "rows": [_finite(row) for row in made.rows],

@@ -1,14 +1,16 @@
 """The public file of a survey's tasks, as its commands read it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli.files import read_tasks
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
-from aggregator.survey import Meaning
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
+    from aggregator.survey import Meaning
 
 TasksFile = Annotated[
     Path,
@@ -25,12 +27,14 @@ MaybeTasksFile = Annotated[
 ]
 
 
-def tasks_of_survey(file: Path) -> list[tuple[Task, Meaning]]:
+def tasks_of_survey(file: Path) -> "list[tuple[Task, Meaning]]":
     """Return the tasks of a survey with what they mean.
 
     Raises:
         ParameterError: A task is of no survey, or of another than the first.
     """
+    from aggregator.survey import Meaning
+
     tasks = read_tasks(file)
     found = [(task, Meaning.of_task(task)) for task in tasks]
     first = found[0][1]

@@ -2,32 +2,27 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import anyio
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
-from aggregator.cli.local_folder import public_file
-from aggregator.cli.measure import MEANINGS, check_delimiter, csv_text
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_tasks import tasks_of_survey
-from aggregator.client import Client, UploadSummary
-from aggregator.client.upload import REPORTS_PER_REQUEST
-from aggregator.dap.report_errors import ReportError
+from aggregator.client.requests import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.floor import Floor, check_floor
-from aggregator.protocol.task import Task
-from aggregator.survey import Answers, Columns, Meaning, csv_table, read_answers, table_in
-from aggregator.transport.client import open_client
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aggregator.client import UploadSummary
+    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.task import Task
+    from aggregator.survey import Answers, Meaning
 
 
 @takes_floor
@@ -79,7 +74,7 @@ def upload(
         int, typer.Option(min=1, help="Reports in one request.")
     ] = REPORTS_PER_REQUEST,
     *,
-    floor: Floor,
+    floor: "Floor",
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     up: Up = None,
@@ -91,6 +86,12 @@ def upload(
     reports were refused, 2 if the table is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
+    import anyio
+
+    from aggregator.cli.local_folder import public_file
+    from aggregator.cli.measure import check_delimiter, csv_text
+    from aggregator.survey import Columns, csv_table, read_answers, table_in
+
     *public, answers = files
     if len(public) > 1:
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
@@ -130,8 +131,11 @@ def upload(
         raise SystemExit(faults.PARTLY)
 
 
-def _check(tasks: Sequence[tuple[Task, Meaning]], floor: Floor, *, insecure_http: bool) -> None:
+def _check(tasks: "Sequence[tuple[Task, Meaning]]", floor: "Floor", *, insecure_http: bool) -> None:
     """Refuse a survey of which one question is below what this client takes part in."""
+    from aggregator.cli.parties import check_endpoints
+    from aggregator.protocol.floor import check_floor
+
     for task, about in tasks:
         check_endpoints(task, insecure_http=insecure_http)
         try:
@@ -141,13 +145,21 @@ def _check(tasks: Sequence[tuple[Task, Meaning]], floor: Floor, *, insecure_http
 
 
 async def _upload(
-    tasks: Sequence[Task],
-    answers: Sequence[Answers],
+    tasks: "Sequence[Task]",
+    answers: "Sequence[Answers]",
     per_request: int,
-    floor: Floor,
+    floor: "Floor",
     http_options: dict[str, bool],
-) -> list[UploadSummary]:
+) -> "list[UploadSummary]":
     """Send all answers, and return how many reports of each question were taken and refused."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.client import Client, UploadSummary
+    from aggregator.dap.report_errors import ReportError
+    from aggregator.survey import Meaning
+    from aggregator.transport.client import open_client
+
     console = Console(stderr=True)
     summaries = []
     sent = 0
@@ -199,7 +211,7 @@ def _zone(name: str) -> tzinfo:
         raise ParameterError(f"time-zone: there is no {name!r}") from None
 
 
-def _print_answers(answers: Sequence[Answers]) -> None:
+def _print_answers(answers: "Sequence[Answers]") -> None:
     for each in answers:
         windows = len(each.by_start)
         print(
@@ -209,7 +221,9 @@ def _print_answers(answers: Sequence[Answers]) -> None:
         )
 
 
-def _print_sent(answers: Sequence[Answers], sent: Sequence[UploadSummary]) -> None:
+def _print_sent(answers: "Sequence[Answers]", sent: "Sequence[UploadSummary]") -> None:
+    from aggregator.cli.measure import MEANINGS
+
     accepted, total = sum(each.accepted for each in sent), sum(each.total for each in sent)
     print(f"{accepted} of {total} reports accepted")
     for given, summary in zip(answers, sent, strict=True):
@@ -218,7 +232,7 @@ def _print_sent(answers: Sequence[Answers], sent: Sequence[UploadSummary]) -> No
             print(f"{count} refused of {given.question.name}: {error.draft_name}{meaning}")
 
 
-def _document(answers: Sequence[Answers], sent: Sequence[UploadSummary]) -> dict[str, object]:
+def _document(answers: "Sequence[Answers]", sent: "Sequence[UploadSummary]") -> dict[str, object]:
     """Return what was read of each question and, unless it was a dry run, what became of it."""
     questions: list[dict[str, object]] = [
         {

@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
-from aggregator.collector.documents import Document
 from aggregator.words import escaped
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
+    from aggregator.collector.documents import Document
+
+
+def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
     """Print a finished collection: each value with its interval, and the guarantee."""
+    from rich.console import Console
+    from rich.table import Table
+
     result = collection["result"]
     if not isinstance(result, dict):
         return
@@ -49,7 +54,7 @@ def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
         console.print("the reports themselves do not carry this privacy policy")
 
 
-def _print_selection(console: Console, selection: Document | None) -> None:
+def _print_selection(console: "Console", selection: "Document | None") -> None:
     """Print the rule by which values are shown, how many it withheld, and what that promises."""
     if selection is None:
         return

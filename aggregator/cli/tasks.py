@@ -7,12 +7,11 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli import tokens
-from aggregator.cli.files import name_of, named, read_task, read_tasks
 from aggregator.cli.options import (
     Config,
     InsecureHttp,
@@ -21,32 +20,19 @@ from aggregator.cli.options import (
     WhichTask,
     parse_time,
 )
-from aggregator.cli.parties import Desk, check_endpoints, open_aggregator, open_desk, task_id_of
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
-from aggregator.codec import DecodeError, decode, encode
-from aggregator.config import MAX_SECONDS, read_text
-from aggregator.dap.hpke import HpkeConfig
-from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
-from aggregator.dap.profile import Role
+from aggregator.config import MAX_SECONDS
 from aggregator.dap.times import DAY
-from aggregator.dp.sensitivity import max_entry
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.budget import horizon, promise_of_all
-from aggregator.protocol.provisioning import PARTIES, provision, provision_all
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.protocol.task import (
-    TASK_FILE_VERSION,
-    Task,
-    task_from_table,
-    task_to_toml,
-    tasks_to_json,
-    tasks_to_toml,
-)
-from aggregator.protocol.task_documents import NOT_TOML
-from aggregator.results.whole_files import folder_made_whole
-from aggregator.storage.tasks import keep_for
 from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from aggregator.cli.parties import Desk
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.dap.ids import TaskId
+    from aggregator.dap.profile import Role
+    from aggregator.protocol.task import Task
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show, keep and end tasks.")
 app.add_typer(tokens.app, name="token")
@@ -122,6 +108,10 @@ def new(
     Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
     else; clients need task.toml only.
     """
+    from aggregator.cli.parties import check_endpoints
+    from aggregator.dp.sensitivity import max_entry
+    from aggregator.protocol.provisioning import PARTIES
+
     settings = {} if privacy_file is None else privacy_table(privacy_file)
     settings |= dict(assignment(text) for text in privacy or [])
     if epsilon is not None:
@@ -180,6 +170,10 @@ def add(
     ] = None,
 ) -> None:
     """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
+    from aggregator.cli.files import named
+    from aggregator.cli.parties import open_aggregator, open_desk
+    from aggregator.config import read_text
+
     text = read_text(file)
     opened = open_desk(config) if keep_days is None else open_aggregator(config)
     with opened as desk, named(file):
@@ -192,6 +186,8 @@ def add(
 @app.command("list")
 def list_(config: Config = None) -> None:
     """Print the tasks that this party takes part in, one per line, each with its state."""
+    from aggregator.cli.parties import open_desk
+
     with open_desk(config, may_make=False) as desk:
         for task, state in desk.task_states():
             words = (
@@ -206,6 +202,8 @@ def list_(config: Config = None) -> None:
 @app.command(cls=TaskCommand)
 def show(task_id: TaskArgument, config: Config = None) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
+    from aggregator.cli.parties import open_desk, task_id_of
+
     with open_desk(config, may_make=False) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
@@ -222,6 +220,8 @@ def keep(
     config: Config = None,
 ) -> None:
     """Set how long an aggregator keeps what ended of a task: jobs, answers, counts of batches."""
+    from aggregator.cli.parties import open_aggregator, task_id_of
+
     if (days is not None) is default:
         raise ParameterError("days: give either --days or --default")
     with open_aggregator(config, may_make=False) as desk:
@@ -231,6 +231,8 @@ def keep(
 @app.command(cls=TaskCommand)
 def end(task_id: TaskArgument, config: Config = None) -> None:
     """Take no more uploads for a task; what was uploaded can still be collected."""
+    from aggregator.cli.parties import open_desk, task_id_of
+
     with open_desk(config, may_make=False) as desk:
         desk.end_task(task_id_of(task_id))
 
@@ -238,6 +240,8 @@ def end(task_id: TaskArgument, config: Config = None) -> None:
 @app.command(cls=TaskCommand)
 def forget(task_id: TaskArgument, config: Config = None) -> None:
     """Delete an ended task with everything but what its releases cost; it cannot be added again."""
+    from aggregator.cli.parties import open_desk, task_id_of
+
     with open_desk(config, may_make=False) as desk:
         desk.forget_task(task_id_of(task_id))
 
@@ -252,6 +256,9 @@ def check(
     ] = False,
 ) -> None:
     """Check a task file and print the fingerprints, which all parties must agree on."""
+    from aggregator.cli.files import name_of, read_task, read_tasks
+    from aggregator.protocol.task import tasks_to_json
+
     tasks = read_tasks(file) if question is None else [read_task(file, question)]
     if as_json:
         print(tasks_to_json(tasks), end="")
@@ -266,11 +273,11 @@ def check(
 
 
 def make_task(
-    collector_config: HpkeConfig,
+    collector_config: "HpkeConfig",
     vdaf: Mapping[str, Setting],
     privacy: Mapping[str, Setting],
     **settings: Setting,
-) -> Task:
+) -> "Task":
     """Return a new task under a fresh id.
 
     Args:
@@ -284,6 +291,10 @@ def make_task(
     Raises:
         ParameterError: A setting is missing or out of range; the message names it.
     """
+    from aggregator.codec import encode
+    from aggregator.dap.ids import TaskId, encode_base64url
+    from aggregator.protocol.task import TASK_FILE_VERSION, task_from_table
+
     top: dict[str, Setting] = {
         "version": TASK_FILE_VERSION,
         "id": str(TaskId.random(SystemEntropy())),
@@ -294,18 +305,21 @@ def make_task(
     return task_from_table({**top, "vdaf": vdaf, "privacy": privacy})
 
 
-def write_files(task: Task, out: Path) -> None:
+def write_files(task: "Task", out: Path) -> None:
     """Write a task's public file and each party's, with fresh secrets, to a new folder.
 
     Raises:
         FileExistsError: The folder exists.
     """
+    from aggregator.protocol.provisioning import provision
+    from aggregator.protocol.task import task_to_toml
+
     public = {"task.toml": task_to_toml(task)}
     _write_folder(out, public, provision(task, SystemEntropy()))
 
 
 def write_survey_files(
-    tasks: Sequence[Task], out: Path, beside: Mapping[str, str] = MappingProxyType({})
+    tasks: "Sequence[Task]", out: Path, beside: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Write one public file of a survey's tasks, as TOML and as JSON, and one of each party's.
 
@@ -317,11 +331,16 @@ def write_survey_files(
     Raises:
         FileExistsError: The folder exists.
     """
+    from aggregator.protocol.provisioning import provision_all
+    from aggregator.protocol.task import tasks_to_json, tasks_to_toml
+
     public = {"tasks.toml": tasks_to_toml(tasks), "tasks.json": tasks_to_json(tasks), **beside}
     _write_folder(out, public, provision_all(tasks, SystemEntropy()))
 
 
-def _write_folder(out: Path, public: Mapping[str, str], secret: Mapping[Role, str]) -> None:
+def _write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
+    from aggregator.results.whole_files import folder_made_whole
+
     with folder_made_whole(out) as folder:
         for name, text in public.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -329,8 +348,11 @@ def _write_folder(out: Path, public: Mapping[str, str], secret: Mapping[Role, st
             _write_secret(folder / f"{role.name.lower()}.toml", text)
 
 
-def describe_privacy(task: Task) -> str:
+def describe_privacy(task: "Task") -> str:
     """Return a task's guarantee and what it costs in accuracy, for a reader."""
+    from aggregator.protocol.budget import horizon, promise_of_all
+    from aggregator.protocol.results import DEFAULT_CONFIDENCE
+
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     lines = [
         f"{mechanism.name}: {mechanism.guarantee(circuit).statement}",
@@ -353,12 +375,14 @@ def describe_privacy(task: Task) -> str:
     return "\n".join(lines)
 
 
-def _keep(desk: Desk, task_id: TaskId, days: int | None) -> None:
+def _keep(desk: "Desk", task_id: "TaskId", days: int | None) -> None:
+    from aggregator.storage.tasks import keep_for
+
     seconds = None if days is None else days * DAY
     desk.database.run_sync("keep task", lambda tx: keep_for(tx, task_id.value, seconds))
 
 
-def _describe_persons(task: Task) -> str:
+def _describe_persons(task: "Task") -> str:
     """Return how many reports a client that keeps count sends for one person."""
     most, batches, window = (
         task.policy.max_reports_per_person,
@@ -376,12 +400,16 @@ def _describe_persons(task: Task) -> str:
     )
 
 
-def collector_config_of(text: str) -> HpkeConfig:
+def collector_config_of(text: str) -> "HpkeConfig":
     """Return the configuration that `prio collector config` prints.
 
     Raises:
         ParameterError: The text is none.
     """
+    from aggregator.codec import DecodeError, decode
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.dap.ids import decode_base64url
+
     try:
         return decode(HpkeConfig, decode_base64url(text))
     except DecodeError as error:
@@ -396,6 +424,9 @@ def privacy_table(file: Path) -> dict[str, Setting]:
     Raises:
         ParameterError: It is not TOML, or has something else in it.
     """
+    from aggregator.config import read_text
+    from aggregator.protocol.task_documents import NOT_TOML
+
     try:
         document = tomllib.loads(read_text(file))
     except NOT_TOML as error:

@@ -7,33 +7,19 @@ called makes a new one (`new`), the caller takes it up (`use`), then the old one
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli.options import Config, TaskArgument, TaskCommand, time_text
-from aggregator.cli.parties import (
-    AggregatorDesk,
-    CollectorDesk,
-    open_aggregator,
-    open_desk,
-    task_id_of,
-)
-from aggregator.config import read_text
-from aggregator.dap.auth import bearer_header, bearer_token, hash_token, new_token
-from aggregator.dap.ids import TaskId
-from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.storage.caller_tokens import (
-    CallerToken,
-    add_caller_token,
-    end_caller_token,
-    list_caller_tokens,
-)
-from aggregator.storage.collector import replace_token
-from aggregator.storage.database import Transaction
-from aggregator.storage.tasks import replace_peer_token
+
+if TYPE_CHECKING:
+    from aggregator.cli.parties import AggregatorDesk, CollectorDesk
+    from aggregator.dap.ids import TaskId
+    from aggregator.storage.caller_tokens import CallerToken
+    from aggregator.storage.database import Transaction
 
 app = typer.Typer(no_args_is_help=True, help="Replace the tokens by which parties know each other.")
 
@@ -44,6 +30,11 @@ GRACE_SECONDS = 300
 @app.command(cls=TaskCommand)
 def new(task_id: TaskArgument, config: Config = None) -> None:
     """Make a further token for the caller of this party, and print it: hand it to nobody else."""
+    from aggregator.cli.parties import open_aggregator, task_id_of
+    from aggregator.dap.auth import hash_token, new_token
+    from aggregator.dap.profile import Role
+    from aggregator.storage.caller_tokens import add_caller_token
+
     known = task_id_of(task_id)
     token = new_token(SystemEntropy())
     with open_aggregator(config, may_make=False) as desk:
@@ -58,6 +49,10 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 @app.command("list", cls=TaskCommand)
 def list_(task_id: TaskArgument, config: Config = None) -> None:
     """Print the names of the tokens that this party's caller may show, and until when."""
+    from aggregator.cli.parties import open_aggregator, task_id_of
+    from aggregator.storage.caller_tokens import CallerToken, list_caller_tokens
+    from aggregator.storage.database import Transaction
+
     known = task_id_of(task_id)
     with open_aggregator(config, may_make=False) as desk:
 
@@ -79,6 +74,10 @@ def retire(
     ] = GRACE_SECONDS,
 ) -> None:
     """Refuse a token soon; another one must be left."""
+    from aggregator.cli.parties import open_aggregator, task_id_of
+    from aggregator.storage.caller_tokens import end_caller_token, list_caller_tokens
+    from aggregator.storage.database import Transaction
+
     known = task_id_of(task_id)
 
     def end(tx: Transaction) -> None:
@@ -100,6 +99,10 @@ def use(
     config: Config = None,
 ) -> None:
     """Show another token from now on: the leader to the helper, the collector to the leader."""
+    from aggregator.cli.parties import open_desk, task_id_of
+    from aggregator.config import read_text
+    from aggregator.dap.auth import bearer_header, bearer_token
+
     known = task_id_of(task_id)
     token = read_text(file).strip()
     if bearer_token(bearer_header(token)) != token:
@@ -109,8 +112,13 @@ def use(
 
 
 def _replace(
-    tx: Transaction, desk: AggregatorDesk | CollectorDesk, task_id: TaskId, token: str
+    tx: "Transaction", desk: "AggregatorDesk | CollectorDesk", task_id: "TaskId", token: str
 ) -> None:
+    from aggregator.cli.parties import CollectorDesk
+    from aggregator.dap.profile import Role
+    from aggregator.storage.collector import replace_token
+    from aggregator.storage.tasks import replace_peer_token
+
     if isinstance(desk, CollectorDesk):
         replace_token(tx, task_id.value, token)
     elif desk.role is Role.LEADER:
@@ -119,7 +127,7 @@ def _replace(
         raise ParameterError("the helper calls nobody, so it shows no token")
 
 
-def _state(token: CallerToken, now: int) -> str:
+def _state(token: "CallerToken", now: int) -> str:
     if token.expires_at is None:
         return "taken"
     verb = "taken until" if token.is_valid(now) else "refused since"

@@ -4,7 +4,6 @@ What it needs is imported when it runs, so that help and completion load nothing
 """
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,4 +137,6 @@ def _say(local: "LocalFolder", page: str, *, asks: bool) -> None:
 
 def _named(local: "LocalFolder") -> str:
     """Return the folder as a shell takes it."""
+    import shlex
+
     return shlex.quote(str(local.path))

@@ -5,11 +5,7 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.at_work import at_work
-from aggregator.config import read_text
 from aggregator.errors import ConfigurationError
-from aggregator.vdaf.check import run_vector_file
-from aggregator.vdaf.vector_files import VectorFailure
 
 app = typer.Typer(help="Check the VDAF against test vectors.", no_args_is_help=True)
 
@@ -33,6 +29,8 @@ def check(
     Prints a line per file that fails, with the step and the reason, and ends with a count. The exit
     status is 1 if any file failed.
     """
+    from aggregator.cli.at_work import at_work
+
     problems = []
     with at_work("replaying", len(files)) as advance:
         for file in files:
@@ -49,6 +47,10 @@ def check(
 
 def _problem(file: Path) -> str | None:
     """Return why a file fails, or None."""
+    from aggregator.config import read_text
+    from aggregator.vdaf.check import run_vector_file
+    from aggregator.vdaf.vector_files import VectorFailure
+
     try:
         run_vector_file(file.name, read_text(file))
     except (OSError, ConfigurationError) as error:

@@ -6,28 +6,25 @@ Kernels that are already compiled are only loaded.
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from aggregator.cli.at_work import at_work
-from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
-from aggregator.runtime.kernels import exercise
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import TYPES
-from aggregator.vdaf.ping_pong import (
-    HELPER_ID,
-    LEADER_ID,
-    helper_initialized,
-    leader_continued,
-    leader_initialized,
-)
-from aggregator.vdaf.prio3 import Prio3
-from field.lanes import compile_here
+
+if TYPE_CHECKING:
+    from aggregator.vdaf.circuits.measurements import Measurement
+    from aggregator.vdaf.prio3 import Prio3
 
 _REPORTS = 20
 
 
 def warm() -> None:
     """Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set."""
+    from aggregator.cli.at_work import at_work
+    from aggregator.dap.profile import Role
+    from aggregator.runtime.kernels import exercise
+    from aggregator.vdaf.instances import TYPES
+    from field.lanes import compile_here
+
     compile_here()
     for row in TYPES.values():
         started = time.monotonic()
@@ -39,8 +36,16 @@ def warm() -> None:
         print(f"{row.name}: {time.monotonic() - started:.1f} seconds")
 
 
-def _take_through(prio3: Prio3, measurement: Measurement) -> None:
+def _take_through(prio3: "Prio3", measurement: "Measurement") -> None:
     """Take a few made-up reports from the client to the result."""
+    from aggregator.vdaf.ping_pong import (
+        HELPER_ID,
+        LEADER_ID,
+        helper_initialized,
+        leader_continued,
+        leader_initialized,
+    )
+
     entropy, ctx = SystemEntropy(), b"warm"
 
     def draw(size: int) -> Sequence[bytes]:

@@ -16,6 +16,7 @@ import anyio.to_thread
 import httpx
 
 from aggregator.client.contributions import Contributions
+from aggregator.client.requests import REPORTS_PER_REQUEST
 from aggregator.clock import Clock, SystemClock
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
@@ -31,8 +32,6 @@ from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_re
 from aggregator.protocol.task import Task
 from aggregator.transport.peer import Peer
 from aggregator.vdaf.circuits.measurements import Measurement
-
-REPORTS_PER_REQUEST = 200
 
 _STATUS_SIZE = ReportId.size + 1
 """Bytes of an answer per refused report."""

@@ -21,6 +21,7 @@ import httpx
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.resources import media_type, path
@@ -35,9 +36,6 @@ from aggregator.transport.peer import Answer, Peer
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""
-
-WAIT_SECONDS = 300
-"""How long to wait for a batch that is not ready, unless the caller says."""
 
 
 class CollectionError(PeerError):

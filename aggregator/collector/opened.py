@@ -23,11 +23,12 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from aggregator.collector.asking import begin_collection
-from aggregator.collector.collect import WAIT_SECONDS, CollectionError, CollectionTimeout
+from aggregator.collector.collect import CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.keys import keypair_of
+from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
