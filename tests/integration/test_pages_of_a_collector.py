@@ -90,7 +90,8 @@ async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
     assert headings[0] == 1
     assert headings.count(1) == 1
     assert all(b - a <= 1 for a, b in pairwise(headings))
-    assert not page.all("script")
+    scripts = [each.attributes.get("src") for each in page.all("script")]
+    assert scripts == (["/login.js"] if path.startswith("/login") else [])
     for each in page.elements:
         assert not any(name.startswith("on") or name == "style" for name in each.attributes)
         target = each.attributes.get("href", each.attributes.get("src", "/"))
