@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aggregator.runtime.status import LEAST_FREE_BYTES
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import COMMANDS, Processes
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.uploader import Uploader
@@ -70,9 +70,9 @@ def test_a_full_disk_loses_no_accepted_report_and_passes(
             if not answer.is_success
         )
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
-        time.sleep(5)  # the workers find the disk full as well
-        errors = [line.get("database_error") for line in services.log("leader")]
-        assert "SQLITE_FULL: the disk is full" in errors
+        full = "SQLITE_FULL: the disk is full"
+        # The workers find the disk full as well.
+        wait_until(lambda: full in {each.get("database_error") for each in services.log("leader")})
         status = services.prio("status", "--config", services.configs["leader"], status=1)
         assert "leader.sqlite is full: " in status.stdout
         assert all(services.exit_status(name) is None for name in COMMANDS)

@@ -20,7 +20,7 @@ from tests.support.processes import Processes
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 PER_SECOND = 20
-MOST = 60 * PER_SECOND
+MOST = 300 * PER_SECOND
 
 
 @contextmanager
@@ -63,7 +63,7 @@ async def test_a_trickle_of_junk_keeps_no_collection_waiting(tmp_path: Path) -> 
                 await anyio.sleep(2)
                 with anyio.fail_after(PATIENCE_SECONDS):
                     body = await measured.collect(http)
-                assert len(statuses) > PER_SECOND // 2
+                assert PER_SECOND // 2 < len(statuses) < MOST  # which goes on
                 assert set(statuses) == {200}
         measured.assert_right(measured.open(body))
         counts = measured.aggregated("leader")
