@@ -1,0 +1,196 @@
+"""The locks install what they name from an index that offers a newer version of everything.
+
+The index is on loopback: wheels of the locks as pip downloads them today, and beside each a made-up
+one of version 9999. The commands are those of the Makefile and the Dockerfile; pip is the oldest
+that must do, and a new one.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from packaging.utils import parse_wheel_filename
+
+from tests.support.locks import LOCKS, ROOT, Lock, Pin, read
+
+pytestmark = pytest.mark.slow
+
+OLDEST_PIP = "22.3"  # of Python 3.11.0
+NEW_PIP = "26.3"
+NEWER = "9999"
+
+RUNTIME, IMAGE, EVERYTHING = LOCKS
+
+# How `make` installed until a newer version of one package stopped it.
+RESOLVING = ["install", "--quiet", "--require-hashes", "--requirement"]
+
+NO_ANSWER = re.compile("ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|name resolution")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="prio-test-") as folder:  # gone afterwards: gigabytes
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def pips(folder: Path) -> dict[str, Path]:
+    """Both versions of pip, each run from its wheel."""
+    for version in (OLDEST_PIP, NEW_PIP):
+        downloaded(folder / "pip", f"pip=={version}")
+    found = {str(parse_wheel_filename(path.name)[1]): path for path in (folder / "pip").iterdir()}
+    return {version: path / "pip" for version, path in found.items()}
+
+
+@pytest.fixture(scope="module")
+def index(folder: Path) -> Iterator[str]:
+    """The address of an index of every locked wheel for here, and a newer version of each."""
+    wheels = folder / "index"
+    downloaded(wheels, "--require-hashes", "--requirement", str(EVERYTHING.path))
+    for wheel in list(wheels.iterdir()):
+        name = parse_wheel_filename(wheel.name)[0]
+        page = wheels / "simple" / name
+        page.mkdir(parents=True, exist_ok=True)
+        wheel.rename(page / wheel.name)
+        made_up(page, name)
+    handler = partial(Quiet, directory=str(wheels))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/simple/"
+        server.shutdown()
+        thread.join()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A folder's listing is all that pip needs of an index."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def downloaded(folder: Path, *what: str) -> None:
+    """What pip downloads from the index that it is configured with."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    asked = subprocess.run(  # noqa: S603  pip, told what to do by this test
+        [*pip, "--only-binary", ":all:", "--dest", str(folder), *what],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if asked.returncode and NO_ANSWER.search(asked.stderr):
+        pytest.skip(f"the package index does not answer: {asked.stderr.splitlines()[-1]}")
+    assert asked.returncode == 0, asked.stderr
+
+
+def made_up(page: Path, name: str) -> None:
+    stem = f"{name.replace('-', '_')}-{NEWER}"
+    with zipfile.ZipFile(page / f"{stem}-py3-none-any.whl", "w") as wheel:
+        info = f"{stem}.dist-info"
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {NEWER}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def environment(index: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    return kept | {
+        "NO_PROXY": "127.0.0.1",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_INDEX_URL": index,
+        "PIP_NO_CACHE_DIR": "1",
+    }
+
+
+def command_for(lock: Lock) -> list[str]:
+    """What pip is told by the Makefile, or for the image by the Dockerfile."""
+    if lock is IMAGE:
+        said = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    else:
+        stamp = ".runtime" if lock is RUNTIME else ".complete"
+        printed = ["make", "--dry-run", "--always-make", "VENV=venv", f"venv/{stamp}"]
+        said = subprocess.run(  # noqa: S603  what make would do
+            printed, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    (line,) = (line for line in said.splitlines() if line.endswith(f"--requirement {lock.name}"))
+    words = shlex.split(line)
+    return words[words.index("install") :]
+
+
+def installed(venv_folder: Path) -> set[str]:
+    """Names and versions, as folders of metadata have them."""
+    (packages,) = venv_folder.glob("lib/python3.*/site-packages")
+    return {path.name.removesuffix(".dist-info") for path in packages.glob("*.dist-info")}
+
+
+def named(pins: list[Pin]) -> set[str]:
+    here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
+    return {f"{pin.name.replace('-', '_')}-{pin.version}" for pin in here}
+
+
+def normalized(names: set[str]) -> set[str]:
+    return {re.sub(r"[-_.]+(?=.*-)", "_", name).lower() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("lock", "version"),
+    [(RUNTIME, OLDEST_PIP), (RUNTIME, NEW_PIP), (IMAGE, OLDEST_PIP), (EVERYTHING, OLDEST_PIP)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_lock_installs_what_it_names_whatever_else_the_index_offers(
+    index: str, pips: dict[str, Path], lock: Lock, version: str
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="prio-test-") as folder:
+        venv.create(folder, symlinks=True)
+        assert installed(Path(folder)) == set()
+        python = f"{folder}/bin/python"
+        for command in (command_for(lock), ["check"]):
+            asked = subprocess.run(  # noqa: S603  pip, told what to do by this test
+                [python, pips[version], *command],
+                cwd=ROOT,
+                env=environment(index),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert asked.returncode == 0, asked.stdout + asked.stderr
+        pins = read(lock.path.read_text(encoding="utf-8"))
+        assert normalized(installed(Path(folder))) == normalized(named(pins))
+
+
+def test_a_resolver_would_be_stopped_by_a_newer_version(
+    index: str, pips: dict[str, Path], folder: Path
+) -> None:
+    """The same index refuses what `make` did before, so the test above can fail."""
+    few = folder / "few.lock"
+    text = EVERYTHING.path.read_text(encoding="utf-8")
+    wanted = "pytest-cov|coverage|iniconfig|packaging|pluggy|pygments|pytest"
+    few.write_text("".join(re.findall(rf"^(?:{wanted})==.*\n(?:    .*\n)+", text, re.MULTILINE)))
+    venv.create(folder / "refused", symlinks=True)
+    asked = subprocess.run(  # noqa: S603  pip, told what to do by this test
+        [folder / "refused/bin/python", pips[OLDEST_PIP], *RESOLVING, few],
+        env=environment(index),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.returncode != 0
+    assert "coverage" in asked.stderr
+    assert "versions pinned with ==" in asked.stderr
+    assert installed(folder / "refused") == set()
