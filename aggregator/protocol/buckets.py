@@ -3,12 +3,17 @@
 Source: DAP, "Batch Buckets".
 """
 
-import dataclasses
-from collections.abc import Sequence
+from __future__ import annotations
 
-from aggregator.protocol.batches import BatchTotals
-from aggregator.vdaf.prio3 import Prio3
-from field import Vector
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aggregator.protocol.batches import BatchTotals
+    from aggregator.vdaf.prio3 import Prio3
+    from field import Vector
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,0 +1,85 @@
+"""Help loads no library that computes, serves or stores, so that it comes at once."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "alembic",
+    "fastapi",
+    "httpx",
+    "llvmlite",
+    "matplotlib",
+    "numba",
+    "numpy",
+    "polars",
+    "prometheus_client",
+    "scipy",
+    "sqlalchemy",
+    "structlog",
+    "uvicorn",
+}
+SHOWN_FROM_THE_CODE = {"bench", "demo"}
+"""Commands whose options are made from what they measure, or that show a made-up survey."""
+
+MOST_MODULES = 620
+
+FORKED = """
+import json, os, sys
+from aggregator.cli import program
+from aggregator.cli.commands import COMMANDS
+
+def forked(work):
+    readable, writable = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.write(writable, json.dumps(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as stream:
+        answer = json.loads(stream.read())
+    os.waitpid(child, 0)
+    return answer
+
+def leaves(path, command):
+    inner = getattr(command, "commands", None)
+    if not inner:
+        return [path]
+    return [leaf for name, each in inner.items() for leaf in leaves([*path, name], each)]
+
+def modules(path):
+    sys.argv = ["prio", *path, "--help"]
+    sys.stdout = open(os.devnull, "w")
+    try:
+        program.run()
+    except SystemExit:
+        pass
+    return sorted(sys.modules)
+
+found = {}
+for entry in COMMANDS:
+    for path in forked(lambda: leaves([entry.name], entry.load())):
+        found[" ".join(path)] = forked(lambda: modules(path))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_help_of_every_command_loads_no_library_that_computes_serves_or_stores() -> None:
+    done = subprocess.run(  # noqa: S603  our own program
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=600
+    )
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    assert len(found) > 50
+    light = {
+        command: modules
+        for command, modules in found.items()
+        if command.split()[0] not in SHOWN_FROM_THE_CODE
+    }
+    heavy = {command: sorted(HEAVY & set(modules)) for command, modules in light.items()}
+    assert {command: names for command, names in heavy.items() if names} == {}
+    many = {command: len(modules) for command, modules in light.items()}
+    assert {name: count for name, count in many.items() if count > MOST_MODULES} == {}
