@@ -71,11 +71,12 @@ class LocalFolder:
         """Return the folder at a path.
 
         Raises:
-            ConfigurationError: It is none, or of a layout that we do not know; or the environment
-                overrules its settings.
+            ConfigurationError: It is none, of a layout that we do not know, or another user's; or
+                others may read it, or the environment overrules its settings.
         """
         if not is_one(path):
             raise ConfigurationError(f"{path}: is no folder that `prio up` has made")
+        _check_own(path)  # Whose folder it is chooses who gets the answers.
         marker = path / _MARKER
         layout = _toml(marker).get("layout")
         if layout != _LAYOUT:
@@ -96,7 +97,7 @@ class LocalFolder:
         """Return the folder at a path, made or completed: each party's service file, and a marker.
 
         Raises:
-            ConfigurationError: As `at`; or something else is there, or others may read it.
+            ConfigurationError: As `at`; or something else is there.
             OSError: It cannot be made.
         """
         if not is_one(path):
@@ -110,7 +111,6 @@ class LocalFolder:
             path.chmod(_PRIVATE)
             create_private(path / _MARKER, f"# {WARNING}\nlayout = {_LAYOUT}\n")
         folder = cls.at(path)
-        _check_own(path)
         missing = [each for each in PARTIES if not folder.config(each).exists()]
         ports = _free_ports(2 * len(missing))
         for name, port, health_port in zip(missing, ports[::2], ports[1::2], strict=True):
@@ -145,7 +145,8 @@ class LocalFolder:
             Program(
                 party,
                 (
-                    *(sys.executable, "-m", "aggregator.cli", *_COMMANDS[party]),
+                    # -P: nothing is imported from the folder in which the user stands.
+                    *(sys.executable, "-P", "-m", "aggregator.cli", *_COMMANDS[party]),
                     *("--config", self.config(party).absolute()),
                 ),
                 self.path / f"{party}.log",

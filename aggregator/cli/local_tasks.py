@@ -54,8 +54,8 @@ def is_asked(place: Path, text: str) -> bool:
         return False
     if read_text(place / SURVEY_FILE) != text:
         raise ParameterError(
-            f"title: {place} has the tasks of another survey of this title, which no party can "
-            "change: give this one another title"
+            f"title: {place} has the tasks of another survey of this title, or of one that begins "
+            "like it, which no party can change: give this one another title"
         )
     return True
 

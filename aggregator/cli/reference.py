@@ -62,7 +62,8 @@ _NUMBA: Final = """\
 `NUMBA_CACHE_DIR`, in the environment only, names a writable folder for compiled kernels; the user's
 cache folder if it is not set. `prio warm` fills it; without it a service verifies more slowly until
 a process of its own has done so, and a client shards more slowly. A folder that cannot be written
-is read. Kernels are found there by what their sources say: another checkout or
+is read, if it is root's or the user's own: whoever can write it can have any code run. Kernels are
+found there by what their sources say: another checkout or
 environment of the same version, on the same kind of processor, need not compile them again.
 """
 

@@ -117,7 +117,7 @@ def _ask(local: "LocalFolder", survey: Path) -> None:
     """Add a survey in a process of its own: what it takes to make tasks would stay in memory."""
     from aggregator.cli import faults
 
-    command = [sys.executable, "-m", "aggregator.cli", "survey", "new", str(survey)]
+    command = [sys.executable, "-P", "-m", "aggregator.cli", "survey", "new", str(survey)]
     done = subprocess.run([*command, "--up", str(local.path)], check=False)  # noqa: S603  our own command
     if done.returncode:
         raise SystemExit(done.returncode if done.returncode > 0 else faults.PARTLY)

@@ -6,6 +6,7 @@ Kernels that are already compiled are only loaded.
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from aggregator.entropy import SystemEntropy
@@ -21,19 +22,25 @@ def warm() -> None:
     """Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set."""
     from aggregator.cli.at_work import at_work
     from aggregator.dap.profile import Role
-    from aggregator.runtime.kernels import exercise
+    from aggregator.runtime.kernels import exercise, is_kept
+    from aggregator.telemetry.compiling import kernel_folder, one_at_a_time
     from aggregator.vdaf.instances import TYPES
     from field.lanes import compile_here
 
     compile_here()
-    for row in TYPES.values():
-        started = time.monotonic()
-        prio3 = row.prio3(row.typical())
-        with at_work(f"compiling kernels of {row.name}, unless they are cached"):
-            _take_through(prio3, prio3.circuit.furthest_measurements()[1])
-            for role in (Role.LEADER, Role.HELPER):
-                exercise(prio3, role)
-        print(f"{row.name}: {time.monotonic() - started:.1f} seconds")
+    folder = kernel_folder()
+    with ExitStack() as stack:
+        if folder is not None and is_kept():
+            with at_work("waiting for another process that compiles kernels"):
+                stack.enter_context(one_at_a_time(folder, list(TYPES)))
+        for row in TYPES.values():
+            started = time.monotonic()
+            prio3 = row.prio3(row.typical())
+            with at_work(f"compiling kernels of {row.name}, unless they are cached"):
+                _take_through(prio3, prio3.circuit.furthest_measurements()[1])
+                for role in (Role.LEADER, Role.HELPER):
+                    exercise(prio3, role)
+            print(f"{row.name}: {time.monotonic() - started:.1f} seconds")
 
 
 def _take_through(prio3: "Prio3", measurement: "Measurement") -> None:

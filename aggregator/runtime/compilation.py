@@ -5,6 +5,7 @@ cache. It gives way to other work, has none of the service's secrets in its envi
 its sockets, and ends when standard input does: with the service, however that ends.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,7 +25,7 @@ NICENESS = 5
 """A third of the weight of a process that does not give way: it must come to its end under load."""
 
 _PASSED_ON = ("HOME", "PATH", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-_PASSED_ON_FAMILIES = ("NUMBA_", "PYTHON", "LC_", "LANG")
+_PASSED_ON_FAMILIES = ("NUMBA_", "OMP_", "OPENBLAS_", "PYTHON", "LC_", "LANG")
 _LAST_WORDS = 300
 
 
@@ -53,7 +54,8 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
     }
     try:
         process = subprocess.Popen(  # noqa: S603  our own interpreter on our own module
-            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            # -P: nothing is imported from the folder in which the service was started.
+            [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -82,7 +84,8 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
 
 def main() -> None:
     """Compile what standard input says."""
-    os.nice(NICENESS)
+    with contextlib.suppress(OSError):  # A unit of systemd may forbid it, and means no harm.
+        os.nice(NICENESS)
     given = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
     kinds = [Kind(Role[role], vdaf, bytes.fromhex(hexed)) for role, vdaf, hexed in given]

@@ -65,8 +65,10 @@ class KernelKeeper:
                 added = []
             while not self._wanted.empty():
                 added.append(self._wanted.get())
+            missing += added  # At once: what raises below must not lose them.
             try:
-                missing += self._not_found(added)
+                found_missing = self._not_found(added)
+                missing = [each for each in missing if each not in added or each in found_missing]
                 if not missing:
                     self.after_loading()
                     continue

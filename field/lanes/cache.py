@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -59,7 +60,8 @@ def home(file: Path) -> Path:
 def kernel_cache(package: Path) -> KernelCache | None:
     """Return the cache of the kernels in a package's directory.
 
-    It is None if there is none and none can be made.
+    It is None if there is none and none can be made; or if it is another user's, who could have any
+    code run, and cannot be written.
     """
     base = _base()
     if base is None:
@@ -74,9 +76,14 @@ def kernel_cache(package: Path) -> KernelCache | None:
     except OSError:
         is_writable = False
     has_others, is_warm = bool(siblings - {directory.name}), directory.name in siblings
-    if not (is_warm or is_writable):
+    if not is_writable and not (is_warm and _is_trusted(directory)):
         return None
     return KernelCache(directory, is_warm, has_others, is_writable)
+
+
+def _is_trusted(directory: Path) -> bool:
+    """Return whether code that this process did not compile may be run from a directory."""
+    return directory.stat().st_uid in {0, os.geteuid()}
 
 
 def _base() -> Path | None:

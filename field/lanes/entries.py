@@ -75,8 +75,14 @@ class KernelEntries(FunctionCache):  # type: ignore[misc]  # numba has no types
     @override
     def save_overload(self, sig: object, data: object) -> None:
         """Keep compiled code, unless the disk is full or not ours to write to."""
-        with contextlib.suppress(OSError):
+        try:
             super().save_overload(sig, data)
+        except OSError:
+            pass
+        except Exception:  # noqa: BLE001  numba reads the kernel's index first: it is damaged
+            with contextlib.suppress(Exception):
+                self._cache_file.flush()
+                super().save_overload(sig, data)
 
 
 class NoEntries(NullCache):  # type: ignore[misc]  # numba has no types

@@ -26,7 +26,9 @@ from tests.support.locks import LOCKS, ROOT, Lock, Pin, read
 
 pytestmark = pytest.mark.slow
 
-OLDEST_PIP = "22.3"  # of Python 3.11.0
+# What Python 3.11.0, 3.12.0 and so on brought: an older pip does not run on them.
+BROUGHT = {11: "22.3", 12: "23.2.1", 13: "24.2"}
+OLDEST_PIP = BROUGHT.get(sys.version_info.minor, "25.2")
 NEW_PIP = "26.3"
 NEWER = "9999"
 

@@ -81,9 +81,14 @@ def test_one_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 def test_one_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = LocalFolder.made(tmp_path / "here")
-    monkeypatch.setattr(os, "geteuid", lambda: folder.path.stat().st_uid + 1)
+    somebody_else = folder.path.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: somebody_else)
     with pytest.raises(ConfigurationError, match="belongs to another user"):
         LocalFolder.made(folder.path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").rename(tmp_path / "prio-up")  # where `prio survey` looks for one
+    with pytest.raises(ConfigurationError, match="belongs to another user"):
+        local_folder.found()
 
 
 @pytest.mark.parametrize("marker", ["layout = 2", "", "layout"])

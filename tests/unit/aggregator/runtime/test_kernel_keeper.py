@@ -146,6 +146,59 @@ def test_a_compiler_that_failed_is_said_and_started_again(monkeypatch: pytest.Mo
     assert "verifying without them" in warning["event"]
 
 
+def test_what_one_look_could_not_find_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = Compiled([None])
+    compiled.may_end.set()
+    keeper = keeper_with(compiled, monkeypatch)
+    looked_at = 0
+
+    def look(_kind: Kind) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        if looked_at == 1:
+            raise MemoryError
+        return compiled.is_there
+
+    monkeypatch.setattr(kernel_keeper, "_are_compiled", look)
+    with capture_logs() as logs:
+        keeper.want(COUNT)
+        wait_until(lambda: compiled.calls == 1 and not AWAITED.records())
+    assert [each["reason"] for each in logs if each["log_level"] == "warning"] == ["MemoryError()"]
+
+
+REFUSED = """
+import io, os, sys
+from aggregator.runtime import compilation
+def refused(_increment):
+    raise PermissionError(1, "Operation not permitted")
+os.nice = refused
+class Given:
+    buffer = io.BytesIO(b"[]\\n")
+    fileno = staticmethod(lambda: os.pipe()[0])
+sys.stdin = Given
+compilation.main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("empty_cache")
+def test_kernels_are_compiled_where_a_process_may_not_change_its_niceness() -> None:
+    done = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", REFUSED], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("empty_cache")
+def test_a_compiling_process_imports_nothing_from_the_folder_it_is_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('another json')")
+    monkeypatch.chdir(tmp_path)
+    assert compile_apart([]) is None
+
+
 HOLDER = """
 import sys
 from pathlib import Path

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import stat
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -243,7 +244,8 @@ def test_whoever_reads_the_store_keeps_no_writer_waiting(store: Database, tmp_pa
             began = time.monotonic()
             upload(store, [number], time=100)
             seconds.append(time.monotonic() - began)
-        assert min(seconds) < sqlite.BUSY_TIMEOUT_SECONDS / 2  # as long as whoever has to wait does
+        # Half as long as whoever has to wait does; one write may have met a slow disk.
+        assert statistics.median(seconds) < sqlite.BUSY_TIMEOUT_SECONDS / 2
         assert _traces(secrets, tmp_path, expected=secrets) == secrets
     assert _traces(secrets, tmp_path, expected=set()) == set()
 

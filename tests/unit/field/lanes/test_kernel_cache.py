@@ -94,6 +94,23 @@ def test_an_unwritable_directory_means_no_cache(
     assert kernel_cache(package) is None
 
 
+def test_what_another_user_compiled_is_not_run(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(package)
+
+    def refused(**_settings: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(cache.tempfile, "TemporaryFile", refused)
+    assert not found(package).is_writable
+    monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
+    if os.getuid() == 0:  # what root compiled is trusted
+        os.chown(found(package).directory, 65534, 65534)
+    kernel_cache.cache_clear()
+    assert kernel_cache(package) is None
+
+
 def test_the_default_cache_is_in_the_users_home(
     package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -171,6 +188,21 @@ def test_a_second_checkout_finds_what_the_first_one_compiled(tmp_path: Path) -> 
     assert {path.name.partition("-")[0] for path in compiled} >= {"caller.answer"}
     assert run_caller(second, kept) == "2"
     assert {p: p.stat().st_mtime_ns for p in kept.rglob("*") if p.is_file()} == compiled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_damaged_entry_is_compiled_and_kept_again(tmp_path: Path, kind: str) -> None:
+    folder, kept = checkout(tmp_path / "kernels", 1), tmp_path / "cache"
+    assert run_caller(folder, kept) == "2"
+    (damaged,) = kept.rglob(f"caller.answer*.{kind}")
+    damaged.write_bytes(b"")
+    assert run_caller(folder, kept) == "2"
+    mended = {path.name: path.stat().st_size for path in kept.rglob(f"caller.answer*.{kind}")}
+    assert set(mended.values()) != {0}
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*") if path.is_file()}
+    assert run_caller(folder, kept) == "2"
+    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 @pytest.mark.slow
