@@ -15,6 +15,7 @@ from enum import StrEnum
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     ProcessCollector,
     disable_created_metrics,
@@ -24,6 +25,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from aggregator.telemetry.compiling import AWAITED
 from aggregator.telemetry.tracing import note
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own lack
@@ -98,6 +100,12 @@ TRANSACTION_RETRIES = Counter(
     ("transaction",),
     registry=_REGISTRY,
 )
+_AWAITED_KERNELS = Gauge(
+    "prio_awaited_kernels",
+    "Types of VDAF that are verified more slowly, until their kernels are compiled.",
+    registry=_REGISTRY,
+)
+_AWAITED_KERNELS.set_function(lambda: len(AWAITED.records()))
 ProcessCollector(registry=_REGISTRY)
 
 
