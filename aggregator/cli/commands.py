@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from aggregator.cli.groups import GROUPS, Group
 from aggregator.cli.interrupts import ends_at_once
 from aggregator.cli.options import TaskCommand
 
@@ -41,11 +42,20 @@ class Entry:
     cls: type[TyperCommand] = TyperCommand
     hands_on: bool = False
 
-    def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
-        """Import the module and return the command."""
-        command: Any
+    def open(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+        """Return the command; of a group only what leads to its commands, without the module."""
+        if self.name not in GROUPS:
+            return self.load()
+        return Group(self.name, self._found, help=self.help, epilog=f"Example: {self.example}")
+
+    def _found(self) -> Any:  # noqa: ANN401  # a function or a `typer.Typer`
         with ends_at_once():
-            found = getattr(import_module(f"aggregator.cli.{self.module}"), self.attribute)
+            return getattr(import_module(f"aggregator.cli.{self.module}"), self.attribute)
+
+    def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+        """Import the module and return the command, with all commands of a group."""
+        command: Any
+        found = self._found()
         if isinstance(found, typer.Typer):
             command = get_group(found)
         else:
@@ -297,5 +307,5 @@ class Commands(TyperGroup):
         """Return the command that the arguments name, loaded."""
         entry = self._entries.get(args[0]) if args else None
         if entry is not None:
-            self.commands[entry.name] = entry.load()
+            self.commands[entry.name] = entry.open()
         return super().resolve_command(ctx, args)
