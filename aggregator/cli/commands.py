@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from aggregator.cli.groups import GROUPS, Group
+from aggregator.cli.groups import GROUPS, CommandFirst, Group
 from aggregator.cli.interrupts import ends_at_once
 from aggregator.cli.options import TaskCommand
 
@@ -286,7 +286,7 @@ COMMANDS: Final = (
 )
 
 
-class Commands(TyperGroup):
+class Commands(CommandFirst):
     """The commands of the table, each loaded when it is called."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # typer's own

@@ -146,7 +146,26 @@ A name of which there are rows of its own is a group.
 """
 
 
-class Group(TyperGroup):
+class CommandFirst(TyperGroup):
+    """A group that looks for options of its own only if no command comes first.
+
+    To find that an option is not there typer would import pydantic, which takes longer than help.
+    """
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what comes before the name of a command, and that name."""
+        if not (args[0] in self.commands if args else ctx.resilient_parsing):
+            return super().parse_args(ctx, args)
+        own = self.params, self.add_help_option
+        self.params, self.add_help_option = [], False
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            self.params, self.add_help_option = own
+
+
+class Group(CommandFirst):
     """The commands of a group, each loaded when it is called."""
 
     def __init__(self, path: str, load: Callable[[], typer.Typer], **settings: Any) -> None:  # noqa: ANN401  # typer's own

@@ -157,7 +157,11 @@ class ServiceSettings(BaseModel):
     """What every service needs."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True
+        defer_build=True,  # a party validates its own settings only
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_default=True,
     )
 
     database: str = Field(

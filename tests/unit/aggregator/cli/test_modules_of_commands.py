@@ -1,10 +1,13 @@
 """Help loads no library that computes, serves or stores, so that it comes at once."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+
+from aggregator.cli.groups import GROUPS
 
 HEAVY = {
     "alembic",
@@ -25,6 +28,8 @@ SHOWN_FROM_THE_CODE = {"bench", "demo"}
 """Commands whose options are made from what they measure, or that show a made-up survey."""
 
 MOST_MODULES = 620
+MOST_MODULES_OF_A_GROUP = 400
+"""Help of a group, and TAB in it, load typer and rich, and none of its commands."""
 
 FORKED = """
 import json, os, sys
@@ -83,3 +88,33 @@ def test_help_of_every_command_loads_no_library_that_computes_serves_or_stores()
     assert {command: names for command, names in heavy.items() if names} == {}
     many = {command: len(modules) for command, modules in light.items()}
     assert {name: count for name, count in many.items() if count > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize("path", [path.split() for path in GROUPS], ids=" ".join)
+def test_help_of_a_group_and_tab_in_it_load_none_of_its_commands(path: list[str]) -> None:
+    code = (
+        "import sys; from aggregator.cli import main; sys.argv[0] = 'prio'\n"
+        "try: main()\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    completing = {
+        "_PRIO_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["prio", *path, ""]),
+        "COMP_CWORD": str(len(path) + 1),
+    }
+    shown, completed = (
+        subprocess.run(  # noqa: S603  our own program
+            [sys.executable, "-c", code, *arguments],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for arguments, environment in (([*path, "--help"], {}), ([], completing))
+    )
+    assert set(GROUPS[" ".join(path)]) <= set(completed.stdout.split())
+    for done in (shown, completed):
+        loaded = set(done.stderr.split())
+        assert "aggregator.cli.groups" in loaded
+        assert not loaded & {*HEAVY, "pydantic", "aggregator.protocol.task"}
+        assert len(loaded) < MOST_MODULES_OF_A_GROUP
