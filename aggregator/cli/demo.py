@@ -109,13 +109,17 @@ def demo(
         local = LocalFolder.made(folder)
         # A window that is over: one that runs would take no answers after it was collected.
         window = SURVEY.windows.last(datetime.now(UTC))
-        asked = _ask(local, window)
         console.print("starting leader and helper (one operator for all: a demo only)")
-        services = stack.enter_context(running(local.programs(("leader", "helper"))))
+        services = stack.enter_context(running([]))
+        for program in local.programs(("leader", "helper")):
+            services.start(program)
+        asked = _ask(local, window)  # while they start
+        services.wait()
         collector = stack.enter_context(Collector.open(local.config("collector")))
+        # All are uploaded first: the aggregators verify one question while the next is sealed.
+        uploaded = [anyio.run(_upload, each, window) for each in asked]
         shown = []
-        for each in asked:
-            reports = anyio.run(_upload, each, window)
+        for each, reports in zip(asked, uploaded, strict=True):
             with console.status(f"verifying and adding up {reports:,} reports"):
                 collected = _collect(collector, each.task, window, services)
             shown.append(_answered(each, collected, _verified(local, each.task)))

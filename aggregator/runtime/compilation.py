@@ -5,7 +5,6 @@ cache. It gives way to other work, has none of the service's secrets in its envi
 its sockets, and ends when standard input does: with the service, however that ends.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -16,17 +15,20 @@ import threading
 from collections.abc import Sequence
 
 from aggregator.dap.profile import Role
+from aggregator.runtime.giving_way import give_way
 from aggregator.runtime.kernels import exercise, is_kept
 from aggregator.telemetry.compiling import kernel_folder, one_at_a_time
 from aggregator.vdaf.instances import prio3_from_configuration
 from field.lanes import compile_here
 
-NICENESS = 5
-"""A third of the weight of a process that does not give way: it must come to its end under load."""
-
 _PASSED_ON = ("HOME", "PATH", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
 _PASSED_ON_FAMILIES = ("NUMBA_", "OMP_", "OPENBLAS_", "PYTHON", "LC_", "LANG")
 _LAST_WORDS = 300
+
+_PROGRAM = (
+    # before the rest is imported, which takes seconds
+    f"from {give_way.__module__} import give_way; give_way(); from {__name__} import main; main()"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
     try:
         process = subprocess.Popen(  # noqa: S603  our own interpreter on our own module
             # -P: nothing is imported from the folder in which the service was started.
-            [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
+            [sys.executable, "-P", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -84,8 +86,6 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
 
 def main() -> None:
     """Compile what standard input says."""
-    with contextlib.suppress(OSError):  # A unit of systemd may forbid it, and means no harm.
-        os.nice(NICENESS)
     given = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
     kinds = [Kind(Role[role], vdaf, bytes.fromhex(hexed)) for role, vdaf, hexed in given]

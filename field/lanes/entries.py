@@ -64,6 +64,8 @@ class KernelEntries(FunctionCache):  # type: ignore[misc]  # numba has no types
         Raises:
             KernelMissing: There is none, and this process compiles nothing.
         """
+        if not self._has_file():
+            check_may_compile()  # before numba gets ready to load, which takes half a second
         try:
             found = super().load_overload(sig, target_context)
         except Exception:  # noqa: BLE001  a damaged file: whatever reading it says, there is no code
@@ -71,6 +73,12 @@ class KernelEntries(FunctionCache):  # type: ignore[misc]  # numba has no types
         if found is None:
             check_may_compile()
         return found
+
+    def _has_file(self) -> bool:
+        index = Path(self._cache_file._index_path)  # noqa: SLF001  numba tells it in no other way
+        with contextlib.suppress(OSError):  # of a folder that we may not look into
+            return index.exists()
+        return False
 
     @override
     def save_overload(self, sig: object, data: object) -> None:

@@ -190,6 +190,25 @@ def test_a_second_checkout_finds_what_the_first_one_compiled(tmp_path: Path) -> 
     assert {p: p.stat().st_mtime_ns for p in kept.rglob("*") if p.is_file()} == compiled
 
 
+LOOKING = """
+import sys
+from field.lanes import KernelMissing, kernel
+@kernel
+def answer():
+    return 1
+try:
+    answer()
+except KernelMissing:
+    print("missing;", "numba.np.arraymath" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_a_missing_kernel_is_missed_before_numba_gets_ready_to_load_it(tmp_path: Path) -> None:
+    (tmp_path / "caller.py").write_text(LOOKING)
+    assert run_caller(tmp_path, tmp_path / "cache") == "missing; False"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 def test_a_damaged_entry_is_compiled_and_kept_again(tmp_path: Path, kind: str) -> None:
