@@ -4,6 +4,7 @@ A service changes its key by age. To change it now: `new`, then `retire` the old
 taken for as long as clients may use it, and destroyed by the service when no report can need it.
 """
 
+import json
 from typing import Annotated
 
 import typer
@@ -23,17 +24,33 @@ def new(config: Config = None) -> None:
 
 
 @app.command("list")
-def list_keys(config: Config = None) -> None:
+def list_keys(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
     """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
     from aggregator.cli.parties import open_aggregator
 
     with open_aggregator(config, may_make=False) as desk:
-        for key, need in desk.hpke_keys():
-            if key.retired_at is None:
-                print(f"{key.config_id} advertised since {time_text(key.created_at)}")
-            else:
-                why = f"kept for {need}" if need else "to be destroyed by the service"
-                print(f"{key.config_id} retired {time_text(key.retired_at)}, {why}")
+        found = desk.hpke_keys()
+    if as_json:
+        listed = [
+            {
+                "config_id": key.config_id,
+                "created_at": key.created_at,
+                "retired_at": key.retired_at,
+                "needed_for": need,
+            }
+            for key, need in found
+        ]
+        print(json.dumps({"version": 1, "keys": listed}))
+        return
+    for key, need in found:
+        if key.retired_at is None:
+            print(f"{key.config_id} advertised since {time_text(key.created_at)}")
+        else:
+            why = f"kept for {need}" if need else "to be destroyed by the service"
+            print(f"{key.config_id} retired {time_text(key.retired_at)}, {why}")
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import Config, time_text
+from aggregator.words import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +88,7 @@ def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fracti
     releases = releases_of(task, len(entries))
     return {
         "task_id": str(task.task_id),
+        "title": task.title,
         "population": task.policy.population,
         "mechanism": task.policy.mechanism.name,
         "releases": [
@@ -209,7 +211,7 @@ def _print_task(console: "Console", document: "Document") -> None:
     from rich.table import Table
 
     releases = document["releases"]
-    table = Table(title=f"task {document['task_id']}")
+    table = Table(title=f"task {document['task_id']}\n{escaped(str(document['title']))}".rstrip())
     for column in RELEASE_COLUMNS:
         table.add_column(column, overflow="fold")
     for release in releases if isinstance(releases, list) else ():

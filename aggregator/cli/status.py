@@ -9,6 +9,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, not_yet
+from aggregator.words import escaped
 
 if TYPE_CHECKING:
     from aggregator.telemetry.health import Health
@@ -31,14 +32,16 @@ def status(
     from aggregator.cli.parties import CollectorDesk, open_desk
     from aggregator.telemetry.compiling import compiling_on_this_machine
 
+    more: dict[str, object] = {"compiling": compiling_on_this_machine()}
     with open_desk(config, may_make=False) as desk:
-        health = (
-            examine_collector(desk.database)
-            if isinstance(desk, CollectorDesk)
-            else examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
-        )
-    compiling = {"compiling": compiling_on_this_machine()}
-    health = dataclasses.replace(health, document={**health.document, **compiling})
+        if isinstance(desk, CollectorDesk):
+            health = examine_collector(desk.database)
+        else:
+            health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
+            titles = {str(task.task_id): task.title for task in desk.tasks()}
+            found: Details = health.whole_document
+            more["tasks"] = [{**each, "title": titles[each["task_id"]]} for each in found["tasks"]]
+    health = dataclasses.replace(health, document={**health.document, **more})
     if as_json:
         print(json.dumps(health.whole_document))
     else:
@@ -65,6 +68,7 @@ def _lines(health: "Health") -> Iterator[str]:
         for each in collections[:SHOWN]:
             reason = each["reason"] or "the batch is not ready yet"
             yield f"  {each['collection']}, since {each['seconds']:,} s: {reason}"
+        yield from _left_out(found["pending_collections"], "prio status --json")
         if found["untold_collections"]:
             yield f"  {found['untold_collections']:,} given up, of which the leader has not heard"
     else:
@@ -98,6 +102,7 @@ def _work_lines(found: Details) -> Iterator[str]:
                 f"  {each['kind']} {name}, {each['state']}, since {each['seconds']:,} s: "
                 f"{each['reason'] or not_yet(is_driven=each['is_driven'])}"
             )
+        yield from _left_out(len(waiting), "prio job list")
     yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
 
 
@@ -107,17 +112,36 @@ def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
     ended = sum(task["ended"] for task in tasks)
     yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
     broken = [task for task in tasks if task["trouble"]]
-    yield from (f"  {task['task_id']} stands still: {task['trouble']}" for task in broken[:SHOWN])
+    yield from (
+        f"  {task['task_id']} stands still: {task['trouble']}{_title(task)}"
+        for task in broken[:SHOWN]
+    )
+    yield from _left_out(len(broken), "prio status --json")
     for task in tasks:
         if task["pending_collections"] >= MOST_PENDING:
-            yield f"  {task['task_id']} takes no more collections: {MOST_PENDING} have not ended"
+            yield (
+                f"  {task['task_id']} takes no more collections: {MOST_PENDING} have not ended"
+                f"{_title(task)}"
+            )
     for task in sorted(tasks, key=_passes_and_waits)[:SHOWN]:
         refused: Mapping[str, int] = task["rejected"]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))
         yield (
             f"  {task['task_id']} {task['waiting_reports']:,} wait, "
-            f"{task['aggregated']:,} aggregated, refused: {reasons or 'none'}"
+            f"{task['aggregated']:,} aggregated, refused: {reasons or 'none'}{_title(task)}"
         )
+    yield from _left_out(len(tasks), "prio task list")
+
+
+def _title(task: Details) -> str:
+    """Return what a task is for, as the end of its line."""
+    return f"  {escaped(task['title'])}" if task["title"] else ""
+
+
+def _left_out(count: int, command: str) -> Iterator[str]:
+    """Say how many of a list are not shown, if any is not, and which command shows them."""
+    if count > SHOWN:
+        yield f"  and {count - SHOWN:,} more: {command}"
 
 
 def _passes_and_waits(task: Details) -> tuple[bool, int]:

@@ -184,19 +184,35 @@ def add(
 
 
 @app.command("list")
-def list_(config: Config = None) -> None:
+def list_(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
     """Print the tasks that this party takes part in, one per line, each with its state."""
     from aggregator.cli.parties import open_desk
 
     with open_desk(config, may_make=False) as desk:
-        for task, state in desk.task_states():
-            words = (
-                str(task.task_id),
-                f"Prio3{task.prio3.circuit.name}",
-                ", ".join(state),
-                escaped(task.configuration.task_info.decode()),
-            )
-            print("  ".join(words))
+        found = desk.task_states()
+    if as_json:
+        listed = [
+            {
+                "task_id": str(task.task_id),
+                "title": task.title,
+                "vdaf": f"Prio3{task.prio3.circuit.name}",
+                "state": [*state],
+            }
+            for task, state in found
+        ]
+        print(json.dumps({"version": 1, "tasks": listed}))
+        return
+    for task, state in found:
+        words = (
+            str(task.task_id),
+            f"Prio3{task.prio3.circuit.name}",
+            ", ".join(state),
+            escaped(task.title),
+        )
+        print("  ".join(words))
 
 
 @app.command(cls=TaskCommand)

@@ -1,5 +1,6 @@
 """`prio hpke`: a new key pair is advertised first, a retired one no more, and both open reports."""
 
+import json
 from pathlib import Path
 
 import anyio
@@ -42,6 +43,10 @@ def test_a_key_is_rotated_without_losing_a_report(config: Path) -> None:
     lines = run_here("hpke", "list", "--config", config).stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [["1", "advertised"], ["0", "retired"]]
     assert lines[1].endswith("kept for clients that have not heard of the next key")
+    new, old = json.loads(run_here("hpke", "list", "--config", config, "--json").stdout)["keys"]
+    assert (new["config_id"], new["retired_at"], old["config_id"]) == (1, None, 0)
+    assert lines[1].endswith(f"kept for {old['needed_for']}")
+    assert old["retired_at"] >= old["created_at"]
     assert run_here("hpke", "new", "--config", config).stdout == "2\n"  # 0 is still needed
 
 

@@ -1,13 +1,22 @@
-"""Help loads no library that computes, serves or stores, so that it comes at once."""
+"""Help, TAB and commands that only read load little, so that they answer at once."""
 
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from aggregator.cli.groups import GROUPS
+from aggregator.cli.parties import open_aggregator
+from aggregator.dap.profile import Role
+from aggregator.protocol.provisioning import provision
+from aggregator.protocol.task import task_to_toml
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import make_task
+
+SURVEY = Path(__file__).parents[4] / "examples/hospital/survey.toml"
 
 HEAVY = {
     "alembic",
@@ -30,6 +39,12 @@ SHOWN_FROM_THE_CODE = {"bench", "demo"}
 MOST_MODULES = 620
 MOST_MODULES_OF_A_GROUP = 400
 """Help of a group, and TAB in it, load typer and rich, and none of its commands."""
+
+SHOWING_MODULES = (
+    "import sys; from aggregator.cli import main; sys.argv[0] = 'prio'\n"
+    "try: main()\n"
+    "finally: print(*sys.modules, file=sys.stderr)"
+)
 
 FORKED = """
 import json, os, sys
@@ -92,11 +107,6 @@ def test_help_of_every_command_loads_no_library_that_computes_serves_or_stores()
 
 @pytest.mark.parametrize("path", [path.split() for path in GROUPS], ids=" ".join)
 def test_help_of_a_group_and_tab_in_it_load_none_of_its_commands(path: list[str]) -> None:
-    code = (
-        "import sys; from aggregator.cli import main; sys.argv[0] = 'prio'\n"
-        "try: main()\n"
-        "finally: print(*sys.modules, file=sys.stderr)"
-    )
     completing = {
         "_PRIO_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(["prio", *path, ""]),
@@ -104,7 +114,7 @@ def test_help_of_a_group_and_tab_in_it_load_none_of_its_commands(path: list[str]
     }
     shown, completed = (
         subprocess.run(  # noqa: S603  our own program
-            [sys.executable, "-c", code, *arguments],
+            [sys.executable, "-c", SHOWING_MODULES, *arguments],
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
@@ -118,3 +128,57 @@ def test_help_of_a_group_and_tab_in_it_load_none_of_its_commands(path: list[str]
         assert "aggregator.cli.groups" in loaded
         assert not loaded & {*HEAVY, "pydantic", "aggregator.protocol.task"}
         assert len(loaded) < MOST_MODULES_OF_A_GROUP
+
+
+NEEDED_FOR_READING: dict[str, set[str]] = {"survey": {"numpy"}, "task check": set()}
+"""What a command loads of these: laws of sums for the errors of a survey; else the store."""
+
+MOST_MODULES_OF_READING = 800
+
+
+@pytest.fixture(scope="module")
+def party(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a leader's store, its task's public file and a survey."""
+    folder = tmp_path_factory.mktemp("party")
+    config = folder / "leader.toml"
+    config.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
+    task = make_task(id="A" * 43)
+    with open_aggregator(config) as desk:
+        desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
+        desk.new_hpke_key()
+    (folder / "task.toml").write_text(task_to_toml(task))
+    (folder / "survey.toml").write_text(SURVEY.read_text())
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "status --config leader.toml",
+        "task list --config leader.toml",
+        f"task show {'A' * 43} --config leader.toml",
+        "hpke list --config leader.toml",
+        "job list --config leader.toml --json",
+        "ledger --config leader.toml --json",
+        "survey check survey.toml --json",
+        "task check task.toml",
+    ],
+)
+def test_a_command_that_only_reads_loads_nothing_that_computes_or_serves(
+    party: Path, command: str
+) -> None:
+    done = subprocess.run(  # noqa: S603  our own program
+        [sys.executable, "-c", SHOWING_MODULES, *command.split()],
+        cwd=party,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout
+    loaded = set(done.stderr.split())
+    assert "aggregator.protocol.task" in loaded
+    needed = [names for start, names in NEEDED_FOR_READING.items() if command.startswith(start)]
+    assert loaded & HEAVY == (needed[0] if needed else {"sqlalchemy"})
+    assert len(loaded) < MOST_MODULES_OF_READING

@@ -1,5 +1,6 @@
 """`prio task list` shows which tasks have ended, what waits and what was released."""
 
+import json
 from pathlib import Path
 
 from aggregator.cli.parties import open_aggregator, open_collector
@@ -37,6 +38,10 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
     assert one.startswith("A" * 43 + "  Prio3Histogram  open, 2 wait, 0 aggregated, released 20")
     assert two.startswith("E" * 43 + "  Prio3Histogram  ended 20")
     assert "0 wait, 0 aggregated, not released  a task of the tests" in two
+    document = json.loads(run_here("task", "list", "--config", config, "--json").stdout)
+    assert [task["task_id"] for task in document["tasks"]] == ["A" * 43, "E" * 43]
+    assert {task["title"] for task in document["tasks"]} == {"a task of the tests"}
+    assert [task["state"][0][:5] for task in document["tasks"]] == ["open", "ended"]
 
 
 def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_backlog(
@@ -61,8 +66,13 @@ def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_ba
         desk.database.run_sync("upload", upload_and_reject)
     shown = run_here("status", "--config", config).stdout
     listed = [line for line in shown.splitlines() if "aggregated, refused: " in line]
-    assert listed[0] == f"  {'Q' * 43} 1 wait, 0 aggregated, refused: 10 hpke_decrypt_error"
+    assert listed[0] == (
+        f"  {'Q' * 43} 1 wait, 0 aggregated, refused: 10 hpke_decrypt_error  a task of the tests"
+    )
     assert len(listed) == 3
+    assert "  and 2 more: prio task list\n" in shown
+    document = json.loads(run_here("status", "--config", config, "--json").stdout)
+    assert [task["title"] for task in document["tasks"]] == ["a task of the tests"] * 5
 
 
 def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> None:
