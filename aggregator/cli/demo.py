@@ -93,11 +93,8 @@ def demo(
     the terminal, and on a page of its own in the folder. Leaves nothing behind unless it is asked
     to. With --open the services stay up, and the collector's with them, until they are interrupted.
     """
-    import anyio
-
     from aggregator.cli.local_folder import LocalFolder
     from aggregator.cli.local_services import running
-    from aggregator.collector import Collector
 
     started = time.monotonic()
     with ExitStack() as stack:
@@ -113,7 +110,12 @@ def demo(
         services = stack.enter_context(running([]))
         for program in local.programs(("leader", "helper")):
             services.start(program)
-        asked = _ask(local, window)  # while they start
+        # While they start: what takes longest to load, and the answers.
+        import anyio
+
+        from aggregator.collector import Collector
+
+        asked = _ask(local, window)
         services.wait()
         collector = stack.enter_context(Collector.open(local.config("collector")))
         # All are uploaded first: the aggregators verify one question while the next is sealed.
