@@ -1,0 +1,55 @@
+"""A service whose kernels are being compiled says so to whoever asks it, and `prio status` does."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.patience import wait_until
+from tests.support.processes import Processes
+
+pytestmark = pytest.mark.slow
+
+TASK = (
+    *("--vdaf", "Prio3Count", "--epsilon", "1"),
+    *("--min-batch-size", "50", "--max-reports", "100000"),
+)
+Records = Sequence[Mapping[str, object]]
+
+
+def test_health_and_status_say_what_is_compiled_and_since_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(kernels))  # of the service and of what it starts
+    with Processes(tmp_path) as processes:
+        processes.make_task("count", *TASK)
+        config = processes.configs["helper"]
+
+        def said_by_status() -> Records:
+            done = processes.prio("status", "--json", "--config", config)
+            return json.loads(done.stdout)["compiling"]  # type: ignore[no-any-return]
+
+        assert said_by_status() == []
+        processes.start("helper")
+        url = processes.health_url("helper")
+
+        def said_by_service() -> Records:
+            return httpx.get(f"{url}/health", trust_env=False).json()["compiling"]  # type: ignore[no-any-return]
+
+        wait_until(said_by_service, processes.log_path("helper"))
+        (record,) = said_by_service()
+        assert (record["vdaf"], record["problem"]) == ("Prio3Count", None)
+        page = httpx.get(url, headers={"accept": "text/html"}, trust_env=False).text
+        assert "Prio3Count" in page
+        # The process that compiles says so when it begins, which is a little later.
+        wait_until(said_by_status)
+        (record,) = said_by_status()
+        assert record["vdaf"] == "Prio3Count"
+        printed = processes.prio("status", "--config", config).stdout
+        assert "compiling    kernels of Prio3Count, since " in printed
+        # It begins to answer before kernels are there.
+        assert said_by_service()
