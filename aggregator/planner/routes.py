@@ -168,7 +168,7 @@ class Planner:
         try:
             proposal, shown = await self._in_thread(lambda: self._computed(fields))
         except ParameterError as error:
-            return refused(str(error)), status.HTTP_422_UNPROCESSABLE_CONTENT, {}
+            return refused(str(error)), 422, {}  # its name depends on starlette
         return shown, status.HTTP_200_OK, dict([proposal.follows])
 
     def _computed(self, fields: Mapping[str, str]) -> tuple[Proposal, Html]:

@@ -325,11 +325,6 @@ report_bodies = tuple(
         ),
         comment="Leader: bodies of reports. Rows without one in `reports` are of no use; all rows "
         "leave together.",
-        # It would read and write what is truncated soon, and keep that from being done meanwhile.
-        postgresql_with={
-            "autovacuum_enabled": "false",
-            "toast.autovacuum_enabled": "false",
-        },
     )
     for number in range(GENERATIONS)
 )

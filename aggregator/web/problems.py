@@ -23,7 +23,7 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.UnrecognizedAggregateShare: status.HTTP_404_NOT_FOUND,
     problems.Unauthorized: status.HTTP_401_UNAUTHORIZED,
     problems.BudgetExceeded: status.HTTP_403_FORBIDDEN,
-    problems.MessageTooLarge: status.HTTP_413_CONTENT_TOO_LARGE,
+    problems.MessageTooLarge: 413,  # its name depends on the version of starlette
     problems.UnsupportedMediaType: status.HTTP_415_UNSUPPORTED_MEDIA_TYPE,
     problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,
     problems.TooManyCollections: status.HTTP_429_TOO_MANY_REQUESTS,

@@ -155,3 +155,19 @@ def test_the_log_of_the_server_has_a_body_once(
     assert bodies_left(store) == 0
     assert after - before < most * count, (after - before) / count
     assert after - uploaded < 0.5 * size * count, (after - uploaded) / count
+
+
+def test_the_server_leaves_cleaning_of_bodies_to_the_service(store: Database) -> None:
+    """Else it would read and write what is truncated soon, and hold that up meanwhile."""
+
+    def options(tx: Transaction) -> list[tuple[str, list[str], list[str]]]:
+        query = (
+            "SELECT bodies.relname, bodies.reloptions, large.reloptions FROM pg_class AS bodies "
+            "JOIN pg_class AS large ON large.oid = bodies.reltoastrelid "
+            "WHERE bodies.relname LIKE 'report_bodies_%%' AND bodies.relkind = 'r'"
+        )
+        return [tuple(row) for row in tx.connection.exec_driver_sql(query)]
+
+    off = ["autovacuum_enabled=false"]
+    expected = [(table.name, off, off) for table in tables.report_bodies]
+    assert sorted(store.read_sync("options", options)) == expected
