@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.leftovers import unmarked_environment
+
 ROOT = Path(__file__).parents[2]
 UP_VARIABLE = "PRIO_DOCKER_UP"
 UP_SECONDS = 3600.0
@@ -45,7 +47,7 @@ def engine(*images: str) -> Iterator[dict[str, str]]:
 
 
 def _engine_environment() -> dict[str, str]:
-    environment = dict(os.environ)
+    environment = unmarked_environment()  # Whoever gave the command ends the engine.
     if _answers(environment):
         return environment
     command = environment.get(UP_VARIABLE)
@@ -54,6 +56,7 @@ def _engine_environment() -> dict[str, str]:
     # The command prints lines such as `export DOCKER_HOST=…`, meant for a shell to evaluate.
     done = subprocess.run(  # noqa: S603 - the command is the caller's own
         ["bash", "-c", f'exports=$({command}) && eval "$exports" && env -0'],  # noqa: S607 - found on the PATH
+        env=environment,
         capture_output=True,
         text=True,
         timeout=UP_SECONDS,

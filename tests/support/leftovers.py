@@ -10,7 +10,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +19,9 @@ _PROC = Path("/proc")
 _GRACE_SECONDS = 120.0
 """How long a process may take to end that was told to: only one that does not is meant."""
 
+_PYTHONS_OWN = "from multiprocessing.resource_tracker import main"
+"""What Python itself runs from the first use of `multiprocessing` until the process ends."""
+
 _staying: set[int] = set()
 
 
@@ -26,7 +29,7 @@ def guard() -> None:
     """Mark what this process starts from now on, and have it killed when this process has ended."""
     if not (_PROC / "self" / "environ").exists():
         return
-    unmarked = {name: value for name, value in os.environ.items() if name != _MARK}
+    unmarked = unmarked_environment()
     mark = secrets.token_hex(8)
     os.environ[_MARK] = mark
     end, _ = os.pipe()  # closed when we have ended; no child inherits our side of it
@@ -36,6 +39,11 @@ def guard() -> None:
     # In a session of its own Ctrl-C is not for it.
     may_stay(os.posix_spawn(own_file[0], own_file, unmarked, file_actions=actions, setsid=True))
     os.close(end)
+
+
+def unmarked_environment() -> dict[str, str]:
+    """Return the environment for what is to outlive the run, such as an engine of containers."""
+    return {name: value for name, value in os.environ.items() if name != _MARK}
 
 
 def may_stay(pid: int) -> None:
@@ -53,13 +61,18 @@ def left() -> dict[int, str]:
             pid = parents[pid]
         return pid in tops
 
-    return {
+    found = {
         pid: _words(pid, "cmdline")
         for pid in parents
         if pid != os.getpid()
         and (is_below(pid, {os.getpid()}) or (mark is not None and _has(pid, mark)))
         and not is_below(pid, _staying)
     }
+    return {pid: words for pid, words in found.items() if not _is_ours(pid, words, parents)}
+
+
+def _is_ours(pid: int, words: str, parents: Mapping[int, int]) -> bool:
+    return _PYTHONS_OWN in words and parents[pid] == os.getpid()
 
 
 def kill_what_is_left() -> dict[int, str]:
