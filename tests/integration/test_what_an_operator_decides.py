@@ -15,6 +15,7 @@ from aggregator.dap.profile import Role
 from aggregator.leader.job_creator import JobCreator
 from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
 from aggregator.storage.counters import Stage, report_counts
+from aggregator.transport import client
 from tests.support.between import Between, Change, refusal
 from tests.support.commands import Done, run_here
 from tests.support.pair import NOW, Pair
@@ -38,7 +39,7 @@ def _nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def open_client(*_: object, **__: object) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.MockTransport(refuse))
 
-    monkeypatch.setattr(job_helper, "open_client", open_client)
+    monkeypatch.setattr(client, "open_client", open_client)
 
 
 def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
