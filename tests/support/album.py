@@ -35,7 +35,7 @@ TOLERANCE = 0.1
 SHIFT = 1
 """How many pixels of a picture a tile may lie beside where it was."""
 
-_COLOURS = 32
+_COLOURS = 16
 _TRIES, _PAUSE = 20, 100
 """How often, and after how many milliseconds, a picture is taken until two are the same."""
 _PATIENCE = 1000
