@@ -5,6 +5,7 @@ are the same here and on the site. Nothing is fetched, and a warning is an error
 """
 
 import re
+from importlib import import_module
 
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
@@ -65,6 +66,18 @@ def _as_restructured_text(
     ).split("\n")
 
 
+def _load_exports(_app: object) -> None:
+    """Load what packages export late: Sphinx reads only what a module has."""
+    for package in ("client", "collector", "results", "survey"):
+        module = import_module(f"aggregator.{package}")
+        for name in module.__all__:
+            setattr(module, name, getattr(module, name))
+    field = import_module("field")
+    for name in field.__all__:
+        setattr(field, name, getattr(field, name))
+
+
 def setup(app: Sphinx) -> None:
     """Have docstrings read before Napoleon, whose priority is 500, reads their sections."""
+    app.connect("builder-inited", _load_exports)
     app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)
