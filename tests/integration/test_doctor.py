@@ -33,7 +33,7 @@ async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             }
         )
 
-    monkeypatch.setattr(doctor, "open_client", client)
+    monkeypatch.setattr("aggregator.transport.client.open_client", client)
     yield pair
     await pair.close()
 
