@@ -4,6 +4,7 @@ import fcntl
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -66,6 +67,19 @@ def _no_process_is_left() -> Iterator[None]:
     yield
     left = leftovers.kill_what_is_left()
     assert not left, f"processes have outlived their tests, and were killed: {left}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scrubbers_end_with_their_module() -> Iterator[None]:
+    """End the scrubbers of stores that tests left open: they would write to later tests' log."""
+    before = _scrubbers()
+    yield
+    for thread in _scrubbers() - before:
+        thread._target.__self__.close()  # type: ignore[attr-defined]  # of Thread, undocumented
+
+
+def _scrubbers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "scrubber"}
 
 
 @pytest.fixture(autouse=True)

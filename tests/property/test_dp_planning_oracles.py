@@ -271,6 +271,7 @@ def test_a_passive_attackers_curve_is_the_average_over_what_is_known(
     assert relative_error(found, expected) < 1e-25
 
 
+@pytest.mark.slow
 def test_neighbouring_thresholds_have_the_curves_that_each_has_alone() -> None:
     release = Thresholding.of(60, "0.3", 25)
     for level in (Fraction(0), Fraction(1, 3)):

@@ -58,7 +58,7 @@ def test_elements_are_combined_alike(
 
 
 @FIELDS
-@pytest.mark.parametrize("depth", [0, 1, 33, 9000])
+@pytest.mark.parametrize("depth", [0, 1, 33, pytest.param(9000, marks=pytest.mark.slow)])
 def test_dot_products_are_alike(field: Field, depth: int) -> None:
     out = np.empty((2, 3, *field.word_shape), np.uint64)
     agree(field, "dot", elements(field, 2, 1, depth), elements(field, 1, 3, depth), out=out)

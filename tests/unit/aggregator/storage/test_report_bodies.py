@@ -186,6 +186,7 @@ def test_the_few_that_stay_are_moved_where_none_is_empty(
     assert bodies(store, created(store)) == [b"body 9", b"body 109", b"body 209", b"body 309"]
 
 
+@pytest.mark.slow
 def test_a_few_that_stay_block_no_generation_when_little_is_uploaded(
     store: Database, clock: ManualClock
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_batch_with_invalid_reports_comes_to_the_same_bytes(row: VdafType) -> 
             assert prio3.agg_update(prio3.agg_init(), after.shares) == total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
 def test_a_batch_is_sharded_into_the_same_bytes(row: VdafType) -> None:
     prio3 = row.prio3(row.typical())
