@@ -68,13 +68,11 @@ def _as_restructured_text(
 
 def _load_exports(_app: object) -> None:
     """Load what packages export late: Sphinx reads only what a module has."""
-    for package in ("client", "collector", "results", "survey"):
-        module = import_module(f"aggregator.{package}")
+    packages = ("client", "collector", "results", "survey")
+    for path in ("field", *(f"aggregator.{package}" for package in packages)):
+        module = import_module(path)
         for name in module.__all__:
             setattr(module, name, getattr(module, name))
-    field = import_module("field")
-    for name in field.__all__:
-        setattr(field, name, getattr(field, name))
 
 
 def setup(app: Sphinx) -> None:

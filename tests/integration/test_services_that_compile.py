@@ -31,14 +31,16 @@ def test_health_and_status_say_what_is_compiled_and_since_when(
 
         def said_by_status() -> Records:
             done = processes.prio("status", "--json", "--config", config)
-            return json.loads(done.stdout)["compiling"]  # type: ignore[no-any-return]  # JSON is not typed
+            said: Records = json.loads(done.stdout)["compiling"]
+            return said
 
         assert said_by_status() == []
         processes.start("helper")
         url = processes.health_url("helper")
 
         def said_by_service() -> Records:
-            return httpx.get(f"{url}/health", trust_env=False).json()["compiling"]  # type: ignore[no-any-return]  # JSON is not typed
+            said: Records = httpx.get(f"{url}/health", trust_env=False).json()["compiling"]
+            return said
 
         wait_until(said_by_service, processes.log_path("helper"))
         (record,) = said_by_service()
