@@ -1,5 +1,6 @@
 """The program behind the `prio` command, without any of its commands."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -51,4 +52,7 @@ def run() -> None:
     hold_closed_streams()
     set_up_with_first_line(_set_up_logs)  # a service sets up its own
     with faults.reported():
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # at the exit nobody would report what cannot be written

@@ -23,12 +23,15 @@ def task(tmp_path: Path) -> Path:
     return file
 
 
-def in_a_shell(command: str, task: Path) -> subprocess.CompletedProcess[str]:
+def in_a_shell(
+    command: str, task: Path, *, unbuffered: str = ""
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S602 - our own command
         command,
         shell=True,
         executable="/bin/bash",
-        env=os.environ | {"PRIO": " ".join(PRIO), "TASK": str(task)},
+        env=os.environ
+        | {"PRIO": " ".join(PRIO), "TASK": str(task), "PYTHONUNBUFFERED": unbuffered},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -51,12 +54,16 @@ def test_a_closed_standard_input_is_an_empty_one(task: Path, command: str, said:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("command", ["task check $TASK", "plan error --epsilon 1 --circuit count"])
-def test_a_full_output_is_named_and_one_that_nobody_reads_is_left(task: Path, command: str) -> None:
-    full = in_a_shell(f"$PRIO {command} > /dev/full", task)
+def test_a_full_output_is_named_and_one_that_nobody_reads_is_left(
+    task: Path, command: str, unbuffered: str
+) -> None:
+    full = in_a_shell(f"$PRIO {command} > /dev/full", task, unbuffered=unbuffered)
     said = "prio: standard output: No space left on device\n"
     assert (full.returncode, full.stderr) == (2, said)
-    left = in_a_shell(f"$PRIO {command} | head -0; exit ${{PIPESTATUS[0]}}", task)
+    pipe = f"$PRIO {command} | head -0; exit ${{PIPESTATUS[0]}}"
+    left = in_a_shell(pipe, task, unbuffered=unbuffered)
     assert (left.returncode, left.stderr) == (1, "")
 
 
