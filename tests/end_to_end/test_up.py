@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.support.look import Page
-from tests.support.up import Up, is_up
+from tests.support.up import LAST_LINE, Up, is_up
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def up(place: Path) -> Iterator[Up]:
     """The first of the three commands, whose answers are uploaded by the second."""
     with is_up(place, NAME, "--survey", "survey.toml") as up:
-        assert up.said.endswith("Ctrl-C ends all of it.\n"), up.said
+        assert up.said.endswith(LAST_LINE), up.said
         yield up
 
 
@@ -174,22 +174,6 @@ def test_asking_the_same_survey_again_changes_nothing_and_another_of_its_title_i
     assert files == {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_the_next_one_goes_on_where_it_was(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    with is_up(tmp_path) as up:
-        kept = {name: (tmp_path / "prio-up" / name).read_bytes() for name in KEPT}
-        up.signal(number)
-        assert up.end() == 0
-    first, end = up.said.split("Ctrl-C ends all of it.\n")
-    assert end.endswith("ended; `prio up prio-up` goes on from here\n")
-    assert not (tmp_path / "prio-up" / "pages.html").exists()
-    with is_up(tmp_path) as again:
-        assert addresses(again.said) == addresses(first)
-        assert kept == {name: (tmp_path / "prio-up" / name).read_bytes() for name in KEPT}
-
-
 KEPT = ("leader.toml", "leader.key", "helper.key", "collector.key", "collector.sqlite.token")
 
 
@@ -214,52 +198,65 @@ def services_of(folder: Path) -> dict[str, int]:
     return found
 
 
-def test_if_a_service_is_killed_it_says_so_and_ends_the_others(tmp_path: Path) -> None:
-    with is_up(tmp_path, "here") as up:
-        services = services_of(tmp_path / "here")
+def last_words(said: str) -> str:
+    return said.split(LAST_LINE)[1]
+
+
+def test_it_goes_on_where_it_was_whatever_ended_it(tmp_path: Path) -> None:
+    """One folder through all its ends, since each beginning starts three services."""
+    folder = tmp_path / "prio-up"
+    first = two_that_are_started_at_once_are_one(tmp_path)
+    kept = {name: (folder / name).read_bytes() for name in KEPT}
+
+    first.signal(signal.SIGINT)
+    assert first.end() == 0, first.said
+    assert last_words(first.said).endswith("ended; `prio up prio-up` goes on from here\n")
+    assert not (folder / "pages.html").exists()
+
+    with is_up(tmp_path) as loses_a_service:
+        assert addresses(loses_a_service.said) == addresses(first.said.split(LAST_LINE)[0])
+        assert kept == {name: (folder / name).read_bytes() for name in KEPT}
+        services = services_of(folder)
         assert sorted(services) == ["collector", "helper", "leader"]
         os.kill(services["helper"], signal.SIGKILL)
-        assert up.end() == 1
-    said = up.said.split("Ctrl-C ends all of it.\n")[1]
+        assert loses_a_service.end() == 1
+    said = last_words(loses_a_service.said)
     assert "prio: the helper died (killed by SIGKILL); the last lines of " in said
     assert "listening" in said
-    assert services_of(tmp_path / "here") == {}
+    assert services_of(folder) == {}
 
-
-def test_if_it_is_killed_itself_its_services_end_and_then_it_can_be_started_again(
-    tmp_path: Path,
-) -> None:
-    with is_up(tmp_path) as up:
-        os.kill(up.pid, signal.SIGKILL)
-        up.end()
-    while services_of(tmp_path / "prio-up"):
+    with is_up(tmp_path) as is_killed:
+        os.kill(is_killed.pid, signal.SIGKILL)
+        is_killed.end()
+    while services_of(folder):
         time.sleep(0.05)
-    with is_up(tmp_path) as again:
-        assert "Ctrl-C" in again.said, again.said
 
+    with is_up(tmp_path) as last:
+        assert LAST_LINE in last.said, last.said
+        last.signal(signal.SIGTERM)
+        assert last.end() == 0, last.said
+    assert last_words(last.said).endswith("ended; `prio up prio-up` goes on from here\n")
 
-def test_of_two_that_are_started_at_once_one_runs(tmp_path: Path) -> None:
-    both = [Up(tmp_path), Up(tmp_path)]
-    for each in both:
-        each.wait_until_up()
-    running = [each for each in both if "Ctrl-C" in each.said]
-    (refused,) = [each for each in both if each not in running]
-    assert refused.end() == 2
-    assert "`prio up` runs here" in refused.said
-    running[0].signal(signal.SIGINT)
-    assert running[0].end() == 0, running[0].said
-
-
-def test_a_store_of_another_version_is_named_in_the_last_lines(tmp_path: Path) -> None:
-    with is_up(tmp_path):
-        pass
-    with sqlite3.connect(tmp_path / "prio-up" / "helper.sqlite") as store:
+    with sqlite3.connect(folder / "helper.sqlite") as store:
         store.execute("UPDATE alembic_version SET version_num = '0001'")
     store.close()
     with is_up(tmp_path) as up:
         assert up.end() == 1
     assert "prio: the helper died (exit status 2)" in up.said
     assert "helper.sqlite: its schema is at version 0001" in up.said
+    assert services_of(folder) == {}
+
+
+def two_that_are_started_at_once_are_one(place: Path) -> Up:
+    """Start two in a folder that is not there yet; return the one that runs."""
+    both = [Up(place), Up(place)]
+    for each in both:
+        each.wait_until_up()
+    (running,) = [each for each in both if LAST_LINE in each.said]
+    (refused,) = [each for each in both if each is not running]
+    assert refused.end() == 2
+    assert "`prio up` runs here" in refused.said
+    return running
 
 
 def test_a_survey_file_with_a_fault_ends_it_with_the_fault(tmp_path: Path) -> None:
