@@ -13,7 +13,7 @@ import pytest
 from tests.support.bounds import assert_near
 from tests.support.docker import NoEngine, Project, engine
 from tests.support.docker_survey import ANSWERS, BUCKETS, HOUR, Collecting, provision, upload
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 
 pytestmark = [pytest.mark.compose, pytest.mark.slow]
 

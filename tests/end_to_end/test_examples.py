@@ -16,7 +16,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

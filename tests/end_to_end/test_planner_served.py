@@ -9,7 +9,7 @@ import httpx
 from aggregator.planner import PATH
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 
 
 def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:

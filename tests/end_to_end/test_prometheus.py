@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.processes import COMMANDS, Processes, free_ports
+from tests.support.ports import free_ports
+from tests.support.processes import COMMANDS, Processes
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,8 @@ from aggregator.telemetry.otlp import recording
 from aggregator.telemetry.tracing import span
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.processes import Processes, free_ports
+from tests.support.ports import free_ports
+from tests.support.processes import Processes
 from tests.support.traces import PATH, Received, receiving
 
 pytestmark = pytest.mark.slow

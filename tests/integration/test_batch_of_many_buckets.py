@@ -1,4 +1,4 @@
-"""A batch of 20,000 units of time is released without keeping any other writer waiting."""
+"""A batch of thousands of units of time is released without keeping any other writer waiting."""
 
 import threading
 import time
@@ -20,14 +20,14 @@ from aggregator.vdaf.prio3 import OutShares
 from field import Vector
 from tests.support.pair import NOW, Pair, Service
 from tests.support.patience import yardstick
-from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-BUCKETS = 20_000
+BUCKETS = 4_000
 LENGTH = 256
-MOST_YARDSTICKS = 12.0
-"""Of processor time."""
+MOST_YARDSTICKS = 6.0
+"""Of processor time. A step takes one or two; deleting all in one transaction takes thirty."""
 STEPS = ("freeze batch", "release batch", "delete leftovers")
 PER_COMMIT = 500
 FIRST = NOW // TIME_PRECISION - BUCKETS + 1
@@ -79,27 +79,24 @@ def stored(database: Database) -> tuple[int, int]:
     return keys, shares
 
 
-@pytest.mark.parametrize("privacy", [NO_NOISE, LAPLACE], ids=["exact", "noised"])
 async def test_no_step_of_the_release_of_a_large_batch_holds_the_writer_for_long(
-    tmp_path: Path, privacy: dict[str, str | int]
+    tmp_path: Path,
 ) -> None:
     # What others do on the machine makes one release slow, but not one after the other.
     longest = {}
     for attempt in range(3):
         folder = tmp_path / f"{attempt}"
         folder.mkdir()
-        longest = await longest_steps(folder, privacy)
+        longest = await longest_steps(folder)
         if max(longest.values()) < MOST_YARDSTICKS:
             return
     pytest.fail(f"steps held the writer for long, in yardsticks: {longest}")
 
 
-async def longest_steps(
-    folder: Path, privacy: dict[str, str | int]
-) -> dict[tuple[str, str], float]:
+async def longest_steps(folder: Path) -> dict[tuple[str, str], float]:
     """Release a batch of many buckets; return the longest of each party's transactions."""
     vdaf = {"type": "Prio3Histogram", "length": LENGTH, "chunk_length": 16}
-    task = make_task(vdaf, privacy, max_reports=BUCKETS)
+    task = make_task(vdaf, LAPLACE, max_reports=BUCKETS)
     pair = Pair(folder, task)
     await pair.provision()
     parties = {"leader": pair.leader, "helper": pair.helper}

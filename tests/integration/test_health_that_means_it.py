@@ -38,7 +38,7 @@ from tests.support.commands import run_here
 from tests.support.look import Page
 from tests.support.pair import Pair, Service
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 from tests.support.tasks import LEADER_URL, make_task
 
 pytestmark = pytest.mark.anyio

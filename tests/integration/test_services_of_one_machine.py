@@ -14,7 +14,7 @@ import pytest
 from aggregator.cli import local_services
 from aggregator.cli.local_services import Program, running
 from aggregator.errors import LocalError
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

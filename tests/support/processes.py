@@ -3,12 +3,10 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +15,7 @@ import httpx
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import settings_of
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ports import free_ports
 
 COMMANDS = {
     "leader": ("leader", "serve", "--work"),
@@ -213,8 +212,8 @@ class Processes:
                     return
             except httpx.TransportError:
                 time.sleep(0.05)
-        tail = self.log_path(name).read_text()[-2000:]
-        raise AssertionError(f"the {name} did not start:\n{tail}")
+        status, tail = self._running[name].poll(), self.log_path(name).read_text()[-4000:]
+        raise AssertionError(f"the {name} did not start, status {status}:\n{tail}")
 
 
 _PRIO = (sys.executable, "-m", "aggregator.cli")
@@ -231,12 +230,3 @@ def run_prio(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         check=False,
         env=os.environ | {"COLUMNS": "120"},
     )
-
-
-def free_ports(count: int) -> Sequence[int]:
-    """Return loopback ports that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [each.getsockname()[1] for each in sockets]

@@ -19,7 +19,7 @@ from typing import Self
 
 from tests.support.commands import run_here
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PORTS = ("8001", "8002", "8003", "8470", "9001", "9002")

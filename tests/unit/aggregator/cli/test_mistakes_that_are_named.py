@@ -9,7 +9,7 @@ from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision, provision_all
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 from tests.support.tasks import make_task
 
 

@@ -11,7 +11,7 @@ from aggregator.protocol.task import tasks_to_toml
 from aggregator.results import Noised, Table
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, survey_tasks
 from tests.support.commands import run_here
-from tests.support.processes import free_ports
+from tests.support.ports import free_ports
 from tests.support.surveys import department
 
 LONG_AGO = MONDAY - 300 * WEEK

@@ -31,6 +31,10 @@ class Crash(BaseException):
 
 LEFT = select(func.count()).select_from(bucket_shares)
 
+MOMENTS = {"sqlite": {"before commit", "committed"}, "postgresql": {"before commit"}}
+"""The moments of a transaction at which to crash. What is rolled back leaves what the transaction
+before it had committed, so a crash as it begins shows nothing more; databases are dear to copy."""
+
 
 @pytest.fixture(scope="module")
 def template(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001  set up
@@ -90,11 +94,13 @@ def crash_after(number: int) -> Callable[[str, str], None]:
 
 @pytest.mark.slow
 def test_a_crash_at_any_moment_of_any_transaction_changes_nothing(
-    fresh: Callable[[str], Path],
+    fresh: Callable[[str], Path], engine: str
 ) -> None:
     moments = moments_of_a_run(fresh("whole"))
     assert len({name for name, _ in moments}) > 10
     for number, moment in enumerate(moments):
+        if moment[1] not in MOMENTS[engine]:
+            continue
         folder, clock = fresh(f"crash {number}"), ManualClock(0)
         dying = World(folder, clock, crash_after(number))
         with pytest.raises(Crash):
