@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.usefixtures("engine"),
 ]
 
-FEW, MANY, PER_TEST = 24, 500, 4
+FEW, MANY, PER_TEST = 12, 500, 4
 
 
 @pytest.mark.parametrize("first", range(0, FEW, PER_TEST))

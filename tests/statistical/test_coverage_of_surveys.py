@@ -3,9 +3,9 @@
 Answers go through measurements, encoding and truncation as in a batch; the sum is split into two
 shares, each aggregator adds its own noise to its own in the field, and the collector unshards them.
 
-Size: the fraction of 400 releases in which a right interval holds falls six standard deviations
-short of its confidence with a probability of 2 * 10^-8, so any of the 300 or so figures does with
-one below 10^-5. Power: intervals of confidence 6/10 fall short of
+Size: the fraction of 200 releases in which a right interval holds falls six standard deviations
+short of its confidence with a probability of 7 * 10^-8, so any of the 300 or so figures does with
+one below 10^-4. Power: intervals of confidence 6/10 fall short of
 9/10 so far. Seeds are fixed.
 """
 
@@ -26,7 +26,7 @@ from tests.support.entropy import SeededEntropy
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
-RELEASES = 400
+RELEASES = 200
 PEOPLE = 150
 CONFIDENCE, LOWER = Fraction(9, 10), Fraction(6, 10)
 SIGMAS = 6

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from aggregator.protocol.results import Result
     from aggregator.protocol.task import Task
 
-HISTORIES = 150
+HISTORIES = 75
 """How many are lived without being asked for."""
 PER_TEST = 25
 ROTATION = HpkeRotation(cache_seconds=60, age_seconds=400, wait_seconds=5_000)
