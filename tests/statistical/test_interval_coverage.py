@@ -42,7 +42,7 @@ from tests.support.entropy import SeededEntropy
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 LENGTH = 400
-RELEASES = 20
+RELEASES = 30
 CIRCUIT = Histogram(LENGTH, 20)
 CONFIDENCE = Fraction(9, 10)
 LOWER = Fraction(8, 10)
