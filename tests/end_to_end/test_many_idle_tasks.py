@@ -19,8 +19,9 @@ pytestmark = pytest.mark.slow
 TASKS = 1000
 SECONDS = 15.0
 WINDOWS = 3
-MOST_YARDSTICKS = 20.0
-"""Of processor time while it is watched, which is a thirtieth of a core."""
+MOST_YARDSTICKS = 40.0
+"""Of processor time while it is watched. It takes 14 to 24, the more the busier the machine; a
+statement for each task in each look for work would take hundreds."""
 
 
 def add_copies(config: Path, count: int) -> None:
@@ -62,7 +63,9 @@ def test_a_thousand_idle_tasks_cost_next_to_nothing(tmp_path: Path) -> None:
             if sum(line["event"] == "task" for line in processes.log("leader")) == TASKS:
                 break
         # Nor is what else is still to do at the start. What recurs does so in each of the windows.
-        found = [used_in_a_window(processes) for _ in range(WINDOWS)]
+        found = list[float]()
+        while min(found, default=MOST_YARDSTICKS) >= MOST_YARDSTICKS and len(found) < WINDOWS:
+            found.append(used_in_a_window(processes))
         print(", ".join(f"{each:.1f} yardsticks" for each in found))  # noqa: T201 - a measurement, with -s
         assert min(found) < MOST_YARDSTICKS
 

@@ -1,4 +1,7 @@
-"""Each aggregator as several processes over one store, of which some are killed."""
+"""Each aggregator as several processes over one file, of which some are killed.
+
+test_rounds_of_deaths.py does the same over PostgreSQL servers.
+"""
 
 import os
 import signal
@@ -13,7 +16,7 @@ from tests.support.measured_task import HOUR, make_measured_task
 from tests.support.processes import Processes
 from tests.support.sudden_death import Patient, explained, failures_in_logs
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.slow
 
 REPORTS = 200
 BUCKETS = 5
