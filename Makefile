@@ -14,6 +14,8 @@ LOCKED := --require-hashes --only-binary :all:
 unexport PYTHONDONTWRITEBYTECODE
 
 WORKERS := --numprocesses auto --maxprocesses 8
+# Tests of services wait as long as they compute, so one more worker than there are cores keeps these busy.
+MORE_WORKERS := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 8
 NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .PHONY: demo check test lint bench fuzz docs lock clean picture
@@ -28,7 +30,7 @@ check: lint
 # the long ones of tests/end_to_end early, so that no worker has one left when the others are done. A test that hangs for a
 # quarter of an hour ends its worker, and is named.
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(NO_HANGING)
+	$(VENV)/bin/python -m pytest $(MORE_WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(NO_HANGING)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
