@@ -4,7 +4,6 @@ import fcntl
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from tests.support import leftovers, postgresql
+from tests.support import leftovers, open_stores, postgresql
 from tests.support.dispositions import give_children_defaults
 from tests.support.empty_store import SERVER
 from tests.support.quick import Quick
@@ -40,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     give_children_defaults()
     leftovers.guard()
+    open_stores.watch()
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())
         settings.load_profile("quick")
@@ -69,17 +69,10 @@ def _no_process_is_left() -> Iterator[None]:
     assert not left, f"processes have outlived their tests, and were killed: {left}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _scrubbers_end_with_their_module() -> Iterator[None]:
-    """End the scrubbers of stores that tests left open: they would write to later tests' log."""
-    before = _scrubbers()
-    yield
-    for thread in _scrubbers() - before:
-        thread._target.__self__.close()  # type: ignore[attr-defined]  # of Thread, undocumented
-
-
-def _scrubbers() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "scrubber"}
+@pytest.fixture(autouse=True)
+def _stores_are_closed() -> Iterator[None]:
+    with open_stores.closed_afterwards():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """The five tutorials, executed as they stand, one after the other in one folder."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ NAMES = ("steward", "operator", "developer", "analyst", "auditor")
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_each_tutorial_does_and_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
