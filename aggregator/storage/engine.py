@@ -7,11 +7,10 @@ The verbs speak SQLAlchemy Core, which both databases understand; where they dif
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import sqlalchemy
 from sqlalchemy import Column, Connection, Engine, Row, Table
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -23,10 +22,12 @@ from sqlalchemy.exc import (
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.storage.backup_contents import BackupContents
-from aggregator.storage.postgresql import Postgresql
 from aggregator.storage.sqlite import Sqlite
 
-Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 
 class Busy(StoreError):
@@ -215,6 +216,8 @@ def backend(url: str) -> Backend:
         case "sqlite" | "sqlite+pysqlite":
             return Sqlite(parsed)
         case "postgresql" | "postgresql+psycopg":
+            from aggregator.storage.postgresql import Postgresql
+
             return Postgresql(parsed)
         case _:
             raise ConfigurationError(
