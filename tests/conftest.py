@@ -69,6 +69,12 @@ def _no_process_is_left() -> Iterator[None]:
     assert not left, f"processes have outlived their tests, and were killed: {left}"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _stores_of_modules_are_closed() -> Iterator[None]:
+    with open_stores.closed_afterwards():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _stores_are_closed() -> Iterator[None]:
     with open_stores.closed_afterwards():

@@ -20,6 +20,7 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task import task_from_toml
+from tests.support.engines import ON_SQLITE
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import WORKER, Processes
 from tests.support.reports import make_reports
@@ -163,6 +164,8 @@ def test_every_upload_is_answered_while_settings_change(tmp_path: Path, engine: 
             assert errors == [KEPT] * (2 if name == "leader" else 0)
 
 
+@ON_SQLITE
+@pytest.mark.usefixtures("engine")
 def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) -> None:
     with Processes(tmp_path) as services:
         services.options["helper"] = ("--processes=2",)
@@ -206,6 +209,8 @@ def test_a_key_of_the_store_is_replaced_without_a_restart(tmp_path: Path) -> Non
         assert services.stop("helper") == 0
 
 
+@ON_SQLITE
+@pytest.mark.usefixtures("engine")
 def test_workers_and_the_collector_read_their_settings_again_too(tmp_path: Path) -> None:
     with Processes(tmp_path) as services:
         services.start(WORKER, "collector")

@@ -12,7 +12,7 @@ NAMES = ("steward", "operator", "developer", "analyst", "auditor")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl: apt-get install curl")
 def test_each_tutorial_does_and_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,10 +24,10 @@ from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-BUCKETS = 4_000
+BUCKETS = 8_000
 LENGTH = 256
 MOST_YARDSTICKS = 6.0
-"""Of processor time. A step takes one or two; deleting all in one transaction takes thirty."""
+"""Of processor time. A step takes one to three; deleting all in one transaction takes sixty."""
 STEPS = ("freeze batch", "release batch", "delete leftovers")
 PER_COMMIT = 500
 FIRST = NOW // TIME_PRECISION - BUCKETS + 1

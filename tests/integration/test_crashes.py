@@ -1,4 +1,4 @@
-"""Either aggregator dies at every moment of every write transaction; nothing is lost or doubled."""
+"""Either aggregator dies before or after the commit of every write; nothing is lost or doubled."""
 
 import dataclasses
 from pathlib import Path
@@ -12,6 +12,7 @@ from aggregator.protocol.task import Task
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.states import LedgerState
+from tests.support.engines import ON_SQLITE
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
 from tests.support.store import read_shares
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
@@ -23,7 +24,9 @@ TRIED = {
     "sqlite": (("before commit", "committed"), ("time_interval", "leader_selected")),
     "postgresql": (("committed",), ("time_interval",)),
 }
-"""Moments and batch modes. What dies as a transaction begins has what the one before committed."""
+"""Moments and batch modes. A death as a transaction begins leaves what one before its commit does.
+
+Over PostgreSQL `test_death_between_transactions.py` has both moments."""
 CRASHES = [
     pytest.param(
         engine,
@@ -152,6 +155,8 @@ async def test_a_crash_changes_nothing_that_anybody_sees(
     await pair.close()
 
 
+@ON_SQLITE
+@pytest.mark.usefixtures("engine")
 async def test_a_helper_that_released_and_died_gives_the_same_sealed_share_again(
     tmp_path: Path,
 ) -> None:
@@ -173,6 +178,8 @@ async def test_a_helper_that_released_and_died_gives_the_same_sealed_share_again
     await pair.close()
 
 
+@ON_SQLITE
+@pytest.mark.usefixtures("engine")
 async def test_a_leader_that_died_between_its_two_transactions_has_drawn_nothing(
     tmp_path: Path,
 ) -> None:

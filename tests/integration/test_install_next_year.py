@@ -2,7 +2,7 @@
 
 The index is on loopback: wheels of the locks as pip downloads them today, and beside each a made-up
 one of version 9999. The commands are those of the Makefile and the Dockerfile; pip is the oldest
-that must do, and a new one.
+that must do, for the lock that has all pins of the others, and a new one.
 """
 
 import os
@@ -177,7 +177,8 @@ def test_a_lock_installs_what_it_names_whatever_else_the_index_offers(
 
 
 @pytest.mark.skipif(
-    sys.version_info >= (3, 13), reason="the pip that this Python brought, 24.2, is not stopped"
+    sys.version_info >= (3, 13),
+    reason=f"pip {OLDEST_PIP}, which came with this Python, is not",
 )
 def test_a_resolver_would_be_stopped_by_a_newer_version(
     index: str, pips: dict[str, Path], folder: Path

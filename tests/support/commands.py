@@ -9,6 +9,7 @@ from unittest.mock import patch
 from structlog.testing import capture_logs
 
 from aggregator import cli
+from tests.support import open_stores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,7 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
     stdout, stderr = io.StringIO(), io.StringIO()
     status: object = 0
     with (
+        open_stores.all_closed(),
         patch("sys.argv", ["prio", *map(str, arguments)]),
         patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         # The command must not change how this process logs.

@@ -32,3 +32,11 @@ def closed_afterwards() -> Iterator[None]:
     for database in _opened[before:]:
         database.close()
     del _opened[before:]
+
+
+@contextmanager
+def all_closed() -> Iterator[None]:
+    """Check that whoever opens a store in the block closes it there, as a command must."""
+    before = len(_opened)
+    yield
+    assert all(database._is_closed for database in _opened[before:])
