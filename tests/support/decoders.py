@@ -6,6 +6,7 @@ fuzzing and the replay of its corpus all call the same.
 
 import asyncio
 import dataclasses
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -186,12 +187,19 @@ def is_text(reason: str) -> bool:
     )
 
 
+_TOKEN = re.compile(rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+")
+
+
 def peer_answer(data: bytes) -> None:
     """Read the answer of a peer: a line each of status, headers as they are, then the body."""
     status, _, rest = data.partition(b"\n")
     head, _, body = rest.partition(b"\n\n")
     lines = [line.partition(b":") for line in head.split(b"\n")]
-    headers = [(name.strip() or b"x", value.strip()) for name, _, value in lines]
+    # Other names never come this far: h11 refuses them.
+    headers = [
+        (name if _TOKEN.fullmatch(name) else b"x", value.strip())
+        for name, value in ((name.strip(), value) for name, _, value in lines)
+    ]
     code = int(status) if status.isdigit() and len(status) == len(b"200") else 200
 
     def answer(_request: httpx.Request) -> httpx.Response:
