@@ -7,7 +7,7 @@ STAMP := $(VENV)/.complete
 
 # A lock names everything, so nothing is resolved: what the index offers besides cannot matter. Python compiles what it
 # imports, at the first import; pip would compile every file of every package, which takes three times as long as the rest.
-INSTALL := $(VENV)/bin/python -m pip install --quiet --no-deps --no-compile
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 LOCKED := --require-hashes --only-binary :all:
 
 # Python keeps what pytest makes of each test file, so that a second run need not make it again.

@@ -136,3 +136,27 @@ def stamp(url: str, other: str) -> str:
         )
     made.dispose()
     return before
+
+
+def test_an_index_of_some_rows_is_one_on_either_engine(tmp_path: Path) -> None:
+    """The description names the condition for SQLite only, and Alembic compares no conditions."""
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    made = backend(url).engine()
+    with made.connect() as connection:
+        inspector = inspect(connection)
+        found = {
+            index["name"]
+            for table in metadata.tables
+            for index in inspector.get_indexes(table)
+            if index.get("dialect_options", {}).get(f"{connection.dialect.name}_where") is not None
+        }
+    made.dispose()
+    described = {
+        index.name
+        for table in metadata.tables.values()
+        for index in table.indexes
+        if index.dialect_options["sqlite"]["where"] is not None
+    }
+    assert len(described) > 2
+    assert found == described
