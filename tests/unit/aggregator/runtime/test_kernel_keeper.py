@@ -318,7 +318,7 @@ shares = shares_of(prio3, [0, 1, 1], 1)
 kernel_keeper().want(COUNT)
 first = all_values(queried(prio3, shares))
 wait_until(AWAITED.records)
-print("first report verified; compiled:", are_compiled(prio3, COUNT.role))
+assert not are_compiled(prio3, COUNT.role)
 wait_until(lambda: not AWAITED.records(), PATIENCE_SECONDS)
 missing = []
 real = jit._Kernel.__call__
@@ -330,7 +330,7 @@ def watched(kernel, *arguments):
         raise
 jit._Kernel.__call__ = watched
 dispatch.query(prio3, shares, dispatch.new_outputs(prio3, len(shares)))
-print("second report verified; missing:", len(missing))
+assert not missing, missing
 assert all_values(queried(prio3, shares)) == first
 """
 
@@ -342,8 +342,3 @@ def test_a_report_is_verified_before_kernels_are_there_and_the_next_one_with_the
         [sys.executable, "-c", CHANGEOVER], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if "report verified" in line]
-    assert lines == [
-        "first report verified; compiled: False",
-        "second report verified; missing: 0",
-    ]
