@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.at_work import at_work
+from aggregator.cli.spinner import at_work
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID

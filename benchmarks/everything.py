@@ -6,7 +6,7 @@ from fractions import Fraction
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.at_work import at_work
+from aggregator.cli.spinner import at_work
 from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM, SUM_VEC
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from benchmarks.circuits import Case, case

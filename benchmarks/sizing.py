@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from aggregator.storage.postgresql import Postgresql
+from aggregator.service.storage.engine.postgresql import Postgresql
 
 DAYS = (10**6, 10**8, 10**9)
 """Reports per day."""

@@ -54,7 +54,7 @@ def _kernels_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None
     is_compiling = os.environ.get("NUMBA_DISABLE_JIT") != "1"
     if not (is_compiling and "PYTEST_XDIST_WORKER" in os.environ):
         return
-    from aggregator.cli.warm import warm  # noqa: PLC0415  numba is asked first whether to compile
+    from aggregator.cli.service.warm import warm  # noqa: PLC0415  numba is asked first whether to compile
 
     with (tmp_path_factory.getbasetemp().parent / "kernels.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

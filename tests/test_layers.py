@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -12,7 +14,7 @@ def drawn() -> list[set[str]]:
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     drawing = text.partition("## Layers")[2].split("```")[1].partition("═")[0]
     names = [re.split(r" {2,}", line)[0] for line in drawing.strip().splitlines()]
-    return [set(name.split(" | ")) for name in names if not name.startswith("─")]
+    return [set(re.split(r" [|:] ", name)) for name in names if not name.startswith("─")]
 
 
 def enforced() -> list[set[str]]:
@@ -23,7 +25,7 @@ def enforced() -> list[set[str]]:
         for contract in settings["tool"]["importlinter"]["contracts"]
         if contract.get("containers") == ["aggregator"]
     )
-    return [set(re.sub(r"[()]", "", layer).split(" | ")) for layer in layers]
+    return [set(re.split(r" [|:] ", re.sub(r"[()]", "", layer))) for layer in layers]
 
 
 def test_the_layers_drawn_are_those_enforced() -> None:
@@ -33,3 +35,11 @@ def test_the_layers_drawn_are_those_enforced() -> None:
         for layer in drawn()
         for name in layer
     )
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_whatever_is_named_as_a_place_is_there(document: str) -> None:
+    text = (ROOT / document).read_text("utf-8")
+    places = set(re.findall(r"`((?:aggregator|field|tests|benchmarks|deploy)/[\w./-]*)`", text))
+    assert len(places) > 10
+    assert sorted(place for place in places if not (ROOT / place).exists()) == []

@@ -9,9 +9,9 @@ import pytest
 from aggregator.cli.reference import commands
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
-from aggregator.helper.routes import HelperResources
-from aggregator.leader.routes import LeaderResources
-from aggregator.runtime import Runtime
+from aggregator.service.helper.routes import HelperResources
+from aggregator.service.leader.routes import LeaderResources
+from aggregator.service.runtime import Runtime
 from tests.support.compose_files import ALONE, ARRANGEMENTS, SCALED, composed, networks
 from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
 from tests.support.settings import setting_names

@@ -84,7 +84,7 @@ COMMANDS: Final = (
     Entry(
         TRY,
         "demo",
-        "demo",
+        "local.demo",
         "demo",
         "Run both aggregators and a collector here, and a real data set through them.",
         "prio demo --keep demo",
@@ -92,7 +92,7 @@ COMMANDS: Final = (
     Entry(
         TRY,
         "up",
-        "up",
+        "local.up",
         "up",
         "Run leader, helper and collector on this machine, until Ctrl-C: to try things out.",
         "prio up --survey survey.toml",
@@ -100,7 +100,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "leader",
-        "serve",
+        "service.serve",
         "leader",
         "Run the leader.",
         "prio leader serve --config leader.toml --work",
@@ -108,7 +108,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "helper",
-        "serve",
+        "service.serve",
         "helper",
         "Run the helper.",
         "prio helper serve --config helper.toml",
@@ -116,7 +116,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "collector",
-        "collector",
+        "collector.collector",
         "app",
         "Run the collector.",
         "prio collector serve --config collector.toml",
@@ -124,7 +124,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "status",
-        "status",
+        "service.status",
         "status",
         "Print whether this party's work moves, what waits and why; the exit status is 1 if not.",
         "prio status --config leader.toml",
@@ -132,7 +132,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "doctor",
-        "doctor",
+        "service.doctor",
         "doctor",
         "Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.",
         "prio doctor --config leader.toml --peer https://helper.example/",
@@ -140,7 +140,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "job",
-        "jobs",
+        "service.jobs",
         "app",
         "List what waits, and why; retry, abandon and compare jobs.",
         "prio job list --config leader.toml",
@@ -148,7 +148,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "hpke",
-        "hpke_keys",
+        "service.hpke_keys",
         "app",
         "Make, list and retire HPKE key pairs.",
         "prio hpke list --config helper.toml",
@@ -156,7 +156,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "store",
-        "store",
+        "service.store",
         "app",
         "Upgrade a store, or put a restored one right.",
         "prio store upgrade --config leader.toml",
@@ -164,7 +164,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "keys",
-        "keys",
+        "service.keys",
         "app",
         "Change the key that encrypts the secrets of a store.",
         "prio keys rewrap --config leader.toml",
@@ -172,7 +172,7 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "backup",
-        "backup",
+        "service.backup",
         "backup",
         "Copy this party's store to a file while it is used, without a key, or check such a file.",
         "prio backup --config leader.toml leader.backup",
@@ -180,7 +180,7 @@ COMMANDS: Final = (
     Entry(
         TASKS,
         "survey",
-        "survey",
+        "steward.survey",
         "app",
         "Ask people a survey: check it, make its tasks, upload answers.",
         "prio survey check survey.toml",
@@ -188,7 +188,7 @@ COMMANDS: Final = (
     Entry(
         TASKS,
         "task",
-        "tasks",
+        "service.tasks",
         "app",
         "Make, add, list, show, keep and end tasks.",
         "prio task add --config leader.toml made/leader.toml",
@@ -196,7 +196,7 @@ COMMANDS: Final = (
     Entry(
         TASKS,
         "upload",
-        "measure",
+        "collector.measure",
         "upload",
         "Shard, seal and upload measurements, one report each.",
         "prio upload task.toml --csv answers.csv --column health --buckets good,fair,poor",
@@ -204,7 +204,7 @@ COMMANDS: Final = (
     Entry(
         TASKS,
         "collect",
-        "measure",
+        "collector.measure",
         "collect",
         "Collect a batch and print the result with its error bars.",
         "prio collect --config collector.toml TASK_ID --start 2026-11-02 --end 2026-11-09",
@@ -213,7 +213,7 @@ COMMANDS: Final = (
     Entry(
         PRIVACY,
         "plan",
-        "plan",
+        "steward.plan",
         "app",
         "Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
         "prio plan error --epsilon 1/2 --circuit count",
@@ -221,7 +221,7 @@ COMMANDS: Final = (
     Entry(
         PRIVACY,
         "ledger",
-        "ledger",
+        "service.ledger",
         "ledger",
         "Print every release with its cost, and what is left of each task's budget.",
         "prio ledger --config helper.toml",
@@ -229,7 +229,7 @@ COMMANDS: Final = (
     Entry(
         PRIVACY,
         "population",
-        "population",
+        "service.population",
         "population",
         "Fix what all tasks that ask the same people may cost together.",
         "prio population --config leader.toml staff-2026 --epsilon 4",
@@ -237,7 +237,7 @@ COMMANDS: Final = (
     Entry(
         PRIVACY,
         "audit",
-        "audit",
+        "steward.audit",
         "app",
         "Test the noise of releases.",
         "prio audit self-test --circuit count --epsilon 1/2",
@@ -245,7 +245,7 @@ COMMANDS: Final = (
     Entry(
         PRIVACY,
         "noise",
-        "noise",
+        "steward.noise",
         "noise",
         "Draw noise as a release does, from the operating system's entropy, and save it.",
         "prio noise --scale 2 --count 1000 --out noise.npy",
@@ -269,7 +269,7 @@ COMMANDS: Final = (
     Entry(
         LOOK,
         "warm",
-        "warm",
+        "service.warm",
         "warm",
         "Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set.",
         "prio warm",

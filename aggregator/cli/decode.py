@@ -151,7 +151,7 @@ def _show(name: str, value: object, depth: int) -> Iterator[str]:
 
 
 def _read(file: str, *, is_hex: bool) -> bytes:
-    from aggregator.config import read_bytes
+    from aggregator.service.config import read_bytes
 
     data = read_bytes(Path(file))
     return bytes.fromhex(data.decode("ascii")) if is_hex else data

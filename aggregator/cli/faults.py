@@ -29,8 +29,8 @@ STATUSES: Final = {
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
     # Imported here because `prio --help` must not wait for a database library.
-    from aggregator.storage.engine import Conflict, Damaged, Unreachable
-    from aggregator.storage.schema import SchemaMismatch
+    from aggregator.service.storage.engine.backends import Conflict, Damaged, Unreachable
+    from aggregator.service.storage.engine.schema import SchemaMismatch
 
     match error:
         case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():

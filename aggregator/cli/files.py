@@ -28,8 +28,8 @@ def read_tasks(file: Path) -> "list[Task]":
         ParameterError: It is not one; the message names the file and the setting.
         ConfigurationError, OSError: See `read_text`.
     """
-    from aggregator.config import read_text
     from aggregator.protocol.task import tasks_from_toml
+    from aggregator.service.config import read_text
 
     text = read_text(file)
     with named(file):
@@ -77,7 +77,7 @@ def name_of(task: "Task") -> str:
     """Return the name of a task's question, or the task's id if it is of no survey."""
     if not task.meaning:
         return str(task.task_id)
-    from aggregator.survey import Meaning
+    from aggregator.steward.survey import Meaning
 
     return Meaning.of_task(task).question.name
 

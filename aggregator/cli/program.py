@@ -9,7 +9,7 @@ import aggregator
 from aggregator.cli import faults
 from aggregator.cli.commands import Commands
 from aggregator.cli.streams import hold_closed_streams
-from aggregator.telemetry.lines import set_up_with_first_line
+from aggregator.service.telemetry.lines import set_up_with_first_line
 
 
 def _print_version(asked: bool) -> None:
@@ -42,7 +42,7 @@ def prio(
 
 
 def _set_up_logs() -> None:
-    from aggregator.telemetry.logs import LogFormat, configure_logs
+    from aggregator.service.telemetry.logs import LogFormat, configure_logs
 
     configure_logs(LogFormat.CONSOLE, "warning")
 

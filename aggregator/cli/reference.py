@@ -16,8 +16,8 @@ from pydantic_core import PydanticUndefined
 
 from aggregator.cli.commands import COMMANDS
 from aggregator.cli.faults import STATUSES
-from aggregator.cli.reading import FIXED
-from aggregator.config import (
+from aggregator.cli.service.reading import FIXED
+from aggregator.service.config import (
     NEEDED_FIRST,
     AggregatorSettings,
     CollectorSettings,

@@ -29,7 +29,7 @@ def check(
     Prints a line per file that fails, with the step and the reason, and ends with a count. The exit
     status is 1 if any file failed.
     """
-    from aggregator.cli.at_work import at_work
+    from aggregator.cli.spinner import at_work
 
     problems = []
     with at_work("replaying", len(files)) as advance:
@@ -47,7 +47,7 @@ def check(
 
 def _problem(file: Path) -> str | None:
     """Return why a file fails, or None."""
-    from aggregator.config import read_text
+    from aggregator.service.config import read_text
     from aggregator.vdaf.check import run_vector_file
     from aggregator.vdaf.vector_files import VectorFailure
 

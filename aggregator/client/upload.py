@@ -30,7 +30,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
 from aggregator.protocol.task import Task
-from aggregator.transport.peer import Peer
+from aggregator.service.transport.peer import Peer
 from aggregator.vdaf.circuits.measurements import Measurement
 
 _STATUS_SIZE = ReportId.size + 1

@@ -11,13 +11,13 @@ Source: DAP, "Collection Job Deletion".
 import json
 from http import HTTPStatus
 
+from aggregator.collector import store
 from aggregator.collector.collect import Collection, TaskCollector
+from aggregator.collector.store import StoredCollection
 from aggregator.dap.problems import InvalidMessage, UnrecognizedCollectionJob, UnrecognizedTask
-from aggregator.storage import collector as store
-from aggregator.storage.collector import StoredCollection
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.transport.peer import PeerRefused
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.transport.peer import PeerRefused
 
 MEANING = (
     "the aggregators may have released the batch and charged its cost; whoever asks for it again "

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from aggregator.dap.auth import hash_token
 from aggregator.errors import ConfigurationError
-from aggregator.storage.secret_files import read_secret
-from aggregator.telemetry.lines import log
+from aggregator.service.storage.secrets.files import read_secret
+from aggregator.service.telemetry.lines import log
 
 
 class TokenFile:

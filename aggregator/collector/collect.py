@@ -32,7 +32,7 @@ from aggregator.protocol.results import (
     open_result,
 )
 from aggregator.protocol.task import Task
-from aggregator.transport.peer import Answer, Peer
+from aggregator.service.transport.peer import Answer, Peer
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""

@@ -19,10 +19,10 @@ from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from aggregator.collector.store import StoredCollection
     from aggregator.dp.disclosure import Disclosure, Figures
     from aggregator.dp.mechanisms import Guarantee
     from aggregator.protocol.task import Task
-    from aggregator.storage.collector import StoredCollection
 
 _VERSION = 1
 

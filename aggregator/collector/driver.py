@@ -17,9 +17,11 @@ import httpx
 from anyio.abc import TaskGroup
 
 from aggregator.codec import decode
+from aggregator.collector import store
 from aggregator.collector.abandoning import tell_leader
 from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
+from aggregator.collector.store import CollectorTask, StoredCollection
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
@@ -27,13 +29,11 @@ from aggregator.dap.problems import is_final, problem_document
 from aggregator.errors import AggregatorError, PeerError, StoreError
 from aggregator.protocol.results import Result, UnusableResult
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.storage import collector as store
-from aggregator.storage.collector import CollectorTask, StoredCollection
-from aggregator.storage.database import Database
-from aggregator.storage.states import CollectionState
-from aggregator.telemetry.lines import log
-from aggregator.transport.peer import PeerRefused, PeerUnreachable, origin
-from aggregator.transport.permits import Demand, Permits
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.telemetry.lines import log
+from aggregator.service.transport.peer import PeerRefused, PeerUnreachable, origin
+from aggregator.service.transport.permits import Demand, Permits
 
 RETRY_SECONDS = 5
 """How long to wait before asking a leader again that did not answer."""

@@ -3,8 +3,8 @@
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeKeypair, generate_keypair
 from aggregator.entropy import SystemEntropy
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.hpke_keys import HpkeKey, find_advertised_key, put_hpke_key
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.tasks.hpke_keys import HpkeKey, find_advertised_key, put_hpke_key
 
 
 def keypair_of(database: Database) -> HpkeKeypair:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.web.models import DocumentModel, Exact
+from aggregator.service.web.models import DocumentModel, Exact
 
 Seconds = Annotated[int, Field(description="Seconds since the Unix epoch.")]
 

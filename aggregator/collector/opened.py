@@ -22,26 +22,26 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from aggregator.collector.asking import begin_collection
+from aggregator.collector import store
 from aggregator.collector.collect import CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.keys import keypair_of
 from aggregator.collector.patience import WAIT_SECONDS
-from aggregator.config import CollectorSettings, read_settings_of
+from aggregator.collector.requests import begin_collection
+from aggregator.collector.results import Batch, Table
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.results import Batch, Table
-from aggregator.storage import collector as store
-from aggregator.storage.database import Database
-from aggregator.storage.opening import open_database
-from aggregator.storage.states import CollectionState
-from aggregator.survey import Meaning, SurveyResults
-from aggregator.transport.client import open_client
+from aggregator.service.config import CollectorSettings, read_settings_of
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.opening import open_database
+from aggregator.service.transport.client import open_client
+from aggregator.steward.survey import Meaning, SurveyResults
 
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 

@@ -14,20 +14,20 @@ import anyio
 import httpx
 
 from aggregator.clock import Clock
-from aggregator.collector.asking import new_collection
+from aggregator.collector import store
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
-from aggregator.config import Schedule
+from aggregator.collector.requests import new_collection
+from aggregator.collector.store import StoredCollection
 from aggregator.entropy import Entropy
 from aggregator.errors import AggregatorError, ParameterError
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.storage import collector as store
-from aggregator.storage.collector import StoredCollection
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.survey import Meaning
-from aggregator.telemetry.lines import log
+from aggregator.service.config import Schedule
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.telemetry.lines import log
+from aggregator.steward.survey import Meaning
 
 LOOK_SECONDS = 60
 """How often windows are looked for."""

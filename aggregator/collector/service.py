@@ -25,9 +25,8 @@ from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
 from aggregator.clock import SystemClock
-from aggregator.collector import models
+from aggregator.collector import models, store
 from aggregator.collector.abandoning import abandon
-from aggregator.collector.asking import begin_collection
 from aggregator.collector.documents import (
     Document,
     collection_document,
@@ -36,8 +35,10 @@ from aggregator.collector.documents import (
 )
 from aggregator.collector.driver import Driver
 from aggregator.collector.openapi import described, naming_a_batch
-from aggregator.collector.pages.door import Door
+from aggregator.collector.pages.access import Door
 from aggregator.collector.pages.routes import HOME, Pages
+from aggregator.collector.pages.session import Sessions
+from aggregator.collector.requests import begin_collection
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
     InvalidMessage,
@@ -49,14 +50,12 @@ from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.storage import collector as store
-from aggregator.storage.database import Database
-from aggregator.web.app import create_app
-from aggregator.web.auth import require_token
-from aggregator.web.messages import read_bytes
-from aggregator.web.pages.session import Sessions
-from aggregator.web.pages.visit import Guest
-from aggregator.web.site import check_site
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.web.app import create_app
+from aggregator.service.web.auth import require_token
+from aggregator.service.web.messages import read_bytes
+from aggregator.service.web.pages.host_page import Guest
+from aggregator.service.web.site import check_site
 
 MAX_QUERY_SIZE = 1024
 """The most bytes of a request to collect."""

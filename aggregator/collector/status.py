@@ -1,11 +1,16 @@
 """What a collector's store says of its work."""
 
+from aggregator.collector.store import list_collections, list_untold_collections
 from aggregator.dap.ids import TaskId
-from aggregator.runtime.status import SHOWN_JOBS, common_details, common_metrics, disk_faults
-from aggregator.storage.collector import list_collections, list_untold_collections
-from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.telemetry.health import Health, Metric
+from aggregator.service.storage.engine.condition import (
+    SHOWN_JOBS,
+    common_details,
+    common_metrics,
+    disk_faults,
+)
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.telemetry.health import Health, Metric
 
 
 def read_collector_health(tx: Transaction) -> Health:

@@ -20,7 +20,7 @@ include_patterns = [
     "*.md",
     "docs/**",
     "examples/*/README.md",
-    "aggregator/cli/data/README.md",
+    "aggregator/cli/local/data/README.md",
     "tests/constant_time/README.md",
 ]
 

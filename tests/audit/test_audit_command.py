@@ -6,8 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from aggregator.cli.audit import self_test
-from aggregator.planning.audit_report import FALSE_ALARM
+from aggregator.cli.steward.audit import self_test
+from aggregator.steward.audit.report import FALSE_ALARM
 from field import Vector
 
 app = typer.Typer()

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.planning.refutation import (
+from aggregator.steward.audit.refutation import (
     Neighbours,
     best_finding,
     epsilon_bound,

@@ -17,8 +17,8 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
 from aggregator.entropy import Entropy
-from aggregator.planning.audit_runs import Audit, AuditedTask
-from aggregator.planning.refutation import Finding, best_finding, epsilon_bound
+from aggregator.steward.audit.refutation import Finding, best_finding, epsilon_bound
+from aggregator.steward.audit.runs import Audit, AuditedTask
 from aggregator.vdaf.circuits import Circuit
 from field import Vector
 from tests.support.entropy import SeededEntropy

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from aggregator.cli.plan_serve import planner_guest
+from aggregator.cli.steward.plan_serve import planner_guest
 from aggregator.protocol.task import Task
 from tests.support.album import Album
 from tests.support.browser import PHONE, Visit, visiting

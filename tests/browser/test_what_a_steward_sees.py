@@ -7,10 +7,10 @@ import pytest
 from fastapi import FastAPI, Request
 from playwright.sync_api import Browser, Page, expect
 
-from aggregator.planner import PATH, Planner
-from aggregator.survey import survey_from_toml
-from aggregator.web.app import create_app
-from aggregator.web.pages.visit import Visit as Admitted
+from aggregator.service.web.app import create_app
+from aggregator.service.web.pages.host_page import Visit as Admitted
+from aggregator.steward.planner import PATH, Planner
+from aggregator.steward.survey import survey_from_toml
 from tests.support.album import Album
 from tests.support.browser import visiting
 from tests.support.clock import ManualClock

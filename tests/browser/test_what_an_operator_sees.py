@@ -13,12 +13,12 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, expect
 
 from aggregator.collector.status import read_collector_health
-from aggregator.runtime.status import read_aggregator_health
-from aggregator.telemetry.by_minute import ByMinute
-from aggregator.telemetry.health import Health
-from aggregator.telemetry.probe import Probe
-from aggregator.transport.answers import Answers
-from aggregator.web.health import create_health_app
+from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.telemetry.by_minute import ByMinute
+from aggregator.service.telemetry.health import Health
+from aggregator.service.telemetry.probe import Probe
+from aggregator.service.transport.answers import Answers
+from aggregator.service.web.health import create_health_app
 from tests.support.album import Album
 from tests.support.browser import visiting
 from tests.support.collector_world import (

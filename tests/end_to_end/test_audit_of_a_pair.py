@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.planning.pair_faults import FaultKind
+from aggregator.steward.audit.pair_faults import FaultKind
 from tests.support.commands import Done
 from tests.support.processes import Processes
 

@@ -90,7 +90,7 @@ def test_a_health_listener_is_reached_in_its_own_container_only(project: Project
 def test_the_image_has_its_kernels_compiled(project: Project) -> None:
     asks = (
         "from aggregator.dap.profile import Role\n"
-        "from aggregator.runtime.kernels import are_compiled\n"
+        "from aggregator.service.runtime.kernels import are_compiled\n"
         "from aggregator.vdaf.instances import TYPES\n"
         "kinds = [row.prio3(row.typical()) for row in TYPES.values()]\n"
         "print(all(are_compiled(kind, Role[role]) for kind in kinds for role in ROLES))\n"

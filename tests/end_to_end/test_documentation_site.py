@@ -22,7 +22,11 @@ def test_the_site_is_built_and_has_every_document_and_a_reference(tmp_path: Path
     for document in (ROOT / "docs").rglob("*.md"):
         assert (built / document.relative_to(ROOT)).with_suffix(".html").exists()
     reference = (built / "docs" / "site" / "reference.html").read_text(encoding="utf-8")
-    for name in ("aggregator.client.Client.upload", "aggregator.results.compare", "field.Vector"):
+    for name in (
+        "aggregator.client.Client.upload",
+        "aggregator.results.compare",
+        "field.Vector",
+    ):
         assert f'id="{name}"' in reference
     asked = re.compile(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(?:https?:)?//')
     for page in built.rglob("*.html"):

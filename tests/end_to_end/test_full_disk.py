@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.runtime.status import LEAST_FREE_BYTES
+from aggregator.service.storage.engine.condition import LEAST_FREE_BYTES
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import COMMANDS, Processes
 from tests.support.small_disk import SmallDisk, small_disk

@@ -22,7 +22,7 @@ import httpx
 import psycopg
 import pytest
 
-from aggregator.storage.opening import journal_at
+from aggregator.service.storage.opening import journal_at
 from tests.support.empty_store import new_place
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.postgresql import Server, execute

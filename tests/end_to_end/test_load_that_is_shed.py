@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from aggregator.config import MAX_BYTES_IN_FLIGHT
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type
+from aggregator.service.config import MAX_BYTES_IN_FLIGHT
 from tests.support import hostile
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import WORKER, Processes

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import LeaderSettings, read_settings_of
 from aggregator.dap.ids import TaskId
-from aggregator.storage.database import Transaction
-from aggregator.storage.opening import open_database
-from aggregator.storage.tasks import get_task, list_tasks, put_task
+from aggregator.service.config import LeaderSettings, read_settings_of
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.opening import open_database
+from aggregator.service.storage.tasks.tasks import get_task, list_tasks, put_task
 from tests.support.patience import yardstick
 from tests.support.processes import Processes
 

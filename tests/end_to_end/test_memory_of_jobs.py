@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.leader.job_creator import MAX_JOB_BYTES
+from aggregator.service.leader.job_creator import MAX_JOB_BYTES
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
 from tests.support.slow_peers import Call, SlowPeer

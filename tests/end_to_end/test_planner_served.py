@@ -6,7 +6,7 @@ import sys
 
 import httpx
 
-from aggregator.planner import PATH
+from aggregator.steward.planner import PATH
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.leader.uploads import MAX_REPORTS
+from aggregator.service.leader.uploads import MAX_REPORTS
 from tests.support import hostile
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import WORKER, Processes

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from aggregator.telemetry.otlp import recording
-from aggregator.telemetry.tracing import span
+from aggregator.service.telemetry.otlp import recording
+from aggregator.service.telemetry.tracing import span
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports

@@ -13,27 +13,27 @@ import httpx
 import pytest
 
 from aggregator.codec import encode
-from aggregator.config import GROUP_REPORTS
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
 from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
-from aggregator.leader import job_creator, uploads
-from aggregator.leader.collections import CollectionDriver
-from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import JobDriver
-from aggregator.leader.scheduler import DriverSettings
-from aggregator.leader.uploads import Grouping, Uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.storage.database import Transaction
-from aggregator.storage.forgetting import forget
-from aggregator.storage.ledger import list_ledger
-from aggregator.storage.reports import put_reports
-from aggregator.storage.tasks import TaskRecord, end_task, put_task
+from aggregator.service.config import GROUP_REPORTS
+from aggregator.service.leader import job_creator, uploads
+from aggregator.service.leader.collections import CollectionDriver
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.leader.job_driver import JobDriver
+from aggregator.service.leader.scheduler import DriverSettings
+from aggregator.service.leader.uploads import Grouping, Uploads
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.reports import put_reports
+from aggregator.service.storage.tasks.forgetting import forget
+from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import LEADER_LIMITS, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.tasks import LAPLACE, TASK_ID, make_task

@@ -31,12 +31,12 @@ from aggregator.dap.messages import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
-from aggregator.leader import uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.floor import Floor
-from aggregator.storage import tables
-from aggregator.storage.tables import collection_jobs
-from aggregator.storage.tasks import end_task
+from aggregator.service.leader import uploads
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.tables import collection_jobs
+from aggregator.service.storage.tasks.tasks import end_task
 from tests.support.pair import (
     COLLECTOR_TOKEN,
     LEADER_LIMITS,

@@ -12,9 +12,9 @@ from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.times import Time
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
-from aggregator.runtime import commit
-from aggregator.storage.database import Database
-from aggregator.storage.tables import bucket_keys, bucket_shares
+from aggregator.service.runtime import commit
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.prio3 import OutShares
 from field import Vector

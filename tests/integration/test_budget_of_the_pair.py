@@ -10,13 +10,13 @@ from sqlalchemy import delete
 
 from aggregator.dp.filters import Filter
 from aggregator.dp.policy import policy_to_mapping
-from aggregator.planning.advise import advise
-from aggregator.planning.question import Question
-from aggregator.runtime.spending import fix_population
-from aggregator.storage import tables
-from aggregator.storage.ledger import list_ledger
-from aggregator.storage.populations import Population
-from aggregator.storage.states import LedgerState
+from aggregator.service.runtime.spending import fix_population
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.ledger.populations import Population
+from aggregator.steward.planning.advise import advise
+from aggregator.steward.planning.question import Question
 from tests.support.pair import LEASE_SECONDS, NOW, Died, Pair, Service, nothing_happens
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 

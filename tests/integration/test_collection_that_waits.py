@@ -11,11 +11,11 @@ import pytest
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import Report
 from aggregator.dap.report_errors import ReportError
-from aggregator.leader.collections import CollectionDriver
-from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import JobDriver
-from aggregator.leader.scheduler import DriverSettings
-from aggregator.storage.counters import Stage, report_counts
+from aggregator.service.leader.collections import CollectionDriver
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.leader.job_driver import JobDriver
+from aggregator.service.leader.scheduler import DriverSettings
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEASE_SECONDS, NOW, Pair
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 

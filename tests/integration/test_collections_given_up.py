@@ -8,20 +8,20 @@ import anyio
 import httpx
 import pytest
 
+from aggregator.collector import store
 from aggregator.collector.abandoning import MEANING, abandon
-from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import problem_text
 from aggregator.collector.driver import RETRY_SECONDS, TELL_SECONDS, Driver
+from aggregator.collector.requests import new_collection
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.problems import InvalidMessage, UnrecognizedCollectionJob
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
-from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from aggregator.storage.ledger import LedgerEntry, list_ledger
-from aggregator.storage.states import CollectionState, LedgerState
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import CollectionState, LedgerState
+from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
+from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.commands import run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy

@@ -9,8 +9,9 @@ import anyio
 import httpx
 import pytest
 
-from aggregator.collector.asking import new_collection
+from aggregator.collector import store
 from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, UNUSABLE_ANSWERS, Driver
+from aggregator.collector.requests import new_collection
 from aggregator.collector.service import MAX_QUERY_SIZE
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp
@@ -20,9 +21,8 @@ from aggregator.dap.resources import media_type
 from aggregator.protocol import provisioning
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
-from aggregator.storage import collector as store
-from aggregator.storage.database import Database
-from aggregator.storage.states import CollectionState
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import CollectionState
 from tests.support.between import refusal
 from tests.support.collector_service import BEARER, CollectorService, put_task
 from tests.support.commands import run_here

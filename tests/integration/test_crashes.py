@@ -9,9 +9,9 @@ import pytest
 from aggregator.dap.messages import Report, UploadErrors
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.storage.ledger import LedgerEntry, list_ledger
-from aggregator.storage.states import LedgerState
+from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.engines import ON_SQLITE
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
 from tests.support.store import read_shares

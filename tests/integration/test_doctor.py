@@ -7,13 +7,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.cli import doctor
-from aggregator.cli.doctor_sides import Side, compared, read_side, side_of
-from aggregator.cli.parties import AggregatorDesk
-from aggregator.config import HelperSettings, LeaderSettings
+from aggregator.cli.service import doctor
+from aggregator.cli.service.doctor_sides import Side, compared, read_side, side_of
+from aggregator.cli.service.parties import AggregatorDesk
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.storage.tasks import replace_peer_token
+from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.storage.tasks.tasks import replace_peer_token
 from tests.support.pair import VERIFY_KEY, Pair
 from tests.support.tasks import HELPER_URL, LEADER_URL, TASK_ID, make_task
 
@@ -33,7 +33,7 @@ async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             }
         )
 
-    monkeypatch.setattr("aggregator.transport.client.open_client", client)
+    monkeypatch.setattr("aggregator.service.transport.client.open_client", client)
     yield pair
     await pair.close()
 

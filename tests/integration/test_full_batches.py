@@ -16,7 +16,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
-from aggregator.storage.counters import Stage, report_counts
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair, Service
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 

@@ -21,18 +21,17 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from aggregator.cli.running import run_services
-from aggregator.runtime import status
-from aggregator.runtime.status import read_aggregator_health
-from aggregator.storage import tables
-from aggregator.storage.aggregation_jobs import TOO_EARLY_SECONDS
-from aggregator.storage.database import Transaction
-from aggregator.storage.journal import journal_faults
-from aggregator.telemetry.health import Health, exposition
-from aggregator.telemetry.metrics import process_exposition
-from aggregator.telemetry.probe import Probe
-from aggregator.web.health import create_health_app
-from aggregator.web.pages.operator import operator_page
+from aggregator.cli.service.running import run_services
+from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.engine import condition, tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import TOO_EARLY_SECONDS
+from aggregator.service.storage.ledger.journal import journal_faults
+from aggregator.service.telemetry.health import Health, exposition
+from aggregator.service.telemetry.metrics import process_exposition
+from aggregator.service.telemetry.probe import Probe
+from aggregator.service.web.health import create_health_app
+from aggregator.service.web.pages.operator import operator_page
 from tests.support.between import Between
 from tests.support.commands import run_here
 from tests.support.look import Page
@@ -202,7 +201,7 @@ async def test_metrics_tell_reports_by_task_stage_and_reason(pair: Pair) -> None
 async def test_a_full_disk_makes_a_service_not_ready(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "LEAST_FREE_BYTES", 2**80)
+    monkeypatch.setattr(condition, "LEAST_FREE_BYTES", 2**80)
     assert "is full" in health_of(pair.helper).faults[0]
 
 

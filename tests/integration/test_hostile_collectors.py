@@ -7,22 +7,23 @@ import anyio
 import pytest
 from sqlalchemy import func, select
 
-from aggregator.collector.asking import new_collection
+from aggregator.collector import store
 from aggregator.collector.driver import Driver
+from aggregator.collector.requests import new_collection
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
-from aggregator.leader import routes
-from aggregator.leader.collections import LONGEST_POLL_SECONDS, CollectionDriver
-from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
-from aggregator.runtime.status import read_aggregator_health
-from aggregator.storage import collection_room, tables
-from aggregator.storage import collector as store
-from aggregator.storage.collection_room import MOST_PENDING
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from aggregator.storage.states import CollectionState
+from aggregator.service.leader import routes
+from aggregator.service.leader.collections import LONGEST_POLL_SECONDS, CollectionDriver
+from aggregator.service.leader.scheduler import DriverSettings
+from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.jobs import collection_room
+from aggregator.service.storage.jobs.collection_room import MOST_PENDING
+from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.commands import run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy

@@ -14,13 +14,17 @@ from aggregator.dap.messages import Report
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
-from aggregator.runtime import Runtime
-from aggregator.runtime.key_rotation import new_key
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.hpke_keys import list_hpke_configs, list_hpke_keys, retire_hpke_key
-from aggregator.storage.tables import hpke_keys
-from aggregator.storage.tasks import TaskRecord, end_task, put_task
+from aggregator.service.runtime import Runtime
+from aggregator.service.runtime.key_rotation import new_key
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.tables import hpke_keys
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.hpke_keys import (
+    list_hpke_configs,
+    list_hpke_keys,
+    retire_hpke_key,
+)
+from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import Pair, Service
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.raw_bytes import reading

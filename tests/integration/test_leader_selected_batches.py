@@ -9,12 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator import results
 from aggregator.codec import decode, encode
-from aggregator.collector import Collection, CollectionTimeout, TaskCollector, opened
+from aggregator.collector import Collection, CollectionTimeout, TaskCollector, opened, results
 from aggregator.collector.driver import Driver
 from aggregator.collector.opened import AsyncCollector
-from aggregator.config import CollectorSettings
 from aggregator.dap.auth import hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import (
@@ -33,14 +31,15 @@ from aggregator.protocol.floor import Floor
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
-from aggregator.storage.caller_tokens import add_caller_token, end_caller_token
-from aggregator.storage.closed_batches import mark_collected
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from aggregator.storage.ledger import list_ledger
-from aggregator.storage.selected_batches import next_batch as oldest
-from aggregator.storage.tasks import end_task, replace_peer_token
-from aggregator.transport.peer import PeerUnreachable
+from aggregator.service.config import CollectorSettings
+from aggregator.service.storage.batches.closed import mark_collected
+from aggregator.service.storage.batches.selected import next_batch as oldest
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.caller_tokens import add_caller_token, end_caller_token
+from aggregator.service.storage.tasks.tasks import end_task, replace_peer_token
+from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.collector_service import CollectorService
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair, Service
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task

@@ -7,9 +7,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import JobDriver
-from aggregator.leader.scheduler import DriverSettings
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.leader.job_driver import JobDriver
+from aggregator.service.leader.scheduler import DriverSettings
 from tests.support.pair import Pair
 from tests.support.tasks import make_task
 

@@ -12,13 +12,16 @@ from aggregator.dap.problems import OWN_NAMESPACE
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.task import task_to_toml
-from aggregator.runtime.status import read_aggregator_health
-from aggregator.storage import tables
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.storage.database import Transaction
-from aggregator.storage.interventions import abandon_aggregation_job, retry_aggregation_job
-from aggregator.storage.reports import StoredReport, put_reports
-from aggregator.storage.tasks import TaskRecord, put_task
+from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.operator.interventions import (
+    abandon_aggregation_job,
+    retry_aggregation_job,
+)
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
 from tests.support.between import Between, refusal
 from tests.support.clock import ManualClock
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair

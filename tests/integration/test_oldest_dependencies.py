@@ -27,7 +27,7 @@ pytestmark = [
 NO_ANSWER = re.compile("ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|name resolution")
 
 # What only an extra brings.
-OF_EXTRAS = {"aggregator.telemetry.otlp"}
+OF_EXTRAS = {"aggregator.service.telemetry.otlp"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -87,7 +87,7 @@ def run(python: Path, folder: Path, *command: str) -> str:
 
 def test_every_module_is_imported(python: Path, tmp_path: Path) -> None:
     said = run(python, tmp_path, "-c", IMPORT_ALL, *OF_EXTRAS).split()
-    assert {"aggregator.client", "aggregator.web.app", "field.lanes.jit"} <= set(said)
+    assert {"aggregator.client", "aggregator.service.web.app", "field.lanes.jit"} <= set(said)
 
 
 def test_reports_are_uploaded_verified_summed_and_opened(python: Path, tmp_path: Path) -> None:

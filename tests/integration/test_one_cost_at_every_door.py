@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import pytest
 from typing_extensions import override
 
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.dp import policy
 from aggregator.dp.accounting import Pieces
@@ -31,8 +31,8 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import cost
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.runtime import charge_of
-from aggregator.storage.ledger import charge
+from aggregator.service.runtime import charge_of
+from aggregator.service.storage.ledger.charges import charge
 from aggregator.vdaf.circuits import Circuit
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy

@@ -20,14 +20,14 @@ from anyio import to_thread
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from aggregator.cli.plan_serve import planner_guest
+from aggregator.cli.steward.plan_serve import planner_guest
 from aggregator.collector import models
 from aggregator.collector.abandoning import MEANING
 from aggregator.collector.pages import files, routes
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task
-from aggregator.web.pages.charts import Chart
+from aggregator.service.web.pages.charts import Chart
 from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
     HOSTILE,

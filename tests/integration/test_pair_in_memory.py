@@ -12,13 +12,13 @@ from aggregator.codec import encode
 from aggregator.dap.messages import AggregationJobInitReq, Report
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.filters import cost_of_dp
-from aggregator.leader.job_creator import JobCreator
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
-from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.storage.ledger import list_ledger
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import (
     COLLECTOR_TOKEN,

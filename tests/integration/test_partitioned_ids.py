@@ -6,10 +6,10 @@ import psycopg
 import pytest
 from sqlalchemy import select
 
-from aggregator.config import GROUP_REPORTS
-from aggregator.runtime.report_ages import forget_old_ids
-from aggregator.storage import tables
-from aggregator.storage.counters import Stage, report_counts
+from aggregator.service.config import GROUP_REPORTS
+from aggregator.service.runtime.report_ages import forget_old_ids
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.pair import Pair, Service
 

@@ -13,16 +13,16 @@ import pytest
 from fastapi import Request
 from typer.testing import CliRunner
 
-from aggregator.cli import survey as survey_command
-from aggregator.cli.plan_serve import LOOPBACK, planner_guest
-from aggregator.planner import PATH, Planner
-from aggregator.planner.asked import KINDS
-from aggregator.planner.form import DEFAULTS, MECHANISMS
-from aggregator.planner.models import Plan
-from aggregator.planner.routes import MAX_FORM_SIZE
-from aggregator.web.app import create_app
-from aggregator.web.pages.visit import Visit
-from aggregator.web.site import check_site
+from aggregator.cli.steward import survey as survey_command
+from aggregator.cli.steward.plan_serve import LOOPBACK, planner_guest
+from aggregator.service.web.app import create_app
+from aggregator.service.web.pages.host_page import Visit
+from aggregator.service.web.site import check_site
+from aggregator.steward.planner import PATH, Planner
+from aggregator.steward.planner.form import DEFAULTS, MECHANISMS
+from aggregator.steward.planner.models import Plan
+from aggregator.steward.planner.routes import MAX_FORM_SIZE
+from aggregator.steward.planner.survey_question import KINDS
 from tests.support.clock import ManualClock
 from tests.support.collector_service import BEARER, CollectorService, log_in
 from tests.support.entropy import SeededEntropy

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.protocol.replay import refusal
-from aggregator.storage import report_ids
+from aggregator.service.storage.reports import ids as report_ids
 from tests.support.history import HISTORIES, PER_TEST, live
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.collector import AsyncCollector
-from aggregator.storage import collector as store
+from aggregator.collector import AsyncCollector, store
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, survey_task
 
 pytestmark = pytest.mark.anyio

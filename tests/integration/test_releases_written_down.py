@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from aggregator.storage.ledger import list_ledger
-from aggregator.storage.states import LedgerState
+from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import list_ledger
 from tests.support.empty_store import copy_store, remove_store
 from tests.support.pair import LEASE_SECONDS, Pair
 from tests.support.tasks import LAPLACE, make_task

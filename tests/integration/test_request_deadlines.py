@@ -15,12 +15,12 @@ from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
-from aggregator.helper.routes import HelperResources
-from aggregator.leader.routes import LeaderResources
 from aggregator.protocol.aggregation import VerificationKey, leader_init
-from aggregator.runtime.kernels import exercise
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.web.app import create_app
+from aggregator.service.helper.routes import HelperResources
+from aggregator.service.leader.routes import LeaderResources
+from aggregator.service.runtime.kernels import exercise
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.web.app import create_app
 from tests.support.pair import (
     HELPER_LIMITS,
     LEADER_LIMITS,

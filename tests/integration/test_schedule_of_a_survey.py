@@ -10,17 +10,16 @@ import httpx
 import pytest
 from sqlalchemy import insert
 
-from aggregator.collector import schedule
+from aggregator.collector import schedule, store
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
-from aggregator.config import CollectorSettings, Schedule, read_settings_of
 from aggregator.errors import ConfigurationError
 from aggregator.protocol.task import task_to_toml
-from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.storage.tables import collections
+from aggregator.service.config import CollectorSettings, Schedule, read_settings_of
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.tables import collections
+from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli import local_services
-from aggregator.cli.local_services import Program, running
+from aggregator.cli.local import services as local_services
+from aggregator.cli.local.services import Program, running
 from aggregator.errors import LocalError
 from tests.support.ports import free_ports
 
@@ -145,7 +145,7 @@ LOOKS_AFTER = """
 import json, sys
 from pathlib import Path
 from aggregator.cli import local_services
-from aggregator.cli.local_services import Program, running
+from aggregator.cli.local.services import Program, running
 local_services.TELL_SECONDS = 0.05
 given = json.loads(sys.argv[1])
 programs = [Program(name, command, Path(log), url) for name, command, log, url in given]

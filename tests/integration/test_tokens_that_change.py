@@ -10,9 +10,10 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from aggregator.collector import store
 from aggregator.collector.api_tokens import TokenFile
-from aggregator.collector.asking import new_collection
 from aggregator.collector.driver import RETRY_SECONDS, Driver
+from aggregator.collector.requests import new_collection
 from aggregator.collector.status import read_collector_health
 from aggregator.dap import problems
 from aggregator.dap.auth import bearer_header, hash_token
@@ -29,18 +30,17 @@ from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
-from aggregator.storage import collector as store
-from aggregator.storage.caller_tokens import (
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.caller_tokens import (
     add_caller_token,
     end_caller_token,
     list_caller_tokens,
 )
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.engine import Conflict
-from aggregator.storage.states import CollectionState
-from aggregator.storage.tasks import replace_peer_token
-from aggregator.transport.peer import PeerRefused
+from aggregator.service.storage.tasks.tasks import replace_peer_token
+from aggregator.service.transport.peer import PeerRefused
 from tests.support.collector_service import CollectorService
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import upgraded

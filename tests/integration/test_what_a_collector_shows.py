@@ -9,13 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.collector import models
-from aggregator.collector.asking import new_collection
+from aggregator.collector import models, store
 from aggregator.collector.documents import Document
+from aggregator.collector.requests import new_collection
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
-from aggregator.storage import collector as store
-from aggregator.storage.states import CollectionState
+from aggregator.service.storage.engine.states import CollectionState
 from tests.support.collector_service import CollectorService
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import LEASE_SECONDS, NOW, Pair

@@ -14,8 +14,8 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import tasks_to_toml
-from aggregator.storage.waiting_reports import waiting_in_batch
-from aggregator.transport.peer import PeerUnreachable
+from aggregator.service.storage.reports.waiting import waiting_in_batch
+from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.collector_world import survey_tasks
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy

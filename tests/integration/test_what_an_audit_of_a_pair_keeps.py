@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.cli.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, Window, releases_of
-from aggregator.cli.tasks import make_task, write_files
+from aggregator.cli.service.tasks import make_task, write_files
+from aggregator.cli.steward.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, Window, releases_of
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
@@ -135,7 +135,7 @@ def test_more_reports_than_one_request_takes_are_refused(
 ) -> None:
     size = audit.task.prio3.input_share_size(0)
     assert 1000 * size < LARGEST_UPLOAD
-    monkeypatch.setattr("aggregator.cli.pair_runs.LARGEST_UPLOAD", 3 * size)
+    monkeypatch.setattr("aggregator.cli.steward.pair_runs.LARGEST_UPLOAD", 3 * size)
     with pytest.raises(ParameterError, match="reports: 3 of this length go in one request, not 5"):
         audit.begin(2, REPORTS, NOW)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.cli import job_helper
-from aggregator.cli.job_desk import JobDesk
+from aggregator.cli.service import job_helper
+from aggregator.cli.service.job_desk import JobDesk
 from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.profile import Role
-from aggregator.leader.job_creator import JobCreator
-from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.transport import client
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.transport import client
 from tests.support.between import Between, Change, refusal
 from tests.support.commands import Done, run_here
 from tests.support.pair import NOW, Pair

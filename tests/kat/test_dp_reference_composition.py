@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.planning import answers, published_composition
-from aggregator.planning.cost_model import CostModel
+from aggregator.steward.planning import answers, published_composition
+from aggregator.steward.planning.cost_model import CostModel
 from tests.support.numbers import agrees, rows
 
 DELTA = Fraction(1, 10**5)

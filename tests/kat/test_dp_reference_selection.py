@@ -7,9 +7,9 @@ import mpmath
 import pytest
 
 from aggregator.dp.decimals import working
-from aggregator.planning.partition_selection import OptimalSelection, crossover
-from aggregator.planning.selection_plan import SelectionPlan, TwoThresholds
-from aggregator.planning.selection_rivals import (
+from aggregator.steward.planning.partition_selection import OptimalSelection, crossover
+from aggregator.steward.planning.selection_plan import SelectionPlan, TwoThresholds
+from aggregator.steward.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,

@@ -25,7 +25,7 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.transport.peer import Peer
+from aggregator.service.transport.peer import Peer
 from tests.support.bounds import assert_near
 from tests.support.empty_store import SERVER
 from tests.support.patience import PATIENCE_SECONDS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import GROUP_REPORTS
-from aggregator.storage.database import Transaction
-from aggregator.storage.reports import put_reports
+from aggregator.service.config import GROUP_REPORTS
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports.reports import put_reports
 from tests.support.store import TASK_ID, make_store, new_reports, stored
 
 pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.usefixtures("engine")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.storage.postgresql import Postgresql
+from aggregator.service.storage.engine.postgresql import Postgresql
 from tests.support.empty_store import SERVER
 from tests.support.store import make_store, store_url
 from tests.support.writers import KINDS, write

@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from aggregator.dp.binomial import Binomial
 from aggregator.dp.decimals import working
 from aggregator.dp.partial_knowledge import Thresholding
-from aggregator.planning.cost_model import CostModel
-from aggregator.planning.grid_sum import GridSum
-from aggregator.planning.loss_law import LatticeLaw, Move, worst_move
-from aggregator.planning.normal import gaussian_mu, upper_quantile
-from aggregator.planning.partition_selection import OptimalSelection
-from aggregator.planning.passive_attacker import PassiveAttacker
-from aggregator.planning.privacy_at_risk import gap_probability
-from aggregator.planning.selection_rivals import (
+from aggregator.steward.planning.cost_model import CostModel
+from aggregator.steward.planning.grid_sum import GridSum
+from aggregator.steward.planning.loss_law import LatticeLaw, Move, worst_move
+from aggregator.steward.planning.normal import gaussian_mu, upper_quantile
+from aggregator.steward.planning.partition_selection import OptimalSelection
+from aggregator.steward.planning.passive_attacker import PassiveAttacker
+from aggregator.steward.planning.privacy_at_risk import gap_probability
+from aggregator.steward.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.planning.two_draw_loss import TwoDrawLaw
-from aggregator.planning.vector_loss import VectorTwoDrawLaw
+from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
+from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp
 from structlog.testing import capture_logs
 
 from aggregator.codec import encode
-from aggregator.collector.asking import new_collection
+from aggregator.collector import store
+from aggregator.collector.requests import new_collection
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import (
     AggregateShareReq,
@@ -28,11 +29,10 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import collection_request
-from aggregator.storage import collector as store
-from aggregator.storage.database import Database
-from aggregator.telemetry.health import Health
-from aggregator.telemetry.probe import Probe
-from aggregator.web.health import create_health_app
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.telemetry.health import Health
+from aggregator.service.telemetry.probe import Probe
+from aggregator.service.web.health import create_health_app
 from tests.support import raw_requests
 from tests.support.collector_service import TOKEN, CollectorService
 from tests.support.dap_messages import SAMPLES

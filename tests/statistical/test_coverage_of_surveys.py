@@ -16,11 +16,11 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.collector.results import Noised, Quantile
 from aggregator.dp.release import add_noise
-from aggregator.results import Noised, Quantile
-from aggregator.survey import Design, PlannedQuestion, plan, survey_from_toml
-from aggregator.survey.cells import Cell
-from aggregator.survey.questions import Question
+from aggregator.steward.survey import Design, PlannedQuestion, plan, survey_from_toml
+from aggregator.steward.survey.cells import Cell
+from aggregator.steward.survey.questions import Question
 from field import Vector
 from tests.support.entropy import SeededEntropy
 

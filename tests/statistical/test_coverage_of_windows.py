@@ -21,14 +21,14 @@ from fractions import Fraction
 import pytest
 
 from aggregator.collector.documents import result_document
+from aggregator.collector.results import Batch, Noised, compare, total
 from aggregator.dap.messages import CollectionJobResp
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.protocol.collection import release
 from aggregator.protocol.results import collection_request, open_result
 from aggregator.protocol.task import Task
-from aggregator.results import Batch, Noised, compare, total
-from aggregator.survey import Figure, Meaning
+from aggregator.steward.survey import Figure, Meaning
 from field import Vector
 from tests.support.collector_world import survey_tasks
 from tests.support.entropy import SeededEntropy

@@ -16,13 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.release import add_noise
-from aggregator.dp.truncated_geometric import TruncatedGeometric
-from aggregator.results import (
+from aggregator.collector.results import (
     ConfidenceInterval,
     Noised,
     Quantile,
@@ -35,6 +29,12 @@ from aggregator.results import (
     ratio,
     total,
 )
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.release import add_noise
+from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import Histogram
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy

@@ -16,10 +16,10 @@ from scipy.stats import binom
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
 from aggregator.errors import ParameterError
-from aggregator.planning.noise_table import Integers, NoiseTable
-from aggregator.planning.pair_audit import LARGEST, Laws, Mistake, Releases, audit
-from aggregator.planning.pair_faults import Fault, FaultKind, draws_in_the_sum, name_faults
-from aggregator.planning.pair_power import SURELY, PowerOfAudit
+from aggregator.steward.audit.noise_table import Integers, NoiseTable
+from aggregator.steward.audit.pair_audit import LARGEST, Laws, Mistake, Releases, audit
+from aggregator.steward.audit.pair_faults import Fault, FaultKind, draws_in_the_sum, name_faults
+from aggregator.steward.audit.pair_power import SURELY, PowerOfAudit
 
 ALPHA = 1e-6
 WINDOWS, BUCKETS = 4, 1024

@@ -6,14 +6,14 @@ from pathlib import Path
 import httpx
 
 from aggregator.clock import Clock
+from aggregator.collector import store
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from aggregator.web.pages.visit import Guest
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.web.pages.host_page import Guest
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.look import Page

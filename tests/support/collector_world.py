@@ -7,17 +7,17 @@ from fractions import Fraction
 from pathlib import Path
 
 from aggregator.codec import encode
-from aggregator.collector.asking import new_collection
+from aggregator.collector import store
 from aggregator.collector.documents import result_document
+from aggregator.collector.requests import new_collection
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import InvalidBatchSize, problem_document
 from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import disclose
 from aggregator.protocol.results import Result, collection_request
 from aggregator.protocol.task import Task
-from aggregator.storage import collector as store
-from aggregator.storage.database import Transaction
-from aggregator.web.pages.visit import Guest
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.web.pages.host_page import Guest
 from tests.support.clock import ManualClock
 from tests.support.collector_service import CollectorService, put_task
 from tests.support.entropy import SeededEntropy

@@ -33,7 +33,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.provisioning import provision, read_provisions
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import task_to_toml, tasks_from_toml, tasks_to_json, tasks_to_toml
-from aggregator.transport.peer import Peer
+from aggregator.service.transport.peer import Peer
 from aggregator.vdaf.outcomes import VerifyError
 from aggregator.vdaf.ping_pong import MessageType
 from aggregator.vdaf.ping_pong import decode as decode_ping_pong

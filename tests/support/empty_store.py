@@ -14,8 +14,8 @@ from pathlib import Path
 from alembic.migration import MigrationContext
 from sqlalchemy.engine import make_url
 
-from aggregator.storage.engine import backend
-from aggregator.storage.schema import make
+from aggregator.service.storage.engine.backends import backend
+from aggregator.service.storage.engine.schema import make
 from tests.support import postgresql
 
 SERVER = "PRIO_TEST_POSTGRESQL"

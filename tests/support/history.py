@@ -20,17 +20,17 @@ from aggregator.codec import decode, encode
 from aggregator.dap.messages import Report, UploadErrors, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
-from aggregator.leader.collections import CollectionDriver
-from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import JobDriver
-from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.storage import tables
-from aggregator.storage.counters import Stage, report_counts
-from aggregator.storage.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
-from aggregator.storage.ledger import list_ledger
-from aggregator.storage.reports import has_reports
-from aggregator.storage.states import LedgerState
+from aggregator.service.leader.collections import CollectionDriver
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.leader.job_driver import JobDriver
+from aggregator.service.leader.scheduler import DriverSettings
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.service.storage.reports.reports import has_reports
 from tests.support.entropy import SeededEntropy
 from tests.support.light import lightly
 from tests.support.lossy_network import Network

@@ -17,8 +17,8 @@ from anyio import CapacityLimiter
 from sqlalchemy import Engine, event
 from typing_extensions import override
 
-from aggregator.storage import database
-from aggregator.storage.sqlite import Sqlite
+from aggregator.service.storage.engine import database
+from aggregator.service.storage.engine.sqlite import Sqlite
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import httpx
 
-from aggregator.cli.parties import open_aggregator, open_collector
+from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.client import Client, UploadSummary
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header
@@ -25,7 +25,7 @@ from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Interval
 from aggregator.protocol.results import open_result
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.storage.states import LedgerState
+from aggregator.service.storage.engine.states import LedgerState
 from tests.support.bounds import assert_near
 from tests.support.processes import Processes
 

@@ -25,12 +25,12 @@ from typing import TypeVar
 from unittest.mock import patch
 
 from aggregator import cli
-from aggregator.cli import services as _services  # noqa: F401 - read before the fork
-from aggregator.cli.warm import _take_through
+from aggregator.cli.service import services as _services  # noqa: F401 - read before the fork
+from aggregator.cli.service.warm import _take_through
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.engine.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.vdaf.instances import vdaf_from_parameters
 
 T = TypeVar("T")

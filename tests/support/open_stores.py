@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from aggregator.storage.database import Database
+from aggregator.service.storage.engine.database import Database
 
 _opened: list[Database] = []
 

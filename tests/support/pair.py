@@ -27,26 +27,26 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Interval
-from aggregator.helper.routes import HelperLimits, HelperResources
-from aggregator.leader.collections import CollectionDriver
-from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import JobDriver
-from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.leader.scheduler import DriverSettings
-from aggregator.leader.uploads import Grouping
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.runtime import Runtime
-from aggregator.storage.caller_tokens import put_caller_token
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.journal_file import JournalFile
-from aggregator.storage.reconciliation import reconcile
-from aggregator.storage.tasks import TaskRecord, put_task
-from aggregator.web.app import create_app
+from aggregator.service.helper.routes import HelperLimits, HelperResources
+from aggregator.service.leader.collections import CollectionDriver
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.leader.job_driver import JobDriver
+from aggregator.service.leader.routes import LeaderLimits, LeaderResources
+from aggregator.service.leader.scheduler import DriverSettings
+from aggregator.service.leader.uploads import Grouping
+from aggregator.service.runtime import Runtime
+from aggregator.service.storage.backup.reconciliation import reconcile
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.ledger.journal_file import JournalFile
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.caller_tokens import put_caller_token
+from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
+from aggregator.service.web.app import create_app
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded, url_of
 from tests.support.entropy import SeededEntropy

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from aggregator.planner.form import Draft
-from aggregator.planner.proposal import propose
-from aggregator.planner.rehearsal import rehearse
-from aggregator.planner.shown import figures
-from aggregator.web.pages.charts import Chart, standalone
-from aggregator.web.pages.html import Html
+from aggregator.service.web.pages.charts import Chart, standalone
+from aggregator.service.web.pages.html import Html
+from aggregator.steward.planner.form import Draft
+from aggregator.steward.planner.proposal import propose
+from aggregator.steward.planner.rehearsal import rehearse
+from aggregator.steward.planner.result_view import figures
 from tests.support.entropy import SeededEntropy
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from aggregator.storage.crypter import KEY_SIZE, Crypter, CrypterError
-from aggregator.storage.postgresql import Postgresql
+from aggregator.service.storage.engine.postgresql import Postgresql
+from aggregator.service.storage.secrets.crypter import KEY_SIZE, Crypter, CrypterError
 
 _OVERHEAD = 4 + 12 + 16
 """Of a sealed value: a fingerprint of the key, a nonce and a tag."""

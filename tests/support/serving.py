@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from aggregator.web.connections import BoundedConnection
+from aggregator.service.web.connections import BoundedConnection
 from tests.support.patience import PATIENCE_SECONDS
 
 

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 from aggregator import cli
 from aggregator.clock import SystemClock
-from aggregator.storage import opening
-from aggregator.storage.database import Database
+from aggregator.service.storage import opening
+from aggregator.service.storage.engine.database import Database
 
 
 def command(seconds: int | Path) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aggregator.storage.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database, Transaction
 
 STEPS = 10
 """Work is counted in so many steps of the machine at once."""

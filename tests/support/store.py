@@ -14,36 +14,36 @@ from aggregator.dap.times import Interval, Time
 from aggregator.dp.filters import cost_of_dp
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.time_interval import batch_of_interval
-from aggregator.storage import tables
-from aggregator.storage.aggregation_jobs import (
+from aggregator.service.storage.batches.sums import Addition, accumulate, read_shards
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.engine.tables import aggregated_reports
+from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,
     finish_aggregation_job,
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import Addition, accumulate, read_shards
-from aggregator.storage.collection_jobs import (
+from aggregator.service.storage.jobs.collection_jobs import (
     CollectionJob,
     CollectionResult,
     create_collection_job,
     freeze_collection_job,
     lease_collection_jobs,
 )
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, OnTransaction, Transaction
-from aggregator.storage.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
-from aggregator.storage.leases import Leased
-from aggregator.storage.ledger import Charge
-from aggregator.storage.report_ids import admit
-from aggregator.storage.reports import (
+from aggregator.service.storage.jobs.leases import Leased
+from aggregator.service.storage.ledger.charges import Charge
+from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.service.storage.reports.ids import admit
+from aggregator.service.storage.reports.reports import (
     JobSize,
     StoredReport,
     put_reports,
     reports_of_job,
 )
-from aggregator.storage.tables import aggregated_reports
-from aggregator.storage.tasks import TaskRecord, keep_for, put_task
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.tasks import TaskRecord, keep_for, put_task
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded, url_of
 

@@ -14,22 +14,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aggregator.dap.times import Interval
-from aggregator.storage.aggregate_shares import (
+from aggregator.service.storage.backup.reconciliation import reconcile, write_down_share
+from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
+from aggregator.service.storage.batches.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.service.storage.batches.sums import summarize_batch
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     find_aggregate_share,
     put_aggregate_share,
 )
-from aggregator.storage.aggregation_jobs import (
+from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,
     finish_aggregation_job,
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import summarize_batch
-from aggregator.storage.closed_batches import BatchClosed, closed_batches
-from aggregator.storage.collection_jobs import (
+from aggregator.service.storage.jobs.answered_jobs import find_answered_job, put_answered_job
+from aggregator.service.storage.jobs.collection_jobs import (
     CollectionJob,
     CollectionResult,
     create_collection_job,
@@ -38,14 +41,11 @@ from aggregator.storage.collection_jobs import (
     get_collection_job,
     lease_collection_jobs,
 )
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.journal import share_sha256
-from aggregator.storage.journal_file import JournalFile
-from aggregator.storage.leases import Leased
-from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
-from aggregator.storage.reconciliation import reconcile, write_down_share
-from aggregator.storage.reports import JobSize, put_reports, reports_of_job
+from aggregator.service.storage.jobs.leases import Leased
+from aggregator.service.storage.ledger.journal import share_sha256
+from aggregator.service.storage.ledger.journal_file import JournalFile
+from aggregator.service.storage.reports.reports import JobSize, put_reports, reports_of_job
+from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.clock import ManualClock
 from tests.support.store import (
     MAX_REPORTS,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from aggregator.protocol.task import Task
-from aggregator.survey import plan, survey_from_toml, task_tables
+from aggregator.steward.survey import plan, survey_from_toml, task_tables
 from tests.support.tasks import make_task
 
 VISITS = """

@@ -1,7 +1,7 @@
 """A page of results beside the truth, of numbers that are always the same."""
 
-from aggregator.web.pages.charts import Mark
-from aggregator.web.pages.truth import Answered, Beside, truth_page
+from aggregator.cli.local.demo_page import Answered, Beside, truth_page
+from aggregator.service.web.pages.charts import Mark
 from tests.support.collector_world import LONG, SCRIPT, TURNED
 
 SERVICES = [

@@ -17,19 +17,19 @@ from contextlib import ExitStack, contextmanager, suppress
 import numpy as np
 import psycopg
 
-from aggregator.config import GROUP_REPORTS
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.times import Time
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
-from aggregator.runtime.commitment import commit
-from aggregator.storage.counters import AGGREGATED, Stage, count_reports
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from aggregator.storage.engine import Busy
-from aggregator.storage.postgresql import Postgresql
-from aggregator.storage.reports import StoredReport, put_reports
+from aggregator.service.config import GROUP_REPORTS
+from aggregator.service.runtime.commitment import commit
+from aggregator.service.storage.engine.backends import Busy
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.postgresql import Postgresql
+from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
+from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.outcomes import OutShares
 from field import Vector

@@ -9,7 +9,7 @@ import pytest
 import aggregator
 from aggregator.dap.profile import TASK_EXTENSION_PRIVACY
 from aggregator.dp.policy import MECHANISMS
-from aggregator.planning.refutation import epsilon_bound
+from aggregator.steward.audit.refutation import epsilon_bound
 
 ROOT = Path(aggregator.__file__).parents[1]
 TEXT = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")

@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
+from aggregator.collector.pages.numbers import number
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.together import Together, is_same_survey, together
 from aggregator.collector.pages.together import said as cost_in_words
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
+from aggregator.collector.results import Noised, Quantity
+from aggregator.collector.results.selection import Selected
+from aggregator.collector.results.values import Source
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
@@ -16,15 +21,10 @@ from aggregator.dp.rationals import at_most
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.results import Noised, Quantity
-from aggregator.results.selection import Selected
-from aggregator.results.values import Source
-from aggregator.storage import collector as store
-from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import curve
-from aggregator.web.pages.html import Html, isolated, table, tag
-from aggregator.web.pages.numbers import number
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.web.pages.charts import curve
+from aggregator.service.web.pages.html import Html, isolated, table, tag
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60

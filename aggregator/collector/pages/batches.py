@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from aggregator.codec import decode
+from aggregator.collector import store
 from aggregator.collector.abandoning import MEANING
+from aggregator.collector.early_collection import in_words, shut_out
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
 from aggregator.collector.pages.view import View, unbroken
-from aggregator.collector.shut_out import in_words, shut_out
+from aggregator.collector.store import StoredCollection
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
-from aggregator.storage import collector as store
-from aggregator.storage.collector import StoredCollection
-from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.survey import Windows
-from aggregator.web.pages.html import Html, isolated, join, table, tag
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.web.pages.html import Html, isolated, join, table, tag
+from aggregator.steward.survey import Windows
 
 ABANDONED = "abandoned"
 """The field of a form that gives a collection up: its id."""

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
-from aggregator.results import compare_all
-from aggregator.survey import Figure
+from aggregator.collector.results import compare_all
+from aggregator.steward.survey import Figure
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Reading
 from aggregator.collector.pages.view import MOST_BARS, chooser, chosen_place, unbroken
+from aggregator.collector.results import Comparison, Quantity, compare_all
+from aggregator.collector.results.comparisons import ONLY_NOISE
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.results import Comparison, Quantity, compare_all
-from aggregator.results.comparisons import ONLY_NOISE
-from aggregator.web.pages.charts import Chart, Mark, bars
-from aggregator.web.pages.html import Html, isolated, join, table, tag
-from aggregator.web.pages.numbers import said
+from aggregator.service.web.pages.charts import Chart, Mark, bars
+from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 
 _TITLE = "difference, with intervals that all hold at once"
 _LONGEST = 80

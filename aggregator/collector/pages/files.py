@@ -14,10 +14,10 @@ from typing import Final
 from fastapi import Response
 
 from aggregator.collector.pages.view import View
+from aggregator.collector.results.csv_rows import as_csv
+from aggregator.collector.results.tables import import_library
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.results.csv_rows import as_csv
-from aggregator.results.tables import import_library
-from aggregator.web.pages.frame import HEADERS
+from aggregator.service.web.pages.frame import HEADERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

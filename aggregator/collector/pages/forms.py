@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 
 from aggregator.dap.problems import BatchInvalid, UnsupportedMediaType
-from aggregator.web.messages import read_bytes
+from aggregator.service.web.messages import read_bytes
 
 _MAX_FORM_SIZE = 1024
 _FORM = "application/x-www-form-urlencoded"

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from aggregator.collector.pages.changes import Changed
+from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.together import is_same_survey, together
 from aggregator.collector.pages.together import said as said_cost
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
-from aggregator.storage.collector import count_collections
-from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import sparkline
-from aggregator.web.pages.html import Html, escape, isolated, join, tag
-from aggregator.web.pages.numbers import said
+from aggregator.collector.store import count_collections
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.web.pages.charts import sparkline
+from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
 
 _WINDOWS = 24
 """In a sparkline."""

@@ -5,6 +5,8 @@ from urllib.parse import urlencode
 
 from aggregator.collector.pages.comparisons import between_groups, between_periods
 from aggregator.collector.pages.files import writes_parquet
+from aggregator.collector.pages.numbers import said
+from aggregator.collector.pages.png import draws_png
 from aggregator.collector.pages.readings import Asked, Reading, Readings
 from aggregator.collector.pages.view import (
     MOST_BARS,
@@ -17,14 +19,12 @@ from aggregator.collector.pages.view import (
     counted,
     unbroken,
 )
+from aggregator.collector.store import count_collections
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.storage.collector import count_collections
-from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import Chart, Mark, over_time
-from aggregator.web.pages.html import Html, isolated, table, tag
-from aggregator.web.pages.numbers import said
-from aggregator.web.pages.png import draws_png
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.web.pages.charts import Chart, Mark, over_time
+from aggregator.service.web.pages.html import Html, isolated, table, tag
 
 _COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
 _CHOICES = ("result", "with", "figure", "group", "all")

@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 
+from aggregator.collector import store
 from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.pages.changes import Changed, changed
+from aggregator.collector.results import Batch
+from aggregator.collector.store import StoredCollection
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.results import Batch
-from aggregator.storage import collector as store
-from aggregator.storage.collector import StoredCollection
-from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionState
-from aggregator.survey import Figure, Meaning, Windows
-from aggregator.web.pages.charts import Mark
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.web.pages.charts import Mark
+from aggregator.steward.survey import Figure, Meaning, Windows
 
 SHOWN_WINDOWS = 60
 """The most results of one question that a page shows; the newest ones."""

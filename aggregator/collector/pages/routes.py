@@ -23,26 +23,26 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question
 from aggregator.collector.openapi import described, described_file, openapi
 from aggregator.collector.pages.about import about
+from aggregator.collector.pages.access import Door, to_login
 from aggregator.collector.pages.batches import ABANDONED, batches
-from aggregator.collector.pages.door import Door, to_login
 from aggregator.collector.pages.files import TABLES, as_file, download
 from aggregator.collector.pages.forms import named_batch, read_form
 from aggregator.collector.pages.overview import overview
+from aggregator.collector.pages.png import as_png, draws_png
 from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Asked, Readings
+from aggregator.collector.pages.reference import reference
+from aggregator.collector.pages.session import Session
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.errors import Abort
 from aggregator.protocol.task import Task
-from aggregator.storage.database import Database, Transaction
-from aggregator.web.pages.charts import Chart, standalone
-from aggregator.web.pages.frame import HEADERS
-from aggregator.web.pages.html import tag
-from aggregator.web.pages.png import as_png, draws_png
-from aggregator.web.pages.reference import reference
-from aggregator.web.pages.session import Session
-from aggregator.web.problems import abort_response
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.web.pages.charts import Chart, standalone
+from aggregator.service.web.pages.frame import HEADERS
+from aggregator.service.web.pages.html import tag
+from aggregator.service.web.problems import abort_response
 
 HOME = (("/", "Overview"), ("/docs", "For programs"))
 """The first links of the navigation."""

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from aggregator.web.pages.charts import Chart, Mark, bars
-from aggregator.web.pages.html import Html, join, tag
+from aggregator.service.web.pages.charts import Chart, Mark, bars
+from aggregator.service.web.pages.html import Html, join, tag
 
 if TYPE_CHECKING:
     from aggregator.collector.pages.readings import Estimate, Row

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import (
+from aggregator.errors import ConfigurationError
+from aggregator.protocol.floor import Floor
+from aggregator.service.config import (
     CollectorSettings,
     HelperSettings,
     LeaderSettings,
@@ -13,8 +15,6 @@ from aggregator.config import (
     read_settings,
     read_settings_of,
 )
-from aggregator.errors import ConfigurationError
-from aggregator.protocol.floor import Floor
 
 SECRET = "c2VjcmV0LXN0b3JlLWtleQ"  # noqa: S105 - a test's secret
 

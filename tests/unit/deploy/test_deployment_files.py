@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from aggregator.cli.commands import COMMANDS
-from aggregator.config import HelperSettings, LeaderSettings
-from aggregator.web.app import MONITORING_PATHS
-from aggregator.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
+from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.web.app import MONITORING_PATHS
+from aggregator.service.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.settings import setting_names
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from aggregator.cli.at_work import at_work
+from aggregator.cli.spinner import at_work
 
 
 def test_a_terminal_sees_what_is_done_and_pipes_see_nothing(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from aggregator.cli import demo
-from aggregator.cli.local_folder import LocalFolder
-from aggregator.cli.local_services import Running
+from aggregator.cli.local import demo
+from aggregator.cli.local.folder import LocalFolder
+from aggregator.cli.local.services import Running
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
-from aggregator.runtime import Runtime
+from aggregator.service.runtime import Runtime
 from tests.support.commands import run_here
 
 

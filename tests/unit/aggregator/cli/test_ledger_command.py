@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.parties import AggregatorDesk, open_aggregator
+from aggregator.cli.service.parties import AggregatorDesk, open_aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp import pld
@@ -15,8 +15,8 @@ from aggregator.dp.filters import rho_of_pure
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
-from aggregator.runtime import charge_of
-from aggregator.storage.ledger import charge, reserve
+from aggregator.service.runtime import charge_of
+from aggregator.service.storage.ledger.charges import charge, reserve
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.store import units

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from aggregator.cli.listening import listen
+from aggregator.cli.service.listening import listen
 from aggregator.errors import ConfigurationError
 from tests.support.patience import PATIENCE_SECONDS
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli import local_folder, local_tasks
-from aggregator.cli.local_folder import PARTIES, LocalFolder
+from aggregator.cli.local import folder as local_folder
+from aggregator.cli.local import tasks as local_tasks
+from aggregator.cli.local.folder import PARTIES, LocalFolder
 from aggregator.errors import ConfigurationError, LocalError
 from tests.support.commands import run_here
 from tests.support.small_disk import small_disk

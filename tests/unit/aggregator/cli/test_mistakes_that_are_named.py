@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.parties import open_collector
+from aggregator.cli.service.parties import open_collector
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision, provision_all
 from tests.support.commands import run_here

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.groups import GROUPS
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import task_to_toml

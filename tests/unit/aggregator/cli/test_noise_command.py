@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from aggregator.cli.noise import noise
+from aggregator.cli.steward.noise import noise
 from aggregator.errors import ParameterError
 
 app = typer.Typer()

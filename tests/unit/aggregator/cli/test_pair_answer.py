@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from aggregator.cli.audit_pair import _answer, _table
-from aggregator.cli.pair_answer import PairAnswer
-from aggregator.cli.tasks import make_task
+from aggregator.cli.service.tasks import make_task
+from aggregator.cli.steward.audit_pair import _answer, _table
+from aggregator.cli.steward.pair_answer import PairAnswer
 from aggregator.dap.hpke import generate_keypair
-from aggregator.planning.noise_table import Integers
-from aggregator.planning.pair_audit import LARGEST, Mistake, Releases
+from aggregator.steward.audit.noise_table import Integers
+from aggregator.steward.audit.pair_audit import LARGEST, Mistake, Releases
 from tests.support.entropy import SeededEntropy
 
 TASK = make_task(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli import party_folder
-from aggregator.cli.local_folder import LocalFolder
-from aggregator.config import read_settings
+from aggregator.cli.local import party_folder
+from aggregator.cli.local.folder import LocalFolder
 from aggregator.errors import LocalError
-from aggregator.storage.opening import open_aggregator_store, open_database
+from aggregator.service.config import read_settings
+from aggregator.service.storage.opening import open_aggregator_store, open_database
 from tests.support.commands import run_here
 
 PARTIES = ("leader", "helper", "collector")

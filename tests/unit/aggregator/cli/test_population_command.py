@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
-from aggregator.runtime import charge_of, check_limits
-from aggregator.storage.database import Transaction
-from aggregator.storage.engine import Conflict
-from aggregator.storage.ledger import charge
+from aggregator.service.runtime import charge_of, check_limits
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.ledger.charges import charge
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.store import units

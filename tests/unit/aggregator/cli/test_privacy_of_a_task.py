@@ -1,4 +1,4 @@
-from aggregator.cli.tasks import describe_privacy
+from aggregator.cli.service.tasks import describe_privacy
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 
 

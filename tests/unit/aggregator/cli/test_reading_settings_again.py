@@ -7,10 +7,10 @@ import anyio.lowlevel
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from aggregator.cli.reading import FIXED, Reading
-from aggregator.cli.running import RunningService, Service
-from aggregator.config import LeaderSettings
+from aggregator.cli.service.reading import FIXED, Reading
+from aggregator.cli.service.running import RunningService, Service
 from aggregator.errors import ConfigurationError
+from aggregator.service.config import LeaderSettings
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.settings import setting_names
 

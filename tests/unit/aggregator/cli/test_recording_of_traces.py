@@ -5,9 +5,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from aggregator.cli.recording import recording
-from aggregator.config import HelperSettings
+from aggregator.cli.service.recording import recording
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.service.config import HelperSettings
 
 ENDPOINT = "http://receiver.example/v1/traces"
 
@@ -29,7 +29,7 @@ def test_plain_http_to_another_machine_is_refused_unless_allowed() -> None:
 
 
 def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "aggregator.telemetry.otlp", raising=False)
+    monkeypatch.delitem(sys.modules, "aggregator.service.telemetry.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ConfigurationError, match=r"prio-aggregator\[traces\]"):
         recording(helper(traces_endpoint="http://127.0.0.1:4318/v1/traces"))

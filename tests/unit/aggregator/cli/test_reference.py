@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import aggregator
-from aggregator.cli.reading import FIXED
 from aggregator.cli.reference import CLASSES, commands, commands_document, main, settings_document
-from aggregator.config import NEEDED_FIRST
+from aggregator.cli.service.reading import FIXED
+from aggregator.service.config import NEEDED_FIRST
 
 DOCUMENTS = Path(aggregator.__file__).parents[1] / "docs"
 

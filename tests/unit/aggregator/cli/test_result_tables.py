@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.cli.tables import print_result
+from aggregator.cli.collector.tables import print_result
 from aggregator.collector.documents import Document, result_document, with_post_processing
 from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import disclose

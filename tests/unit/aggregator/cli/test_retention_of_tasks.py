@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from aggregator.storage.tasks import get_task
+from aggregator.service.storage.tasks.tasks import get_task
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task

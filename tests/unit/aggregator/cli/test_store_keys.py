@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from aggregator.cli.collector import make_token
-from aggregator.cli.parties import open_aggregator
-from aggregator.config import CollectorSettings, HelperSettings, read_settings
+from aggregator.cli.collector.collector import make_token
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.protocol.provisioning import provision
-from aggregator.runtime import Runtime
-from aggregator.storage.crypter import new_store_key
-from aggregator.storage.opening import open_database
-from aggregator.storage.secret_files import create_secret, read_secret
+from aggregator.service.config import CollectorSettings, HelperSettings, read_settings
+from aggregator.service.runtime import Runtime
+from aggregator.service.storage.opening import open_database
+from aggregator.service.storage.secrets.crypter import new_store_key
+from aggregator.service.storage.secrets.files import create_secret, read_secret
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.storage.journal import Release
-from aggregator.storage.journal_file import JournalFile
+from aggregator.service.storage.ledger.journal import Release
+from aggregator.service.storage.ledger.journal_file import JournalFile
 from tests.support.commands import run_here
 from tests.support.store import TASK_ID, TENTH, units
 

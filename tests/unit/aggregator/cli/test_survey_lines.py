@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.survey_lines import Trouble, change, table_lines, trouble_lines
+from aggregator.cli.steward.survey_lines import Trouble, change, table_lines, trouble_lines
+from aggregator.collector.results import Noised, Table
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import tasks_to_toml
-from aggregator.results import Noised, Table
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, survey_tasks
 from tests.support.commands import run_here
 from tests.support.ports import free_ports

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from tests.support.commands import run_here

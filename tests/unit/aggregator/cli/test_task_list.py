@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from aggregator.cli.parties import open_aggregator, open_collector
+from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from aggregator.storage.counters import Stage, count_reports
-from aggregator.storage.database import Transaction
-from aggregator.storage.ledger import Charge, reserve, settle
-from aggregator.storage.reports import put_reports
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.ledger.charges import Charge, reserve, settle
+from aggregator.service.storage.reports.counters import Stage, count_reports
+from aggregator.service.storage.reports.reports import put_reports
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.store import new_reports, units

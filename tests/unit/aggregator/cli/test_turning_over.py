@@ -5,10 +5,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from aggregator.cli import services
-from aggregator.config import LeaderSettings
-from aggregator.storage import generations
-from aggregator.storage.reports import drop_reports
+from aggregator.cli.service import services
+from aggregator.service.config import LeaderSettings
+from aggregator.service.storage.reports import generations
+from aggregator.service.storage.reports.reports import drop_reports
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import TASK_ID, bodies_left, create_job, make_store, stored_in, upload
 

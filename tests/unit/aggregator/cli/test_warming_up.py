@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from aggregator.cli import services
-from aggregator.storage.engine import Unreachable
+from aggregator.cli.service import services
+from aggregator.service.storage.engine.backends import Unreachable
 from tests.support.patience import PATIENCE_SECONDS
 
 

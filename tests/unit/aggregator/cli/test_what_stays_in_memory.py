@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aggregator.cli.running import leave_out_of_collections
+from aggregator.cli.service.running import leave_out_of_collections
 
 
 @pytest.fixture(autouse=True)

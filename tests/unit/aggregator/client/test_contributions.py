@@ -10,9 +10,9 @@ import pytest
 from aggregator.client import Contributions, TooManyReports
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.errors import ConfigurationError
-from aggregator.planning.advise import advise
-from aggregator.planning.question import Question
 from aggregator.protocol.task import Task
+from aggregator.steward.planning.advise import advise
+from aggregator.steward.planning.question import Question
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 TWICE = make_task(privacy={**LAPLACE, "max_reports_per_person": 2})

@@ -1,0 +1,1 @@
+"""Commands of whoever uploads measurements and collects results."""

@@ -1,0 +1,207 @@
+"""`prio collector`: the service, its results and what never ends, and the key that tasks name."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli import hangups
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.clock import SystemClock
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError, PeerError
+from aggregator.service.telemetry.lines import log
+
+if TYPE_CHECKING:
+    from aggregator.cli.service.parties import CollectorDesk
+    from aggregator.cli.service.running import Service
+    from aggregator.service.config import CollectorSettings
+
+
+TELL_SECONDS = 10
+"""How long the leader may take to answer a command."""
+
+app = typer.Typer(no_args_is_help=True, help="Run the collector.")
+
+
+@app.command("config")
+def show_config(config: Config = None) -> None:
+    """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
+    from aggregator.cli.service.parties import open_collector
+    from aggregator.codec import encode
+    from aggregator.dap.ids import encode_base64url
+
+    with open_collector(config) as desk:
+        print(encode_base64url(encode(desk.keypair().config)))
+
+
+@app.command(cls=TaskCommand)
+def results(task_id: TaskArgument, config: Config = None) -> None:
+    """Print every collection of a task with its result, oldest first, as JSON."""
+    from aggregator.cli.service.parties import open_collector, task_id_of
+
+    with open_collector(config, may_make=False) as desk:
+        print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
+
+
+@app.command("abandon")
+def give_up(
+    collection_id: Annotated[
+        str, typer.Argument(metavar="COLLECTION_ID", help="As `prio status` prints it.")
+    ],
+    config: Config = None,
+) -> None:
+    """Give a collection up whose leader is gone for ever, and tell the leader if it answers.
+
+    The aggregators may have released the batch and charged its cost. Whoever asks for it again
+    makes the same request, and gets the same answer or is refused: no noise is drawn twice. A
+    leader that hears of it deletes its job, and what it has released is then lost; if it may come
+    back, wait instead. The collector service goes on telling it, and so does this command when it
+    is called again.
+    """
+    import anyio
+
+    from aggregator.cli.service.parties import open_collector
+    from aggregator.collector.abandoning import MEANING
+
+    with open_collector(config, may_make=False) as desk:
+        told = anyio.run(_give_up, desk, collection_id)
+    print(f"given up: {MEANING}\n{told}")
+
+
+async def _give_up(desk: "CollectorDesk", text: str) -> str:
+    """Give the collection up; return what its leader knows of it, for a person."""
+    from aggregator.collector.abandoning import abandon, tell_leader
+    from aggregator.collector.collect import TaskCollector
+    from aggregator.collector.store import get_collector_task
+    from aggregator.protocol.task import task_from_toml
+    from aggregator.service.transport.client import open_client
+
+    try:
+        collection_id = bytes.fromhex(text)
+    except ValueError:
+        raise ParameterError(
+            f"collection id: must be hexadecimal, as `prio status` prints it, not {text!r}"
+        ) from None
+    stored = await abandon(desk.database, collection_id)
+    if stored.location is None:
+        return "the leader has no job of it that we know of"
+    record = desk.database.read_sync("get task", lambda tx: get_collector_task(tx, stored.task_id))
+    assert record is not None  # noqa: S101 - a collection is of a task
+    settings = desk.settings
+    client = open_client(
+        TELL_SECONDS,
+        insecure_http=settings.insecure_http,
+        environment_proxy=settings.environment_proxy,
+    )
+    task = task_from_toml(record.definition)
+    async with client as http:
+        collector = TaskCollector(task, desk.keypair(), record.token, http)
+        try:
+            if not await tell_leader(desk.database, collector, stored):
+                return "the batch was asked for again, which goes on with the leader's job"
+        except PeerError as error:
+            return f"the leader has not heard of it: {error}"
+    return "the leader has no job of it any more"
+
+
+@app.command()
+def serve(config: Config = None) -> None:
+    """List tasks, collect batches and keep results: pages, and JSON over HTTP."""
+    import anyio
+
+    from aggregator.cli.service.reading import Reading
+    from aggregator.cli.service.running import run
+    from aggregator.service.config import CollectorSettings
+    from aggregator.service.telemetry.logs import LogFormat, configure_logs
+
+    reading = Reading(CollectorSettings, config)
+    configure_logs(LogFormat(reading.now.log_format), reading.now.log_level, reading.now.role)
+    hangups.hold()
+    anyio.run(
+        run,
+        _service(reading.now),
+        lambda: _service(reading.again()),
+        backend_options={"use_uvloop": True},
+    )
+
+
+@asynccontextmanager
+async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
+    import anyio
+    from anyio import to_thread
+
+    from aggregator.cli.service.examining import examine_collector
+    from aggregator.cli.service.parties import CollectorDesk
+    from aggregator.cli.service.services import service_of
+    from aggregator.cli.steward.plan_serve import planner_guest
+    from aggregator.collector.driver import Driver
+    from aggregator.collector.schedule import Scheduler
+    from aggregator.collector.service import create_collector_app
+    from aggregator.service.storage.opening import open_database
+    from aggregator.service.transport.client import open_client
+
+    make_token(settings)
+    if settings.token is None:
+        log.info("requests must carry the token of a file", file=str(settings.token_path))
+    database = await to_thread.run_sync(open_database, settings)
+    try:
+        desk = CollectorDesk(settings, database)
+        async with open_client(
+            insecure_http=settings.insecure_http,
+            environment_proxy=settings.environment_proxy,
+        ) as http:
+            driver = Driver(database, desk.keypair(), http)
+            application = create_collector_app(
+                database,
+                driver,
+                SystemEntropy(),
+                _token_hashes(settings),
+                settings.hosts,
+                [planner_guest()],
+                _token_place(settings),
+            )
+            scheduler = Scheduler(
+                database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
+            )
+            yield await service_of(
+                settings,
+                [(application, settings.listen)],
+                [driver.run, scheduler.run],
+                partial(examine_collector, database),
+            )
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(database.close)
+
+
+def make_token(settings: "CollectorSettings") -> None:
+    """Make the token that requests to the collector service must carry, if there is none."""
+    from aggregator.dap.auth import new_token
+    from aggregator.service.storage.secrets.files import create_secret, read_secret
+
+    if settings.token is None and read_secret(settings.token_path) is None:
+        create_secret(settings.token_path, new_token(SystemEntropy()))
+
+
+def _token_place(settings: "CollectorSettings") -> str:
+    """Return where the token is, for a page that strangers may see: no folder is named."""
+    if settings.token is not None:
+        return "its setting token (PRIO_TOKEN)"
+    name = settings.token_path.name
+    if settings.token_file is not None:
+        return f"the file {name}, which its setting token_file names"
+    return f"the file {name} beside its store"
+
+
+def _token_hashes(settings: "CollectorSettings") -> Callable[[], tuple[bytes, ...]]:
+    from aggregator.collector.api_tokens import TokenFile
+    from aggregator.dap.auth import hash_token
+
+    if settings.token is None:
+        return TokenFile(settings.token_path).hashes
+    only = hash_token(settings.token.get_secret_value())
+    return lambda: (only,)

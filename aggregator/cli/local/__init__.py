@@ -1,0 +1,1 @@
+"""Commands that run all parties on this machine, to try things out."""

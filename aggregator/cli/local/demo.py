@@ -1,0 +1,332 @@
+"""`prio demo`: puts a survey of real people through a leader, a helper and a collector here.
+
+One operator holds all three parties' keys, as nobody does in a deployment: the demo shows the
+machinery at work, and says that it protects nobody from whoever runs it.
+"""
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from aggregator.dp.rationals import format_rational
+from aggregator.entropy import SystemEntropy
+from aggregator.steward.survey import survey_from_toml
+
+if TYPE_CHECKING:
+    from aggregator.cli.local.demo_page import Answered
+    from aggregator.cli.local.folder import LocalFolder
+    from aggregator.cli.local.services import Running
+    from aggregator.collector import Collected, Collector
+    from aggregator.protocol.task import Task
+    from aggregator.steward.survey import Design, PlannedQuestion
+    from aggregator.vdaf.circuits.measurements import Measurement
+
+DATA = Path(__file__).parent / "data"
+ANSWERS = DATA / "rand_health_insurance.csv"
+SURVEY = survey_from_toml((DATA / "rand_health_insurance.toml").read_text(encoding="utf-8"))
+WINDOW = timedelta(seconds=SURVEY.windows.seconds)
+LOOK = timedelta(seconds=5)
+"""How often the services are looked after while a result is waited for."""
+_GUARANTEE = (
+    "Guaranteed to each person in the data, if one of the two aggregators is honest: all "
+    "results together would be as likely, within a factor of "
+    f"e^{format_rational(SURVEY.budget.epsilon or Fraction(0))}, had that person "
+    "answered anything else. "
+    "One operator who runs both aggregators, as here, has no privacy from itself."
+)
+
+console = Console()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, with everybody's answers.
+
+    Attributes:
+        planned: The question and how it is asked.
+        task: The task that asks it.
+        measurements: The answers.
+    """
+
+    planned: "PlannedQuestion"
+    task: "Task"
+    measurements: "Sequence[Measurement]"
+
+    @property
+    def design(self) -> "Design":
+        """How an answer is measured."""
+        return self.planned.best.design
+
+
+def demo(
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Leave the three parties' files and stores in this folder, which must not exist: "
+            "for a notebook.",
+        ),
+    ] = None,
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Keep the services up afterwards and open a page of the results beside the truth, "
+            "and the collector's; elsewhere than on a desktop, say where they are.",
+        ),
+    ] = False,
+) -> None:
+    """Run both aggregators and a collector here, and a real data set through them.
+
+    Starts a leader and a helper on free loopback ports with fresh stores, uploads 5,912 people's
+    answers to two questions, collects them, and shows each noised value beside the true one: in
+    the terminal, and on a page of its own in the folder. Leaves nothing behind unless it is asked
+    to. With --open the services stay up, and the collector's with them, until they are interrupted.
+    """
+    from aggregator.cli.local.folder import LocalFolder
+    from aggregator.cli.local.services import running
+
+    started = time.monotonic()
+    with ExitStack() as stack:
+        if keep is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prio-demo-")))
+        else:
+            folder = keep
+            folder.mkdir(parents=True)
+        local = LocalFolder.made(folder)
+        # A window that is over: one that runs would take no answers after it was collected.
+        window = SURVEY.windows.last(datetime.now(UTC))
+        console.print("starting leader and helper (one operator for all: a demo only)")
+        services = stack.enter_context(running([]))
+        for program in local.programs(("leader", "helper")):
+            services.start(program)
+        # While they start: what takes longest to load, and the answers.
+        import anyio
+
+        from aggregator.collector import Collector
+
+        asked = _ask(local, window)
+        services.wait()
+        collector = stack.enter_context(Collector.open(local.config("collector")))
+        # All are uploaded first: the aggregators verify one question while the next is sealed.
+        uploaded = [anyio.run(_upload, each, window) for each in asked]
+        shown = []
+        for each, reports in zip(asked, uploaded, strict=True):
+            with console.status(f"verifying and adding up {reports:,} reports"):
+                collected = _collect(collector, each.task, window, services)
+            shown.append(_answered(each, collected, _verified(local, each.task)))
+            _print_figures(shown[-1])
+        console.print(_GUARANTEE)
+        page = (folder / "demo.html").absolute()
+        if keep is not None:
+            console.print(f'Collector.open("{keep / "collector.toml"}") finds the results again.')
+        if stay:
+            for program in local.programs(("collector",)):
+                services.start(program)
+            services.wait()
+            pages = [_with_pages(one, each, local) for one, each in zip(shown, asked, strict=True)]
+            _write_page(page, pages, local)
+            _stay_open(page, local, services)
+        if keep is not None:
+            _write_page(page, shown)  # without links to services that have ended
+            _say(f"The results beside the truth: {page}")
+    if not stay:
+        console.print("`prio demo --open` shows the same as pages, with their charts.")
+    console.print(f"done in {time.monotonic() - started:.0f} seconds")
+
+
+def _write_page(
+    file: Path, shown: "Sequence[Answered]", local: "LocalFolder | None" = None
+) -> None:
+    """Write the page of the results beside the truth, with links to those services that stay up."""
+    from aggregator.cli.local.demo_page import truth_page
+    from aggregator.cli.local.pages import pages_of
+
+    about = (
+        f"Answers of people in the {SURVEY.title}, put through a leader, a helper and a collector "
+        "on this machine. The true values are from the CSV: no service ever had them, so the "
+        f"collector's own pages show none. {_GUARANTEE}"
+    )
+    note = (
+        "Links lead to the services, which run as long as the demo does. The collector asks for "
+        f"the token in {local.token if local else ''}; the leader and the helper ask for none."
+    )
+    links = [] if local is None else pages_of(local)
+    title = "What was released, beside the truth"
+    file.write_text(truth_page(title, about, shown, links, note), encoding="utf-8")
+
+
+def _with_pages(shown: "Answered", asked: Asked, local: "LocalFolder") -> "Answered":
+    """Return a question with the addresses of the collector's pages."""
+    home = f"{local.url('collector')}questions/{asked.task.task_id}"
+    pages = [
+        (home, "the result"),
+        (f"{home}/about", "about this number"),
+        (f"{home}/batches", "batches"),
+    ]
+    return dataclasses.replace(shown, pages=pages)
+
+
+def _stay_open(page: Path, local: "LocalFolder", services: "Running") -> None:
+    """Say where to look, and wait until somebody ends it or a service dies."""
+    from aggregator.cli.local.pages import open_in_browser
+
+    open_in_browser(page.as_uri(), local.url("collector"))
+    _say(
+        f"The results beside the truth: {page}",
+        f"The collector's pages: {local.url('collector')}",
+        f"Their token is in {local.token.absolute()}",
+        f"What the leader is doing: {local.status_url('leader')}",
+        f"What the helper is doing: {local.status_url('helper')}",
+        "Ctrl-C ends all of it.",
+    )
+    with suppress(KeyboardInterrupt):
+        services.watch()
+
+
+def _say(*lines: str) -> None:
+    """Print lines of which none is broken."""
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _ask(local: "LocalFolder", window: datetime) -> list[Asked]:
+    """Make the survey's tasks, hand each party its files, and read the answers."""
+    from aggregator.cli.local.tasks import hand_out
+    from aggregator.cli.service.parties import open_collector
+    from aggregator.cli.service.tasks import make_task
+    from aggregator.protocol.provisioning import provision
+    from aggregator.steward.survey import (
+        AnswerTable,
+        Columns,
+        plan,
+        read_answers,
+        table_in,
+        task_tables,
+    )
+
+    with open_collector(local.config("collector")) as desk:
+        collector_config = desk.keypair().config
+    table = table_in(ANSWERS)
+    rows = ({**row, "time": window} for row in table.rows)
+    timed = AnswerTable([*table.names, "time"], rows)
+    questions = [asked.question for asked in SURVEY.questions]
+    answers = read_answers(timed, questions, SURVEY.windows, Columns(time="time"))
+    asked = []
+    for planned, given in zip(plan(SURVEY), answers, strict=True):
+        tables = task_tables(SURVEY, planned)
+        task = make_task(
+            collector_config,
+            tables.vdaf,
+            tables.privacy,
+            leader=local.url("leader"),
+            helper=local.url("helper"),
+            **tables.settings,
+        )
+        hand_out(local, provision(task, SystemEntropy()))
+        measurement = planned.best.design.measurement
+        asked.append(Asked(planned, task, [measurement(each) for each in given.by_start[window]]))
+    return asked
+
+
+async def _upload(asked: Asked, window: datetime) -> int:
+    """Upload everybody's answer to a question; return how many were accepted."""
+    from rich.progress import Progress
+
+    from aggregator.client import Client
+    from aggregator.service.transport.client import open_client
+
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("uploading", total=len(asked.measurements))
+        async with open_client() as http:
+            summary = await Client(asked.task, http).upload(
+                asked.measurements,
+                time=window,
+                progress=lambda count: progress.advance(bar, count),
+            )
+    for error, count in summary.refused.items():
+        console.print(f"{count} reports refused: {error.draft_name}")
+    return summary.accepted
+
+
+def _verified(local: "LocalFolder", task: "Task") -> dict[str, int]:
+    """Return how many reports each aggregator verified and added up, according to its store."""
+    from aggregator.cli.service.parties import open_aggregator
+
+    counts = {}
+    for name in ("leader", "helper"):
+        with open_aggregator(local.config(name)) as desk:
+            counts[name] = desk.aggregated(task.task_id)
+    return counts
+
+
+def _collect(
+    collector: "Collector", task: "Task", window: datetime, services: "Running"
+) -> "Collected":
+    """Collect a window, however long it takes, unless a service dies."""
+    from aggregator.collector.collect import CollectionTimeout
+
+    while True:
+        try:
+            return collector.collect(task, window, WINDOW, wait=LOOK)
+        except CollectionTimeout:
+            services.check()
+
+
+def _answered(asked: Asked, collected: "Collected", verified: Mapping[str, int]) -> "Answered":
+    """Return what was released of a question, each figure beside its true value."""
+    from aggregator.cli.local.demo_page import Answered, Beside
+    from aggregator.collector.results import Noised
+    from aggregator.service.web.pages.charts import Mark
+
+    circuit, question = asked.task.prio3.circuit, asked.planned.question
+    sums = circuit.truncate(circuit.encode(asked.measurements)).sum(axis=0)
+    exact = [Noised.exact(value) for value in sums.to_ints()]
+    truths = asked.design.figures(exact, len(asked.measurements))
+    figures = []
+    for truth, row in zip(truths, collected.survey().rows, strict=True):
+        quantity, interval, true = row.quantity, row.quantity.interval(), truth.quantity.estimate
+        assert true is not None  # noqa: S101  exact sums have one
+        value = None if quantity.estimate is None else float(quantity.estimate)
+        mark = Mark(quantity.label, value, float(interval.low), float(interval.high))
+        is_held = interval.low <= true <= interval.high
+        figures.append(Beside(row.shows, quantity.unit, mark, float(true), is_held))
+    counted = (
+        f"The leader verified {verified['leader']:,} reports, the helper {verified['helper']:,}; "
+        "each added its own noise."
+    )
+    return Answered(question.text, counted, figures, collected.promise, collected.conditions)
+
+
+def _print_figures(answered: "Answered") -> None:
+    from rich.table import Table
+
+    from aggregator.collector.pages.numbers import beside, said
+
+    table = Table("", "true", "noised", "95 % interval", "holds it", title=answered.title)
+    for each in answered.figures:
+        value, low, high = said(each.mark)
+        table.add_row(
+            each.name,
+            beside(each.mark, each.truth),
+            value,
+            f"{low} to {high} {each.unit}".strip(),
+            each.verdict,
+        )
+    for column in table.columns[1:4]:
+        column.justify = "right"
+    console.print(table)
+    console.print(
+        f"{answered.counted} True values are from the CSV; no service ever had them. "
+        "On average, at most one interval in twenty misses.\n"
+    )

@@ -1,0 +1,321 @@
+"""The folder of one operator who runs all three parties on one machine.
+
+    up.toml             says so, and how the folder is laid out
+    leader.toml, …      each party's service file; its store, key and log lie beside it
+    surveys/NAME/       what a survey's tasks.toml says to everybody, and each party's file to it
+    pages.html          leads to the pages and logs in, while the services run
+    up.lock             held while they run
+
+Whoever has the folder has all three parties' keys, so it is its owner's alone.
+"""
+
+import fcntl
+import os
+import secrets
+import socket
+import stat
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aggregator.cli.local.services import Program, answers
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.service.config import read_text
+from aggregator.service.storage.secrets.files import create_private
+
+DEFAULT: Final = Path("prio-up")
+"""The folder, unless another one is named."""
+PARTIES: Final = ("leader", "helper", "collector")
+WARNING: Final = (
+    "One operator runs all three parties here, so nobody has privacy from whoever that is."
+)
+
+_COMMANDS: Final = {
+    "leader": ("leader", "serve", "--work"),
+    "helper": ("helper", "serve"),
+    "collector": ("collector", "serve"),
+}
+_MARKER: Final = "up.toml"
+_LOCK: Final = "up.lock"
+_LAYOUT: Final = 1
+_PRIVATE: Final = 0o700
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_FIRST_PORT: Final = 10_000
+_LAST_PORT: Final = 30_000  # above, systems take ports for calls that go out
+_OVERRULING: Final = frozenset(
+    f"PRIO_{name}"
+    for name in (
+        *("ROLE", "DATABASE", "RELEASE_JOURNAL", "LISTEN", "HEALTH_LISTEN"),
+        *("STORE_KEY", "STORE_KEY_FILE", "TOKEN", "TOKEN_FILE"),
+    )
+)
+"""Variables that would give all three parties the same store, key or port."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """Such a folder, which exists.
+
+    Attributes:
+        path: Where it is.
+    """
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path) -> "LocalFolder":
+        """Return the folder at a path.
+
+        Raises:
+            ConfigurationError: It is none, of a layout that we do not know, or another user's; or
+                others may read it, or the environment overrules its settings.
+        """
+        if not is_one(path):
+            raise ConfigurationError(f"{path}: is no folder that `prio up` has made")
+        _check_own(path)  # Whose folder it is chooses who gets the answers.
+        marker = path / _MARKER
+        layout = _toml(marker).get("layout")
+        if layout != _LAYOUT:
+            raise ConfigurationError(
+                f"{marker}: layout must be {_LAYOUT}, not {layout!r}: another version of prio made "
+                "this folder"
+            )
+        overruling = sorted(_OVERRULING & os.environ.keys())
+        if overruling:
+            raise ConfigurationError(
+                f"{overruling[0]}: is set in the environment and would overrule the settings of "
+                f"all three parties in {path}: unset it"
+            )
+        return cls(path)
+
+    @classmethod
+    def made(cls, path: Path) -> "LocalFolder":
+        """Return the folder at a path, made or completed: each party's service file, and a marker.
+
+        Raises:
+            ConfigurationError: As `at`; or something else is there.
+            OSError: It cannot be made.
+        """
+        if not is_one(path):
+            path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            for each in path.iterdir():
+                if each.name != _LOCK and not each.name.startswith(f"{_MARKER}."):
+                    raise ConfigurationError(
+                        f"{path}: was not made by `prio up` and holds {each.name}: name a folder "
+                        "that is empty or does not exist"
+                    )
+            path.chmod(_PRIVATE)
+            create_private(path / _MARKER, f"# {WARNING}\nlayout = {_LAYOUT}\n")
+        folder = cls.at(path)
+        missing = [each for each in PARTIES if not folder.config(each).exists()]
+        ports = _free_ports(2 * len(missing))
+        for name, port, health_port in zip(missing, ports[::2], ports[1::2], strict=True):
+            create_private(folder.config(name), _service_file(name, port, health_port))
+        return folder
+
+    @property
+    def surveys(self) -> Path:
+        """The folder that has one for each survey."""
+        return self.path / "surveys"
+
+    @property
+    def token(self) -> Path:
+        """The file with the token that opens the collector's pages."""
+        return self.path / "collector.sqlite.token"
+
+    def config(self, party: str) -> Path:
+        """Return a party's service file."""
+        return self.path / f"{party}.toml"
+
+    def url(self, party: str) -> str:
+        """Return where a party serves."""
+        return f"http://{self._address(party, 'listen')}/"
+
+    def status_url(self, party: str) -> str:
+        """Return where a party says how it is."""
+        return f"http://{self._address(party, 'health_listen')}/"
+
+    def programs(self, parties: Sequence[str] = PARTIES) -> list[Program]:
+        """Return the services of some parties."""
+        return [
+            Program(
+                party,
+                (
+                    # -P: nothing is imported from the folder in which the user stands.
+                    *(sys.executable, "-P", "-m", "aggregator.cli", *_COMMANDS[party]),
+                    *("--config", self.config(party).absolute()),
+                ),
+                self.path / f"{party}.log",
+                f"{self.status_url(party)}healthz",
+            )
+            for party in parties
+        ]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the leader answers, and so, as it does with the others, all of them."""
+        return answers(f"{self.status_url('leader')}healthz")
+
+    def check_ports(self) -> None:
+        """Refuse to start what could not listen.
+
+        Raises:
+            ConfigurationError: Another program listens where a party does.
+        """
+        for party in PARTIES:
+            for setting in ("listen", "health_listen"):
+                address = self._address(party, setting)
+                host, _, port = address.rpartition(":")
+                try:
+                    socket.create_server((host.strip("[]"), int(port))).close()
+                except (OSError, ValueError) as error:
+                    reason = error.strerror if isinstance(error, OSError) else str(error)
+                    raise ConfigurationError(
+                        f"{self.config(party)}: {setting}: {address}: {reason}. The surveys here "
+                        "name the leader's and the helper's address, so end the program that has "
+                        "it; if there is no survey yet, change it"
+                    ) from error
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """Let nobody else run the services; yields a descriptor that holds the folder while open.
+
+        Raises:
+            ConfigurationError: Somebody does.
+        """
+        place = self.path / _LOCK
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 20, 0).decode("ascii", errors="replace").strip()
+                raise ConfigurationError(
+                    f"{self.path}: `prio up` runs here, or is ending (process {holder}); its pages "
+                    f"are at {self.url('collector')}"
+                ) from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def tasks_of_only_survey(self) -> Path:
+        """Return the public file of the one survey that is asked here.
+
+        Raises:
+            ParameterError: There is none, or there are several.
+        """
+        found = sorted(self.surveys.glob("*/tasks.toml"))
+        if not found:
+            raise ParameterError(
+                f"{self.path}: no survey is asked here; `prio survey new survey.toml` adds one"
+            )
+        if len(found) > 1:
+            names = ", ".join(map(str, found))
+            raise ParameterError(
+                f"tasks.toml: {len(found)} surveys are asked here, name one: {names}"
+            )
+        return found[0]
+
+    def _address(self, party: str, setting: str) -> str:
+        address = _toml(self.config(party)).get(setting)
+        if not isinstance(address, str):
+            raise ConfigurationError(f"{self.config(party)}: {setting}: missing")
+        return address
+
+
+def is_one(path: Path) -> bool:
+    """Return whether a path is such a folder."""
+    return (path / _MARKER).exists()
+
+
+def found(path: Path | None = None) -> LocalFolder | None:
+    """Return the folder that is named, or else the one that we are in or that has its usual name.
+
+    Raises:
+        ConfigurationError: As `LocalFolder.at`.
+    """
+    if path is not None:
+        return LocalFolder.at(path)
+    return next((LocalFolder.at(each) for each in (Path(), DEFAULT) if is_one(each)), None)
+
+
+def around(tasks: Path) -> LocalFolder | None:
+    """Return the folder in whose surveys a public file lies, if it lies in any."""
+    place = tasks.absolute().parent.parent
+    path = place.parent
+    return LocalFolder.at(path) if place.name == "surveys" and is_one(path) else None
+
+
+def _check_own(path: Path) -> None:
+    """Refuse a folder whose keys others may read."""
+    status = path.stat()
+    if status.st_uid != os.geteuid():
+        raise ConfigurationError(f"{path}: belongs to another user")
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & _OTHERS:
+        raise ConfigurationError(
+            f"{path}: holds all three parties' keys, and its mode {mode:04o} lets others in; "
+            f"chmod 700 {path}"
+        )
+
+
+def _service_file(party: str, port: int, health_port: int) -> str:
+    # A result is looked at as soon as it can be, by one person.
+    at_once = "linger_seconds = 0\ncollection_poll_seconds = 1\n" if party == "leader" else ""
+    return (
+        f"# {WARNING}\n"
+        f'role = "{party}"\n'
+        f'database = "{party}.sqlite"\n'
+        f'store_key_file = "{party}.key"  # beside the store, as where only one has both\n'
+        f'listen = "127.0.0.1:{port}"\n'
+        f'health_listen = "127.0.0.1:{health_port}"\n'
+        f"{at_once}"
+    )
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return loopback ports that nobody listens on, drawn so that two folders have others."""
+    with ExitStack() as stack:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT)
+            try:
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            ports.append(port)
+    return ports
+
+
+def _toml(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(read_text(file))
+    except (ValueError, RecursionError):
+        raise ConfigurationError(f"{file}: not TOML") from None
+
+
+def public_file(file: Path | None, up: Path | None) -> tuple[Path, LocalFolder | None]:
+    """Return a survey's public file, and the folder that it lies in if it is asked by `prio up`.
+
+    Args:
+        file: It, if it is named.
+        up: The folder that is named instead.
+
+    Raises:
+        ParameterError: Neither is there, or both are named; or several surveys are asked there.
+        ConfigurationError: As `LocalFolder.at`.
+    """
+    if file is not None:
+        if up is not None:
+            raise ParameterError("up: stands for tasks.toml, so give one of them")
+        return file, around(file)
+    folder = found(up)
+    if folder is None:
+        raise ParameterError("tasks.toml: missing; or give --up with the folder of a `prio up`")
+    return folder.tasks_of_only_survey(), folder

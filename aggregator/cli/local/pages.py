@@ -1,0 +1,65 @@
+"""Where the services of one machine are looked at, and a file that leads there and logs in.
+
+The collector's pages ask for a token. A link that carries it is in a file of the folder's owner,
+and neither on the terminal nor among a browser's arguments, where others would see it.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import urlencode
+
+from aggregator.cli.local.folder import WARNING, LocalFolder
+from aggregator.service.storage.secrets.files import create_private, read_secret
+
+FILE: Final = "pages.html"
+
+
+def pages_of(folder: LocalFolder) -> list[tuple[str, str]]:
+    """Return where the services are looked at, each with its name."""
+    return [
+        (folder.url("collector"), "The collector"),
+        (folder.status_url("leader"), "The leader"),
+        (folder.status_url("helper"), "The helper"),
+    ]
+
+
+@contextmanager
+def page_of_links(folder: LocalFolder) -> Iterator[str]:
+    """Write the file with the links, and delete it after the block; yields its address."""
+    from aggregator.service.web.pages.frame import file
+    from aggregator.service.web.pages.html import tag
+
+    token = urlencode({"token": read_secret(folder.token) or ""})
+    (collector, _), *others = pages_of(folder)
+    links = [(f"{collector}login#{token}", "The results, which the collector shows"), *others]
+    place = folder.path / FILE
+    place.unlink(missing_ok=True)
+    content = file(
+        "One machine's leader, helper and collector",
+        tag("p", WARNING),
+        tag("ul", *(tag("li", tag("a", name, href=url)) for url, name in links)),
+        tag("p", "The first link logs in: give this file to nobody.", class_="soft"),
+    )
+    create_private(place, content)
+    try:
+        yield place.absolute().as_uri()
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def open_in_browser(*addresses: str) -> None:
+    """Open pages where a person at this terminal sees them."""
+    if not (sys.stdout.isatty() and _has_desktop()):
+        return
+    import webbrowser
+
+    for address in addresses:
+        webbrowser.open(address)
+
+
+def _has_desktop() -> bool:
+    """Return whether a browser that is opened gets a window of its own, and not this terminal."""
+    return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

@@ -1,0 +1,152 @@
+"""One party's folder for a deployment: what is made of it, and what its operator does next.
+
+    leader.toml     the service file
+    store/          the database, which the service makes
+    key/            the store's key: for another disk, and other backups, than store/
+    journal/        an aggregator's journal of releases: for another disk, and for no backup
+
+A file that is there is kept, whatever it says, so what was half made is completed and what an
+operator has changed stays.
+"""
+
+import shlex
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ConfigurationError
+from aggregator.service.config import AggregatorSettings, AnySettings, read_settings
+from aggregator.service.storage.engine.backends import backend
+from aggregator.service.storage.engine.schema import is_made
+from aggregator.service.storage.secrets.crypter import new_store_key
+from aggregator.service.storage.secrets.files import create_private, create_secret, read_secret
+
+PORTS: Final = {"leader": (8001, 9001), "helper": (8002, 9002), "collector": (8003, 9003)}
+"""Of the service and of its health, as everything in deploy/ has them."""
+
+_PRIVATE: Final = 0o700
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_SERVE: Final = {"leader": "leader serve --work", "helper": "helper serve"}
+
+_FLOOR: Final = """
+# Tasks that protect people less are refused. A lower bound is yours to choose:
+# min_batch_size_floor = 100
+# max_epsilon = "2"          # of one release; exact, as text
+# limit_required = true      # each task must have a budget, or max_releases
+"""
+_PAGES: Final = """
+# Names of the proxy in front of the pages, joined by commas:
+# allowed_hosts = "results.example"
+"""
+
+
+def prepare(party: str, folder: Path) -> list[Path]:
+    """Make one party's folder, or complete it; starts nothing.
+
+    Returns:
+        What was made, and was not there before.
+
+    Raises:
+        ConfigurationError: A file that is there cannot be used: it is another party's, or others
+            may read it; or the store is there and its key is not.
+        OSError: Something cannot be made.
+    """
+    folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    file, made = service_file(party, folder), []
+    if create_private(file, _service_text(party)):
+        made.append(file)
+    settings = read_settings(file)
+    if settings.role != party:
+        raise ConfigurationError(f"{file}: has the {settings.role}'s settings")
+    for place in _places(settings):
+        if not place.parent.exists():
+            place.parent.mkdir(mode=_PRIVATE, parents=True)
+            made.append(place.parent)
+        mode = stat.S_IMODE(place.parent.stat().st_mode)
+        if mode & _OTHERS:
+            raise ConfigurationError(
+                f"{place.parent}: its mode {mode:04o} lets others in; chmod 700 {place.parent}"
+            )
+    key = settings.store_key_file
+    if key is not None and read_secret(key) is None:
+        if is_made(settings.database_url):
+            store = backend(settings.database_url).name
+            raise ConfigurationError(
+                f"the store {store} exists and its key {key} does not: bring the key back"
+            )
+        create_secret(key, new_store_key(SystemEntropy()))
+        made.append(key)
+    return made
+
+
+def service_file(party: str, folder: Path) -> Path:
+    """Return the service file of a party's folder."""
+    return folder / f"{party}.toml"
+
+
+def next_steps(party: str, file: Path) -> list[str]:
+    """Return what the party's operator does next, a line each."""
+    _, health_port = PORTS[party]
+    config = f"--config {shlex.quote(str(file))}"
+    if party == "collector":
+        return [
+            f"prio collector config {config}: what it prints goes to whoever designs the study",
+            f"prio backup {config} collector.backup: nobody else has this key",
+            (
+                "from the designer come tasks.toml and your collector.toml, over a channel that "
+                f"only you read: prio task add {config} made/collector.toml"
+            ),
+            (
+                f"prio collector serve {config}, behind a proxy that speaks TLS; or no service at "
+                f"all, and prio survey collect tasks.toml {config}"
+            ),
+        ]
+    other = "helper" if party == "leader" else "leader"
+    return [
+        (
+            "put a proxy that speaks TLS in front of it (deploy/nginx), and give its https URL to "
+            "whoever designs the study: it stands in every task and cannot change later"
+        ),
+        (
+            f"prio {_SERVE[party]} {config}; deploy/systemd has a unit. Its health is at "
+            f"http://127.0.0.1:{health_port}/"
+        ),
+        f"prio doctor {config} --peer https://{other}.example/ once the {other} runs",
+        (
+            f"from the designer come tasks.toml and your {party}.toml, over a channel that only "
+            f"you read: prio task add {config} made/{party}.toml"
+        ),
+        "compare the fingerprints that prio survey show tasks.toml prints with the others'",
+    ]
+
+
+def _places(settings: AnySettings) -> Iterator[Path]:
+    """Return the files of a store, its key and its journal, as far as they are files."""
+    if "://" not in settings.database:
+        yield Path(settings.database)
+    if settings.store_key_file is not None:
+        yield settings.store_key_file
+    if isinstance(settings, AggregatorSettings) and "://" not in settings.journal_place:
+        yield Path(settings.journal_place)
+
+
+def _service_text(party: str) -> str:
+    port, health_port = PORTS[party]
+    is_aggregator = party != "collector"
+    journal = (
+        f'release_journal = "journal/{party}.journal"  # better on a third disk, and in no backup\n'
+        if is_aggregator
+        else ""
+    )
+    return (
+        f'role = "{party}"\n'
+        f'database = "store/{party}.sqlite"  # or postgresql://…\n'
+        "# Who has the store and its key reads all: move key/ to another disk, and other backups.\n"
+        f'store_key_file = "key/{party}.key"\n'
+        f"{journal}"
+        f'listen = "127.0.0.1:{port}"         # plain HTTP, for a proxy that speaks TLS\n'
+        f'health_listen = "127.0.0.1:{health_port}"  # /, /health and /metrics, for you alone\n'
+        f"{_FLOOR if is_aggregator else _PAGES}"
+    )

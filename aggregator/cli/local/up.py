@@ -1,0 +1,142 @@
+"""`prio up`: runs all three parties on one machine, or makes one party's folder elsewhere.
+
+What it needs is imported when it runs, so that help and completion load nothing else.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from aggregator.errors import ConfigurationError, ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.cli.local.folder import LocalFolder
+
+
+def up(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="Where stores, keys and ports are made or found again; prio-up, "
+            "or prio- and the party, if not given.",
+        ),
+    ] = None,
+    party: Annotated[
+        Literal["leader", "helper", "collector"] | None,
+        typer.Option(
+            help="Make this party's folder for a deployment instead, say what to do next, and "
+            "start nothing. Whatever is there is kept."
+        ),
+    ] = None,
+    survey: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="SURVEY.toml",
+            help="Ask this survey, too, as `prio survey new` does; nothing changes if it is asked "
+            "already. Repeatable.",
+        ),
+    ] = None,
+    open_pages: Annotated[
+        bool,
+        typer.Option("--open", help="Open the pages in a browser, if there is a desktop."),
+    ] = False,
+) -> None:
+    """Run leader, helper and collector on this machine, until Ctrl-C: to try things out.
+
+    Makes their stores, keys and ports in a folder, which is its owner's alone, and goes on where it
+    was when it is called again. One operator who runs all three has no privacy from itself. The
+    exit status is 1 if a service dies; its last lines are shown, and the others are ended.
+    """
+    if party is not None:
+        if survey or open_pages:
+            raise ParameterError("party: starts nothing, so --survey and --open do not go with it")
+        _prepare(party, folder or Path(f"prio-{party}"))
+        return
+    from aggregator.cli.local.folder import DEFAULT, LocalFolder
+    from aggregator.cli.local.pages import open_in_browser, page_of_links
+    from aggregator.cli.local.services import running
+
+    for file in survey or []:
+        if not file.exists():
+            raise ParameterError(f"survey: there is no file {file}")
+    with _owners_alone():
+        local = LocalFolder.made(folder or DEFAULT)
+        try:
+            with local.held() as lock:
+                local.check_ports()
+                with running(local.programs(), [lock]) as services, page_of_links(local) as page:
+                    for file in survey or []:
+                        _ask(local, file)
+                    _say(local, page, asks=bool(survey))
+                    if open_pages:
+                        open_in_browser(page)
+                    services.watch()
+        except KeyboardInterrupt:
+            print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
+
+
+@contextmanager
+def _owners_alone() -> Iterator[None]:
+    """Let whatever is made in the block be its owner's alone, by us and by what we start."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _prepare(party: str, folder: Path) -> None:
+    """Make one party's folder, and say what its operator does next."""
+    from aggregator.cli.local import party_folder
+    from aggregator.cli.local.folder import is_one
+
+    if is_one(folder):
+        raise ConfigurationError(
+            f"{folder}: one operator has all three parties' keys in it: name another folder"
+        )
+    with _owners_alone():
+        made = party_folder.prepare(party, folder)
+    file = party_folder.service_file(party, folder)
+    for each in made:
+        print(f"made {each}")
+    if not made:
+        print(f"{folder} is complete")
+    print(f"Nothing runs yet. Read {file}, and then:")
+    for number, step in enumerate(party_folder.next_steps(party, file), 1):
+        print(f"{number}. {step}")
+
+
+def _ask(local: "LocalFolder", survey: Path) -> None:
+    """Add a survey in a process of its own: what it takes to make tasks would stay in memory."""
+    from aggregator.cli import faults
+
+    command = [sys.executable, "-P", "-m", "aggregator.cli", "survey", "new", str(survey)]
+    done = subprocess.run([*command, "--up", str(local.path)], check=False)  # noqa: S603  our own command
+    if done.returncode:
+        raise SystemExit(done.returncode if done.returncode > 0 else faults.PARTLY)
+
+
+def _say(local: "LocalFolder", page: str, *, asks: bool) -> None:
+    """Print what there is and what can be done with it."""
+    from aggregator.cli.local.folder import WARNING
+    from aggregator.cli.local.pages import pages_of
+
+    lines = [f"{name}: {url}" for url, name in pages_of(local)]
+    lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
+    if not asks:
+        lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
+    print(*lines, WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)
+
+
+def _named(local: "LocalFolder") -> str:
+    """Return the folder as a shell takes it."""
+    import shlex
+
+    return shlex.quote(str(local.path))

@@ -1,0 +1,1 @@
+"""Commands of whoever runs an aggregator."""

@@ -1,0 +1,170 @@
+"""`prio doctor`: whether we and another aggregator can work together, as far as we can see."""
+
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import aggregator
+from aggregator.cli import faults
+from aggregator.cli.options import Config
+from aggregator.errors import ParameterError, PeerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+    from aggregator.cli.service.doctor_sides import Side
+    from aggregator.cli.service.parties import Desk
+    from aggregator.protocol.task import Task
+    from aggregator.service.transport.examination import Finding
+
+_SECONDS = 15.0
+
+
+def doctor(
+    peer: Annotated[
+        str, typer.Option("--peer", metavar="URL", help="The other aggregator, as tasks name it.")
+    ],
+    config: Config = None,
+    ours: Annotated[
+        bool,
+        typer.Option("--ours", help="Ask nobody; print our side as JSON for the other operator."),
+    ] = False,
+    theirs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the other operator's --ours printed, to compare."),
+    ] = None,
+) -> None:
+    """Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.
+
+    It changes nothing, here or there. A line begins with ok, look (for a person to judge) or fault;
+    the exit status is 1 if there is a fault. Nobody publishes the limits or the version of a
+    program, so each operator hands what --ours prints to the other, whose --theirs compares them.
+    """
+    import anyio
+
+    from aggregator.cli.service.doctor_sides import compared, read_side
+    from aggregator.cli.service.parties import open_desk
+
+    if ours and theirs is not None:
+        raise ParameterError("ours: asks nobody and compares nothing; give it or --theirs")
+    with open_desk(config) as desk:
+        if ours:
+            print(_side(desk, peer).model_dump_json(indent=2, exclude_none=True))
+            return
+        clashes = [] if theirs is None else [*compared(_side(desk, peer), read_side(theirs))]
+        found = [*anyio.run(_examine, desk, peer), *clashes]
+        for each in (*found, *_ours(desk)):
+            print(f"{each.verdict:6} {each.subject:8} {each.says}")
+    if any(each.verdict == "fault" for each in found):
+        raise SystemExit(faults.PARTLY)
+
+
+async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
+    from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
+    from aggregator.service.config import AggregatorSettings
+    from aggregator.service.transport.client import check_scheme, open_client
+    from aggregator.service.transport.examination import Finding, examine, findings
+    from aggregator.service.transport.peer import Peer
+
+    settings = desk.settings
+    skew = (
+        settings.clock_skew_seconds
+        if isinstance(settings, AggregatorSettings)
+        else CLOCK_SKEW_SECONDS
+    )
+    check_scheme(endpoint, "peer", insecure_http=settings.insecure_http)
+    async with open_client(
+        _SECONDS,
+        insecure_http=settings.insecure_http,
+        environment_proxy=settings.environment_proxy,
+    ) as http:
+        shown = await examine(http, Peer(http, endpoint, name="the peer", attempts=1), endpoint)
+        found = list(findings(shown, time.time(), skew))
+        shared = _shared(desk, endpoint)
+        if not shared:
+            return [*found, Finding("look", "tasks", f"none of ours names {endpoint}")]
+        return [*found, *[await _of_task(desk, http, task, endpoint) for task in shared]]
+
+
+def _side(desk: "Desk", endpoint: str) -> "Side":
+    from aggregator.cli.service.doctor_sides import side_of
+    from aggregator.cli.service.parties import AggregatorDesk
+
+    if not isinstance(desk, AggregatorDesk):
+        raise ParameterError("config: only an aggregator has a side to compare, no collector")
+    return side_of(desk, _shared(desk, endpoint))
+
+
+def _shared(desk: "Desk", endpoint: str) -> "list[Task]":
+    return [task for task in desk.tasks() if endpoint in _endpoints(task)]
+
+
+def _endpoints(task: "Task") -> tuple[str, str]:
+    configuration = task.configuration
+    return configuration.leader_aggregator_endpoint, configuration.helper_aggregator_endpoint
+
+
+async def _of_task(
+    desk: "Desk", http: "httpx.AsyncClient", task: "Task", endpoint: str
+) -> "Finding":
+    """Say what a shared task's fingerprint is and, as its leader, whether the helper serves it."""
+    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.dap.ids import AggregationJobId
+    from aggregator.dap.problems import UnrecognizedAggregationJob
+    from aggregator.dap.profile import Role
+    from aggregator.dap.resources import path
+    from aggregator.service.storage.tasks.tasks import get_task
+    from aggregator.service.transport.examination import Finding
+    from aggregator.service.transport.peer import Peer, PeerRefused
+
+    says = f"{task.task_id}, fingerprint {task.fingerprint}"
+    is_ours_to_ask = isinstance(desk, AggregatorDesk) and desk.role is Role.LEADER
+    if not is_ours_to_ask or endpoint != task.configuration.helper_aggregator_endpoint:
+        return Finding("ok", "task", says)
+    stored = desk.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
+    token = None if stored is None else stored.record.peer_token
+    helper = Peer(http, endpoint, token, name="the helper", attempts=1)
+    nowhere = AggregationJobId(secrets.token_bytes(AggregationJobId.size))
+    try:
+        # A job that is not there: who serves the task, and knows our token, says just that.
+        await helper.get(path("aggregation_job", task_id=task.task_id, aggregation_job_id=nowhere))
+    except PeerRefused as error:
+        if isinstance(error.problem, UnrecognizedAggregationJob):
+            return Finding("ok", "task", f"{says}; the helper serves it and knows our token")
+        return Finding("fault", "task", f"{says}; {error}")
+    except PeerError as error:
+        return Finding("fault", "task", f"{says}; {error}")
+    return Finding("fault", "task", f"{says}; the helper has a job that nobody made")
+
+
+def _ours(desk: "Desk") -> "Iterator[Finding]":
+    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.service.config import AggregatorSettings, LeaderSettings
+    from aggregator.service.transport.examination import Finding
+
+    settings = desk.settings
+    role = desk.role.name.lower() if isinstance(desk, AggregatorDesk) else "collector"
+    yield Finding("ok", "ours", f"{role}, prio {aggregator.__version__}")
+    if isinstance(settings, AggregatorSettings):
+        floor = settings.floor
+        yield Finding(
+            "ok",
+            "ours",
+            f"clock_skew_seconds {settings.clock_skew_seconds}, "
+            f"hpke_cache_seconds {settings.hpke_cache_seconds}, "
+            f"max_bytes_in_flight {settings.max_bytes_in_flight}, "
+            f"answer_seconds {settings.answer_seconds}, "
+            f"min_batch_size_floor {floor.min_batch_size}",
+        )
+    if isinstance(settings, LeaderSettings):
+        yield Finding(
+            "ok",
+            "ours",
+            f"aggregation_job_size {settings.aggregation_job_size}: the helper's max_body_size, "
+            "and its proxy's, must hold a job of so many reports",
+        )

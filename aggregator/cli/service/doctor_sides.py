@@ -1,0 +1,175 @@
+"""What each aggregator's operator tells the other: version, limits, tasks; and where they clash.
+
+Nobody publishes these, so each `prio doctor --ours` prints its own side, and `--theirs` reads the
+other's.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+
+import aggregator
+from aggregator.cli.service.parties import AggregatorDesk
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.leader.job_creator import MAX_JOB_BYTES
+from aggregator.service.storage.tasks.tasks import get_task
+from aggregator.service.transport.examination import Finding
+from aggregator.words import escaped
+
+_MOST_BYTES = 16 * 2**20
+_DIGEST_DIGITS = 16
+
+
+class Side(BaseModel):
+    """An aggregator's own side; JSON, to be handed to the other operator.
+
+    Attributes:
+        version: Of this document.
+        role: Whose it is.
+        prio: The version of its program.
+        clock_skew_seconds: How far ahead of its clock a report may lie.
+        max_report_age_seconds: How far behind its clock a report may lie.
+        answer_seconds: How long a request may wait there for an answer.
+        request_timeout_seconds: How long a leader waits for its helper; None at a helper.
+        max_job_bytes: The most bytes of reports in a leader's job; None at a helper.
+        max_body_size: The most bytes of one job at a helper; None at a leader.
+        tasks: Fingerprints of the tasks that it shares with the other, by their ids.
+        verify_keys: What tells their verification keys apart, and nothing else of 32 random bytes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    version: Literal[1] = 1
+    role: Literal["leader", "helper"]
+    prio: str
+    clock_skew_seconds: NonNegativeInt
+    max_report_age_seconds: PositiveInt | None = None
+    answer_seconds: PositiveInt
+    request_timeout_seconds: PositiveInt | None = None
+    max_job_bytes: PositiveInt | None = None
+    max_body_size: PositiveInt | None = None
+    tasks: dict[str, str]
+    verify_keys: dict[str, str] = {}
+
+
+def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
+    """Return our side of what we share with the other aggregator."""
+    settings = desk.settings
+    timeout = settings.request_timeout_seconds if isinstance(settings, LeaderSettings) else None
+    is_leader = desk.role is Role.LEADER
+    return Side(
+        role="leader" if is_leader else "helper",
+        prio=aggregator.__version__,
+        clock_skew_seconds=settings.clock_skew_seconds,
+        max_report_age_seconds=(
+            settings.max_report_age_seconds
+            if isinstance(settings, LeaderSettings | HelperSettings)
+            else None
+        ),
+        answer_seconds=settings.answer_seconds,
+        request_timeout_seconds=timeout,
+        max_job_bytes=MAX_JOB_BYTES if is_leader else None,
+        max_body_size=settings.max_body_size if isinstance(settings, HelperSettings) else None,
+        tasks={str(task.task_id): task.fingerprint for task in shared},
+        verify_keys={str(each): digest for each, digest in _key_digests(desk, shared)},
+    )
+
+
+def _key_digests(desk: AggregatorDesk, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
+    for task_id in (task.task_id for task in shared):
+        stored = desk.database.read_sync("task", partial(get_task, task_id=task_id.value))
+        if stored is not None:  # and not forgotten
+            content = b"prio verification key" + task_id.value + stored.record.verify_key
+            yield task_id, hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
+
+
+def read_side(file: Path) -> Side:
+    """Read what the other operator's `prio doctor --ours` printed.
+
+    Raises:
+        ParameterError: It is not that; the message names the member.
+    """
+    with file.open("rb") as stream:
+        text = stream.read(_MOST_BYTES)
+    try:
+        return Side.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        member = ".".join(map(str, first["loc"]))
+        says = f"{member}: {first['msg']}" if member else first["msg"]
+        raise ParameterError(f"theirs: {file}: not what --ours prints: {escaped(says)}") from None
+
+
+def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
+    """Say where the two sides do not fit together.
+
+    Raises:
+        ParameterError: Both are one role's.
+    """
+    if ours.role == theirs.role:
+        raise ParameterError(f"theirs: a {theirs.role}'s, as ours is; give the other aggregator's")
+    leader, helper = (ours, theirs) if ours.role == "leader" else (theirs, ours)
+    yield Finding(
+        "ok" if leader.prio == helper.prio else "look",
+        "versions",
+        f"leader {escaped(leader.prio)}, helper {escaped(helper.prio)}",
+    )
+    yield _at_most(
+        "waiting",
+        ("the helper's answer_seconds", helper.answer_seconds),
+        ("the leader's request_timeout_seconds", leader.request_timeout_seconds),
+        "the leader gives up what the helper still works at",
+    )
+    yield _at_most(
+        "job size",
+        ("bytes of reports in the leader's largest job", leader.max_job_bytes),
+        ("the helper's max_body_size", helper.max_body_size),
+        "the helper refuses the leader's largest jobs",
+    )
+    yield _at_most(
+        "report age",
+        ("the leader's max_report_age_seconds", leader.max_report_age_seconds),
+        ("the helper's", helper.max_report_age_seconds),
+        "the helper drops reports that the leader has taken",
+    )
+    skews = f"leader {leader.clock_skew_seconds} s, helper {helper.clock_skew_seconds} s"
+    is_even = leader.clock_skew_seconds == helper.clock_skew_seconds
+    later = "; reports that only one takes wait until the other does, too"
+    yield Finding("ok" if is_even else "look", "skew", skews + ("" if is_even else later))
+    for task in sorted(ours.tasks.keys() | theirs.tasks.keys()):
+        keys = [side.verify_keys.get(task) for side in (ours, theirs)]
+        if None not in keys and keys[0] != keys[1]:
+            says = f"{escaped(task)}: two different verify_keys: no report of it can pass"
+            yield Finding("fault", "key", says)
+        yield _of_task(task, ours.tasks.get(task), theirs.tasks.get(task))
+
+
+def _at_most(
+    subject: str, low: tuple[str, int | None], high: tuple[str, int | None], otherwise: str
+) -> Finding:
+    (low_name, least), (high_name, most) = low, high
+    says = f"{low_name} {least}, {high_name} {most}"
+    if least is None or most is None:
+        return Finding("look", subject, f"{says}: not all is said")
+    if least > most:
+        return Finding("fault", subject, f"{says}: {otherwise}")
+    return Finding("ok", subject, says)
+
+
+def _of_task(task: str, ours: str | None, theirs: str | None) -> Finding:
+    name = escaped(task)
+    if ours is None or theirs is None:
+        who = "they" if ours is None else "we"
+        return Finding("look", "task", f"{name}: only {who} take part, or have not forgotten it")
+    if ours != theirs:
+        says = f"{name}: fingerprint {ours} here, {escaped(theirs)} there: two different tasks"
+        return Finding("fault", "task", says)
+    return Finding("ok", "task", f"{name}: the same fingerprint on both sides, {ours}")

@@ -1,0 +1,67 @@
+"""`prio hpke`: an aggregator's HPKE key pairs, to which clients seal input shares.
+
+A service changes its key by age. To change it now: `new`, then `retire` the old one, which is still
+taken for as long as clients may use it, and destroyed by the service when no report can need it.
+"""
+
+import json
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import Config, time_text
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pairs.")
+
+
+@app.command()
+def new(config: Config = None) -> None:
+    """Make an HPKE key pair, which is advertised before the others, and print its id."""
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config) as desk:
+        print(desk.new_hpke_key())
+
+
+@app.command("list")
+def list_keys(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config, may_make=False) as desk:
+        found = desk.hpke_keys()
+    if as_json:
+        listed = [
+            {
+                "config_id": key.config_id,
+                "created_at": key.created_at,
+                "retired_at": key.retired_at,
+                "needed_for": need,
+            }
+            for key, need in found
+        ]
+        print(json.dumps({"version": 1, "keys": listed}))
+        return
+    for key, need in found:
+        if key.retired_at is None:
+            print(f"{key.config_id} advertised since {time_text(key.created_at)}")
+        else:
+            why = f"kept for {need}" if need else "to be destroyed by the service"
+            print(f"{key.config_id} retired {time_text(key.retired_at)}, {why}")
+
+
+@app.command()
+def retire(
+    config_id: Annotated[
+        int, typer.Argument(help="As `prio hpke list` prints it.", min=0, max=255)
+    ],
+    config: Config = None,
+) -> None:
+    """Stop advertising an HPKE key pair; the service destroys it when no report can need it."""
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config, may_make=False) as desk:
+        desk.retire_hpke_key(config_id)

@@ -1,0 +1,77 @@
+"""Tells a helper that its leader has given an aggregation job up, if it can be told.
+
+Source: DAP, "Aggregation Job Abandonment and Deletion".
+"""
+
+from typing import TYPE_CHECKING
+
+from aggregator.errors import ConfigurationError, PeerError
+
+if TYPE_CHECKING:
+    import httpx
+
+    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.service.storage.engine.database import Database
+    from aggregator.service.storage.operator.job_lists import ListedJob
+
+SECONDS = 10
+"""How long the helper may take to answer."""
+
+
+def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
+    """Have the helper delete a job that was given up.
+
+    Args:
+        leader: Whose job it was.
+        job: The job as it was.
+
+    Returns:
+        What came of it, for a person; None if it has surely nothing to delete.
+    """
+    import anyio
+
+    from aggregator.service.storage.operator.job_lists import AGGREGATION
+
+    if job.kind != AGGREGATION:
+        return None
+    if job.location is None:
+        unknown = "the helper was not told: it has not said where it keeps the job"
+        return unknown if job.may_be_counted else None
+    return anyio.run(_tell, leader, job, job.location)
+
+
+async def _tell(leader: "AggregatorDesk", job: "ListedJob", location: str) -> str:
+    from aggregator.service.transport.client import open_client
+
+    settings = leader.settings
+    client = open_client(
+        SECONDS,
+        insecure_http=settings.insecure_http,
+        environment_proxy=settings.environment_proxy,
+    )
+    async with client as http:
+        return await delete_at_helper(leader.database, http, job.task_id, location)
+
+
+async def delete_at_helper(
+    database: "Database", http: "httpx.AsyncClient", task_id: bytes, location: str
+) -> str:
+    """Ask the helper to delete the job at `location`; return what came of it, for a person."""
+    from aggregator.dap.ids import TaskId
+    from aggregator.protocol.task import task_from_toml
+    from aggregator.service.leader.helper_peer import is_gone
+    from aggregator.service.storage.tasks.tasks import get_task
+    from aggregator.service.transport.peer import Peer, PeerRefused
+
+    stored = database.read_sync("task", lambda tx: get_task(tx, task_id))
+    if stored is None:
+        raise ConfigurationError(f"task {TaskId(task_id)}: is not in this store")
+    endpoint = task_from_toml(stored.record.definition).configuration.helper_aggregator_endpoint
+    helper = Peer(http, endpoint, stored.record.peer_token, name="the helper", attempts=1)
+    try:
+        await helper.delete(location)
+    except PeerError as error:
+        if isinstance(error, PeerRefused) and is_gone(error):
+            return "the helper no longer had the job"
+        return f"the helper was not told: {error}"
+    return "the helper has deleted the job"

@@ -1,0 +1,322 @@
+"""`prio job`: what waits at an aggregator and why, and what its operator decides."""
+
+import functools
+import json
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli import faults
+from aggregator.cli.options import Config, not_yet, parse_time, time_text
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aggregator.cli.service.job_desk import JobDesk
+    from aggregator.collector.documents import Document
+    from aggregator.protocol.batches import Batch
+    from aggregator.protocol.task import Task
+    from aggregator.service.storage.operator.job_lists import ListedJob
+
+ID_SIZES = (16, 32)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List what waits, and why; retry, abandon and compare jobs.",
+)
+
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="Its id, as `prio job list` and logs have it, or the SHA-256 of its request.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+TaskOption = Annotated[str | None, typer.Option(help="Only this task, by its id.")]
+BatchOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="START/END",
+        help="What this batch has counted, job by job; its bounds as for `prio collect`.",
+    ),
+]
+
+
+@app.command("list")
+def list_(
+    config: Config = None, task: TaskOption = None, batch: BatchOption = None, as_json: Json = False
+) -> None:
+    """Print every job that waits, with the reason; with --batch, the jobs that a batch counts."""
+    from aggregator.cli.service.parties import task_id_of
+
+    only = None if task is None else task_id_of(task)
+    with _open(config) as desk:
+        if batch is None:
+            waiting = desk.waiting(only)
+            document: Document = {"version": 1, "jobs": [_document(job) for job in waiting]}
+            show_text = functools.partial(_print_waiting, waiting)
+        elif only is None:
+            raise ParameterError("task: missing; a batch is one of a task")
+        else:
+            named = desk.task(only)
+            document = desk.batch(named, _batch(named, batch))
+            show_text = functools.partial(_print_counted, document)
+    if as_json:
+        print(json.dumps(document))
+    else:
+        show_text()
+
+
+@app.command()
+def show(job: JobArgument, config: Config = None) -> None:
+    """Print a job as JSON, ended or not."""
+    with _open(config) as desk:
+        print(json.dumps(_document(desk.find(_job_id(job))), indent=2))
+
+
+@app.command()
+def retry(job: JobArgument, config: Config = None) -> None:
+    """Go on with a job at once, with the same request; also with one that is held."""
+    with _open(config) as desk:
+        desk.retry(_job_id(job))
+
+
+@app.command()
+def abandon(
+    job: JobArgument,
+    returned: Annotated[
+        bool,
+        typer.Option(
+            "--return-reports/--drop-reports",
+            help="Whether its reports may be counted in another job, or its batch collected again.",
+        ),
+    ],
+    config: Config = None,
+) -> None:
+    """Give a job of the leader up, return its reports or drop them, and tell the helper."""
+    from aggregator.cli.service.job_desk import JobDesk
+    from aggregator.cli.service.job_helper import tell_helper
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config, may_make=False) as party:
+        desk = JobDesk(party.role, party.database, party.journal)
+        found = desk.abandon(_job_id(job), returned=returned)
+        print(_consequence(found, returned=returned), flush=True)
+        told = tell_helper(party, found)
+    if told is not None:
+        print(told)
+
+
+@app.command()
+def compare(
+    theirs: Annotated[
+        Path,
+        typer.Argument(
+            help="What `prio job list --task … --batch … --json` printed at the other aggregator."
+        ),
+    ],
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Name the jobs of a batch that the aggregators have not counted alike."""
+    from aggregator.cli.service.job_desk import batch_of
+    from aggregator.service.config import read_text
+
+    try:
+        document = json.loads(read_text(theirs))
+    except (ValueError, RecursionError) as error:  # the latter if lists are nested too deeply
+        raise ParameterError(f"{theirs}: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ParameterError(f"{theirs}: not a list of counted jobs")
+    with _open(config) as desk:
+        differences = desk.compare(document)
+        task_id, batch = batch_of(document)
+        named = _named(desk.task(task_id), batch)
+    if as_json:
+        rows = [{"job": row.job, "here": row.here, "there": row.there} for row in differences]
+        print(json.dumps({"version": 1, "differences": rows}))
+    elif not differences:
+        print("both aggregators have counted the same reports of the batch")
+    else:
+        for row in differences:
+            print(f"{row.job}: {_reports(row.here)} here, {_reports(row.there)} there")
+        print("to leave them out, at both aggregators, if both operators agree:")
+        jobs = " ".join(row.job for row in differences)
+        print(f"prio job leave-out --task={task_id} --batch {named} {jobs}")
+    if differences:
+        raise SystemExit(faults.PARTLY)
+
+
+@app.command("leave-out")
+def leave_out(
+    jobs: Annotated[
+        list[str], typer.Argument(metavar="JOB…", help="SHA-256 of their requests, in hex.")
+    ],
+    task: Annotated[str, typer.Option(help="The task, by its id.")],
+    batch: Annotated[
+        str, typer.Option(metavar="START/END", help="The batch, as for `prio job list`.")
+    ],
+    config: Config = None,
+) -> None:
+    """Take jobs out of a batch that is not collected, for ever; do it at both aggregators."""
+    from aggregator.cli.service.parties import task_id_of
+
+    digests = [_job_id(job) for job in jobs]
+    with _open(config) as desk:
+        named = desk.task(task_id_of(task))
+        left = desk.leave_out(named, _batch(named, batch), digests)
+    for job, reports in left.items():
+        print(f"{job}: {reports} reports left out" if reports else f"{job}: not counted here")
+
+
+@contextmanager
+def _open(config: Path | None) -> "Iterator[JobDesk]":
+    from aggregator.cli.service.job_desk import JobDesk
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config, may_make=False) as desk:
+        yield JobDesk(desk.role, desk.database, desk.journal)
+
+
+def _job_id(text: str) -> bytes:
+    from aggregator.codec import DecodeError
+    from aggregator.dap.ids import decode_base64url
+
+    for read in (bytes.fromhex, decode_base64url):
+        try:
+            job = read(text)
+        except (ValueError, DecodeError):
+            continue
+        if len(job) in ID_SIZES:
+            return job
+    raise ParameterError(f"job: {text!r} is no job's id; `prio job list` prints them")
+
+
+def _batch(task: "Task", text: str) -> "Batch":
+    """Return the batch that START/END names, or the keys of its first and last bucket."""
+    from aggregator.protocol.batches import Batch
+
+    start, slash, end = text.partition("/")
+    if not slash:
+        raise ParameterError(f"batch: must be START/END, not {text!r}")
+    batching = task.batching
+    if batching.leader_selects:
+        return Batch(_key(start), _key(end))
+    first, last = parse_time(start, "batch"), parse_time(end, "batch")
+    if first is None or last is None:
+        raise ParameterError("batch: a bound is missing")
+    query = batching.query({"start": first, "end": last}, task.time_precision)
+    found = batching.asked(query, task.time(last), task.time_precision)
+    if found is None:
+        raise ParameterError(f"batch: {text!r} names none")
+    return found
+
+
+def _key(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ParameterError(f"batch: a key must be hexadecimal, not {text!r}") from None
+
+
+def _named(task: "Task", batch: "Batch") -> str:
+    own = task.batching.described(batch, task.time_precision)
+    return f"{own.get('start', batch.first.hex())}/{own.get('end', batch.last.hex())}"
+
+
+def _consequence(job: "ListedJob", *, returned: bool) -> str:
+    from aggregator.service.storage.operator.job_lists import AGGREGATION
+
+    if job.kind != AGGREGATION:
+        if not job.may_be_counted:
+            return "the collection failed; its batch was not touched"
+        if returned:
+            return (
+                "the collection failed and its batch is open again; if the helper has released its "
+                "share, only the same request gets it"
+            )
+        return "the collection failed; its batch is closed for ever and its cost is charged"
+    if not returned:
+        return f"{job.reports} reports dropped (dropped_by_operator)"
+    if not job.may_be_counted:
+        return f"{job.reports} reports will be counted in another job"
+    return (
+        f"{job.reports} reports will be asked about again, which DAP allows; if the helper has "
+        "counted them it refuses them as replays, and the batch needs `prio job compare`"
+    )
+
+
+def _document(job: "ListedJob") -> "Document":
+    from aggregator.dap.ids import TaskId
+
+    return {
+        "kind": job.kind,
+        "job": job.job_id.hex(),
+        "task_id": str(TaskId(job.task_id)),
+        "state": job.state,
+        "reports": job.reports,
+        "batch": None if job.batch is None else f"{job.batch.first.hex()}/{job.batch.last.hex()}",
+        "request_sha256": None if job.request_sha256 is None else job.request_sha256.hex(),
+        "reason": job.reason,
+        "attempts": job.attempts,
+        "failures": job.failures,
+        "may_be_counted": job.may_be_counted,
+        "is_driven": job.is_driven,
+        "next_at": job.next_at,
+        "created_at": job.created_at,
+        "ended_at": job.ended_at,
+        "problem": None if job.problem is None else json.loads(job.problem),
+    }
+
+
+def _print_waiting(jobs: "list[ListedJob]") -> None:
+    from aggregator.dap.ids import TaskId
+
+    if not jobs:
+        print("nothing waits", file=sys.stderr)
+        return
+    now = int(time.time())
+    for job in jobs:
+        # Lines and no table: an id that is folded into a cell cannot be copied.
+        tries = max(job.attempts, job.failures)
+        print(f"{job.kind} {job.job_id.hex()}".rstrip() + f", task {TaskId(job.task_id)}")
+        print(
+            f"  {job.state}"
+            + ("" if job.reports is None else f", {_reports(job.reports)}")
+            + f", made {_span(now - job.created_at)} ago, tried {tries} times"
+        )
+        print(f"  why: {job.reason or not_yet(is_driven=job.is_driven)}")
+        print(f"  goes on {_goes_on(job, now)}")
+
+
+def _goes_on(job: "ListedJob", now: int) -> str:
+    if job.is_driven:
+        return "now: a worker has it"
+    if job.next_at is None:
+        return "by `prio job retry` or `prio job abandon`"
+    return f"in {_span(job.next_at - now)}" if job.next_at > now else "when a worker is free"
+
+
+def _span(seconds: int) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{max(0, seconds)} s"
+
+
+def _print_counted(document: "Document") -> None:
+    jobs = document["jobs"]
+    for job in jobs if isinstance(jobs, list) else ():
+        counted = time_text(job["counted_at"])
+        print(f"{job['job']}: {_reports(job['report_count'])}, counted {counted}")
+    print(f"{_reports(document['report_count'])} in all, checksum {document['checksum']}")
+
+
+def _reports(count: object) -> str:
+    return "not counted" if count is None else f"{count} reports"

@@ -1,0 +1,300 @@
+"""`prio ledger`: what an aggregator has released, and what that has cost any person at most."""
+
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.options import Config, time_text
+from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from aggregator.collector.documents import Document
+    from aggregator.dp.composition import Bound, Releases
+    from aggregator.dp.filters import Cost
+    from aggregator.protocol.task import Task
+    from aggregator.service.storage.ledger.charges import LedgerEntry
+    from aggregator.service.storage.ledger.populations import Population
+
+RELEASE_COLUMNS = ("batch", "mechanism", "epsilon", "delta", "rho", "state")
+RELEASE_MEMBERS = (*RELEASE_COLUMNS, "at")
+"""The members of a release's document besides those that name its batch."""
+
+
+def ledger(
+    config: Config = None,
+    task: Annotated[str | None, typer.Option(help="Only this task, by its id.")] = None,
+    delta: Annotated[
+        str,
+        typer.Option(help="The delta at which bounds are compared; choose it before seeing them."),
+    ] = "1e-6",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print every release with its cost, and what is left of each task's budget.
+
+    A reservation counts as spent until the release turns it into a charge or its failure takes it
+    back. A person's cost is that of all releases, added up over the tasks of one declared
+    population. What it is for whoever keeps to max_batches_per_person is shown beside it: that is
+    the clients' declaration, which no aggregator can check. A bound is called valid if it holds for
+    a collector who decides, after seeing results, when to stop and what to ask next.
+    """
+    from rich.console import Console
+
+    from aggregator.cli.service.parties import open_aggregator, task_id_of
+    from aggregator.cli.spinner import at_work
+    from aggregator.dp.rationals import parse_probability
+
+    only = None if task is None else task_id_of(task)
+    level = parse_probability(delta, "delta")
+    with open_aggregator(config, may_make=False) as desk:
+        entries = desk.ledger()
+        tasks = desk.tasks()
+        fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}
+    made = [(each, _of(entries, each)) for each in tasks]
+    shown = [pair for pair in made if only is None or pair[0].task_id == only]
+    with at_work("adding up losses"):
+        documents = [_task_document(each, releases, level) for each, releases in shown]
+        populations = [
+            _population_document(name, fixed[name], made, level)
+            for name in dict.fromkeys(each.policy.population for each, _ in shown)
+            if name
+        ]
+    if as_json:
+        document = {"version": 1, "tasks": documents, "populations": populations}
+        print(json.dumps(document))
+        return
+    console = Console(markup=False, highlight=False)
+    for each in documents:
+        _print_task(console, each)
+    for each in populations:
+        _print_population(console, each)
+
+
+def _of(entries: "Sequence[LedgerEntry]", task: "Task") -> "list[LedgerEntry]":
+    return [entry for entry in entries if entry.task_id == task.task_id.value]
+
+
+def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fraction) -> "Document":
+    from aggregator.dp.rationals import format_rational
+    from aggregator.protocol.budget import cost, horizon, releases_of, task_bounds
+    from aggregator.service.storage.engine.states import LedgerState
+
+    budget = task.policy.budget
+    releases = releases_of(task, len(entries))
+    return {
+        "task_id": str(task.task_id),
+        "title": task.title,
+        "population": task.policy.population,
+        "mechanism": task.policy.mechanism.name,
+        "releases": [
+            {
+                **task.batching.described(entry.batch, task.time_precision),
+                "mechanism": entry.charge.mechanism,
+                **_cost(entry.charge.cost),
+                "state": str(entry.state),
+                "at": entry.created_at if entry.charged_at is None else entry.charged_at,
+            }
+            for entry in entries
+        ],
+        "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
+        "releases_that_promise_nothing": _that_promise_nothing([releases]),
+        "number_of_releases": len(entries),
+        **_of_a_person([releases]),
+        "declared": _declared(task, len(entries)),
+        "most_releases": horizon(task),
+        "budget": _text(budget),
+        "left": None if budget is None else format_rational(budget - cost(task, len(entries))),
+        **_bounds(task_bounds(task, len(entries), delta, with_pld=True)),
+    }
+
+
+def _declared(task: "Task", made: int) -> "Document | None":
+    """Return what a person has spent who keeps to `max_batches_per_person`, if it is declared.
+
+    Of releases that promise nothing there is no cost to declare.
+    """
+    from aggregator.protocol.budget import declared_releases
+
+    releases = declared_releases(task, made)
+    if releases is None or releases.promises_nothing:
+        return None
+    return {
+        "max_batches_per_person": task.policy.max_batches_per_person,
+        "releases": releases.count,
+        **_cost(releases.cost),
+    }
+
+
+def _population_document(
+    name: str,
+    fixed: "Population",
+    made: "Sequence[tuple[Task, Sequence[LedgerEntry]]]",
+    delta: Fraction,
+) -> "Document":
+    from aggregator.protocol.budget import population_bounds, releases_of
+
+    members = [(task, len(entries)) for task, entries in made if task.policy.population == name]
+    releases = [releases_of(task, count) for task, count in members]
+    limits = fixed.limits
+    return {
+        "population": name,
+        "tasks": [str(task.task_id) for task, _ in members],
+        "releases_that_promise_nothing": _that_promise_nothing(releases),
+        "number_of_releases": sum(each.count for each in releases),
+        **_of_a_person(releases),
+        "budget": None
+        if limits is None
+        else {
+            "epsilon": _text(limits.epsilon),
+            "delta": _text(limits.delta),
+            "rho": _text(limits.rho),
+        },
+        "closed": fixed.is_closed,
+        **_bounds(
+            population_bounds(members, delta, limits, is_closed=fixed.is_closed, with_pld=True)
+        ),
+    }
+
+
+def _of_a_person(releases: "Sequence[Releases]") -> "Document":
+    """Return what the releases cost by adding up, those that promise nothing left out."""
+    from aggregator.dp.composition import spent
+
+    return {f"{name}_of_a_person": value for name, value in _cost(spent(releases)).items()}
+
+
+def _cost(cost: "Cost | None") -> "Document":
+    """Return a cost as text; null where there is none."""
+    if cost is None:
+        return dict.fromkeys(("epsilon", "delta", "rho"))
+    return {"epsilon": _text(cost.epsilon), "delta": _text(cost.delta), "rho": _text(cost.rho)}
+
+
+def _text(value: Fraction | None) -> str | None:
+    from aggregator.dp.rationals import format_rational
+
+    return None if value is None else format_rational(value)
+
+
+def _that_promise_nothing(releases: "Sequence[Releases]") -> int:
+    """Return how many releases no epsilon bounds."""
+    return sum(each.count for each in releases if each.promises_nothing)
+
+
+def _bounds(rows: "Sequence[Bound]") -> "Document":
+    from aggregator.dp.composition import smallest_valid
+
+    smallest = smallest_valid(rows)
+    return {
+        "bounds": [_bound(row) for row in rows],
+        "smallest_valid": None if smallest is None else _bound(smallest),
+    }
+
+
+def _bound(row: "Bound") -> "Document":
+    return {
+        "name": row.name,
+        "releases": row.releases,
+        "epsilon": _text(row.epsilon),
+        "delta": _text(row.delta),
+        "valid": row.is_valid,
+        "note": row.note,
+    }
+
+
+def _print_task(console: "Console", document: "Document") -> None:
+    from rich.table import Table
+
+    releases = document["releases"]
+    table = Table(title=f"task {document['task_id']}\n{escaped(str(document['title']))}".rstrip())
+    for column in RELEASE_COLUMNS:
+        table.add_column(column, overflow="fold")
+    for release in releases if isinstance(releases, list) else ():
+        cells = (_short(release[name]) for name in ("epsilon", "delta", "rho"))
+        batch = "\n".join(
+            time_text(value) if isinstance(value, int) else str(value)
+            for name, value in release.items()
+            if name not in RELEASE_MEMBERS
+        )
+        table.add_row(batch, str(release["mechanism"]), *cells, release["state"])
+    console.print(table)
+    _print_costs(console, document)
+    declared = document["declared"]
+    if isinstance(declared, dict):
+        console.print(
+            f"clients declare max_batches_per_person = {declared['max_batches_per_person']}: "
+            f"whoever keeps to it has spent {_sum(declared)} in {declared['releases']} releases, "
+            "which no aggregator can check"
+        )
+    if document["budget"] is not None:
+        console.print(f"budget: epsilon {document['budget']}, {document['left']} left")
+    if document["most_releases"] is not None:
+        console.print(f"each aggregator refuses more than {document['most_releases']} releases")
+
+
+def _print_population(console: "Console", document: "Document") -> None:
+    tasks = document["tasks"]
+    names = ", ".join(map(str, tasks)) if isinstance(tasks, list) else ""
+    console.print(f"\npopulation {document['population']!r}, added up over its tasks: {names}")
+    _print_costs(console, document)
+    budget = document["budget"]
+    if isinstance(budget, dict):
+        limits = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
+        console.print(f"budget of the population: {limits}")
+    if document["closed"]:
+        console.print("closed: it takes no task after its first release")
+
+
+def _print_costs(console: "Console", document: "Document") -> None:
+    from rich.table import Table
+
+    unbounded = document["releases_that_promise_nothing"]
+    if unbounded:
+        console.print(
+            f"releases that promise nothing: {unbounded}; no epsilon bounds what they cost, and "
+            "the sums and bounds here leave them out"
+        )
+    if unbounded != document["number_of_releases"]:
+        console.print(
+            f"a person's cost, added up: {_sum(document, '_of_a_person')} "
+            f"(in all of {document['number_of_releases']} releases)"
+        )
+    bounds, smallest = document["bounds"], document["smallest_valid"]
+    if not isinstance(bounds, list) or not bounds:
+        return
+    table = Table("bound", "of releases", "epsilon", "delta", "")
+    for row in bounds:
+        table.add_row(
+            row["name"],
+            str(row["releases"] or ""),
+            _short(row["epsilon"]),
+            _short(row["delta"]),
+            row["note"],
+        )
+    console.print(table)
+    if isinstance(smallest, dict):
+        console.print(
+            f"smallest valid bound: {smallest['name']}, epsilon {_short(smallest['epsilon'])} at "
+            f"delta {_short(smallest['delta'])}"
+        )
+
+
+def _sum(document: "Document", suffix: str = "") -> str:
+    """Return a cost in words: with epsilon, or with rho where releases have no epsilon."""
+    symbol = "rho" if document[f"epsilon{suffix}"] is None else "epsilon"
+    return (
+        f"{symbol} {_short(document[symbol + suffix])}, delta {_short(document['delta' + suffix])}"
+    )
+
+
+def _short(value: object) -> str:
+    """Return an exact rational unchanged if it is short, otherwise in six digits, rounded up."""
+    from aggregator.dp.rationals import at_most
+
+    text = "" if value is None else str(value)
+    return text if len(text) <= 9 else at_most(Fraction(text), 6)  # noqa: PLR2004 - "1/1000000"

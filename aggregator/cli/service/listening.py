@@ -1,0 +1,110 @@
+"""A service's addresses: sockets that are its own from the start, and the servers behind them."""
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+
+import anyio
+import uvicorn
+from anyio import CapacityLimiter, to_thread
+from starlette.types import ASGIApp
+from typing_extensions import override
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.telemetry.lines import log
+from aggregator.service.web.connections import BoundedConnection
+
+GRACE_SECONDS = 20
+"""How long what is under way may take when the service is told to stop."""
+
+_BACKLOG = 2048
+
+
+class Server(uvicorn.Server):
+    """A server that leaves signals to us, because several run in one process."""
+
+    def __init__(self, app: ASGIApp, max_connections: int) -> None:
+        """Serve `app` over at most so many connections at once."""
+        self._protocol = BoundedConnection.limited_to(max_connections)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=self._protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_SECONDS // 2,
+            )
+        )
+
+    def limit_to(self, max_connections: int) -> None:
+        """Take at most so many connections at once from now on."""
+        self._protocol.max_connections = max_connections
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(server: Server, listening: socket.socket, stop: anyio.Event) -> None:
+    """Serve at a socket until `stop` is set and what is under way has ended."""
+    async with _announced(server, listening, stop):
+        await server.serve(sockets=[listening])
+
+
+async def serve_apart(server: Server, listening: socket.socket, stop: anyio.Event) -> None:
+    """Do the same from a thread with an event loop of its own."""
+    async with _announced(server, listening, stop):
+        await to_thread.run_sync(
+            partial(anyio.run, partial(server.serve, sockets=[listening])),
+            abandon_on_cancel=True,
+            limiter=CapacityLimiter(1),
+        )
+
+
+@asynccontextmanager
+async def _announced(
+    server: Server, listening: socket.socket, stop: anyio.Event
+) -> AsyncIterator[None]:
+    """Log where a server listens, and end it when `stop` is set."""
+    host, port = listening.getsockname()[:2]
+    log.info("listening", host=host, port=port)
+
+    async def exit_when_stopped() -> None:
+        await stop.wait()
+        server.should_exit = True  # it looks at this ten times a second, from any thread
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(exit_when_stopped)
+        yield
+        group.cancel_scope.cancel()
+
+
+def listen(address: str, *, reuse_port: bool) -> socket.socket:
+    """Return a socket that listens at `host:port`; port 0 takes a free one.
+
+    Args:
+        address: The address.
+        reuse_port: Whether other processes of the service listen there too.
+
+    Raises:
+        ConfigurationError: It cannot be listened on.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, reuse_port)
+    try:
+        listening.bind((host, int(port)))
+        # All at once: whoever hears from one listener that we are up can reach the others too.
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(f"listen: {address}: {error.strerror}") from error
+    return listening

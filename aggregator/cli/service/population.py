@@ -1,0 +1,57 @@
+"""`prio population`: a budget over all tasks that ask the same people."""
+
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import Config
+from aggregator.errors import ParameterError
+from aggregator.words import acts
+
+
+def population(
+    name: Annotated[str, typer.Argument(help="As the tasks declare it.")],
+    config: Config = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(help="Most that the epsilons of all releases add up to; then none has a rho."),
+    ] = None,
+    rho: Annotated[
+        str | None,
+        typer.Option(help="Most that the rhos of all releases add up to, of whatever noise."),
+    ] = None,
+    delta: Annotated[
+        str, typer.Option(help="Most that their deltas add up to; with 0 none has a delta.")
+    ] = "0",
+    closed: Annotated[
+        bool, typer.Option("--closed", help="Take no task after the first release.")
+    ] = False,
+) -> None:
+    """Fix what all tasks that ask the same people may cost together.
+
+    It is fixed before their first release: limits that follow the results promise less than they
+    say. This aggregator then refuses the release that would pass a limit, before anything is drawn,
+    and a task of which not one release is allowed. A closed population whose tasks all have a
+    budget or max_releases has a plan, so that theorems for fixed plans hold for it.
+    """
+    from aggregator.cli.service.parties import open_aggregator
+    from aggregator.dp.filters import Filter
+    from aggregator.dp.rationals import parse_rational
+    from aggregator.protocol.floor import parse_max_delta
+    from aggregator.service.storage.ledger.populations import Population
+
+    limits = None
+    if epsilon is not None or rho is not None:
+        limits = Filter(
+            None if epsilon is None else parse_rational(epsilon, "epsilon"),
+            None if rho is None else parse_rational(rho, "rho"),
+            parse_max_delta(delta, "delta"),
+        )
+    elif delta != "0" or not closed:
+        raise ParameterError("population: give epsilon, rho or --closed")
+    if not name:
+        raise ParameterError("name: must not be empty; tasks without a population have none")
+    if acts(name):
+        raise ParameterError("name: must be one line, without control characters, as a task's is")
+    with open_aggregator(config) as desk:
+        desk.fix_population(name, Population(limits, closed))

@@ -1,0 +1,155 @@
+"""Runs a service as several equal processes: all accept connections at one address, over one store.
+
+The first process only watches the others. It passes the signals to stop and to read the settings
+again on to them, and starts another in the place of one that was killed, until one of those can
+reach the store: while its server is away the others wait for it, too.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from aggregator.cli import hangups
+from aggregator.cli.faults import PEER
+from aggregator.errors import AggregatorError
+from aggregator.service.telemetry.lines import log
+
+_RESTART_SECONDS = 1.0
+_PR_SET_PDEATHSIG = 1
+_TAKEN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
+_WATCHED = _TAKEN | {signal.SIGHUP}
+_TRIAL_SECONDS = 10
+
+
+def become_one_of(count: int, read_again: Callable[[], bool]) -> None:
+    """Return in each of `count` new processes; the calling process exits when all have ended.
+
+    Call it before there are threads. If one of them ends by itself, all are stopped, and its exit
+    status is ours; but one that took another's place may find the store's server away. In a new
+    process SIGHUP waits until somebody takes it (`hangups`).
+
+    Args:
+        count: How many.
+        read_again: Called on SIGHUP, in the process that watches: reads the settings again, for
+            those that are started later, and returns whether the others are to do so as well.
+    """
+    watcher = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    watch = _Watch(count, read_again)
+    while True:
+        while len(watch.running) < count and not watch.is_stopping:
+            child = os.fork()
+            if child == 0:
+                _begin(watcher)
+                return
+            watch.begun(child)
+        watch.take(signal.sigwait(_WATCHED))
+        watch.look_for_ended()
+        if watch.is_stopping and not watch.running:
+            sys.exit(watch.status)
+
+
+class _Watch:
+    """What the process that watches knows of the others.
+
+    Attributes:
+        running: The processes that have not ended.
+        is_stopping: Whether they were told to end.
+        status: With which status to exit when they have.
+    """
+
+    def __init__(self, count: int, read_again: Callable[[], bool]) -> None:
+        self.running: set[int] = set()
+        self._count = count
+        self._first: set[int] = set()
+        self.is_stopping = False
+        self.status = 0
+        self._read_again = read_again
+        self._terminal = hangups.Terminal()
+
+    def begun(self, child: int) -> None:
+        """Note a new process: one of the first, or one that takes another's place."""
+        self.running.add(child)
+        if len(self._first) < self._count:
+            self._first.add(child)
+
+    def take(self, received: int) -> None:
+        """Pass a signal on."""
+        if received == signal.SIGHUP and not self._terminal.is_gone:
+            if not self.is_stopping and self._read_again():
+                self._tell(signal.SIGHUP)
+        elif received != signal.SIGCHLD:
+            self.is_stopping = True
+            self._tell(signal.SIGTERM)
+
+    def look_for_ended(self) -> None:
+        """Note which processes have ended; one that was killed is missed only for a moment."""
+        for child, code in _ended():
+            self.running.discard(child)
+            if self.is_stopping:
+                continue
+            if _may_be_replaced(code, is_first=child in self._first):
+                time.sleep(_RESTART_SECONDS)
+            else:
+                self.status, self.is_stopping = code, True
+                self._tell(signal.SIGTERM)
+
+    def _tell(self, what: signal.Signals) -> None:
+        for child in self.running:
+            os.kill(child, what)
+
+
+def _may_be_replaced(code: int, *, is_first: bool) -> bool:
+    """Return whether a process has ended for a reason that passes, and log that."""
+    if code < 0:
+        log.warning("a process was killed", signal=-code)
+        return True
+    if code == PEER and not is_first:
+        log.warning("a process could not reach the store")
+        return True
+    return False
+
+
+def succeeds_apart(work: Callable[[], None]) -> bool:
+    """Return whether `work` comes to its end in a process of its own; the log says why not."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(_TRIAL_SECONDS)  # which ends it
+            work()
+            status = 0
+        except AggregatorError as error:
+            log.error("settings stay as they were", reason=str(error))
+        except BaseException:  # the outermost edge of this process
+            log.exception("settings stay as they were")
+        finally:
+            os._exit(status)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        log.error("settings stay as they were", reason="the store did not open in time")
+    return code == 0
+
+
+def _begin(watcher: int) -> None:
+    """Take signals as any process does, and end with the process that watches us."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TAKEN)
+    if os.getppid() != watcher:
+        sys.exit(1)
+
+
+def _ended() -> list[tuple[int, int]]:
+    """Return the processes that have ended, each with its exit status, or -SIGNAL if killed."""
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if child == 0:
+            return ended
+        ended.append((child, os.waitstatus_to_exitcode(status)))

@@ -1,0 +1,46 @@
+"""A service's settings as they are now: read at its start, and again whenever it is asked to."""
+
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.config import (
+    CollectorSettings,
+    HelperSettings,
+    LeaderSettings,
+    read_settings_of,
+)
+
+S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
+
+FIXED = ("database", "release_journal", "listen", "health_listen", "traces_endpoint")
+"""Settings that hold until the service is started again."""
+
+
+class Reading(Generic[S]):
+    """One party's settings, from its file and the environment.
+
+    Attributes:
+        now: What they were when they were last read.
+    """
+
+    def __init__(self, kind: type[S], path: Path | None) -> None:
+        """Read them; raises as `read_settings_of`."""
+        self._kind: type[S] = kind
+        self._path = path
+        self.now: S = read_settings_of(kind, path)
+
+    def again(self) -> S:
+        """Return what they are by now; of the environment, what it was at the start.
+
+        Raises:
+            ConfigurationError: See `read_settings_of`; or one has changed that cannot.
+        """
+        read: S = read_settings_of(self._kind, self._path)
+        changed = [
+            name for name in FIXED if getattr(read, name, None) != getattr(self.now, name, None)
+        ]
+        if changed:
+            raise ConfigurationError(f"{', '.join(changed)}: can change only with a restart")
+        self.now = read
+        return read

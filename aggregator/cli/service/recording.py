@@ -1,0 +1,32 @@
+"""Traces of a service, if its settings say where to send them: the libraries are an extra."""
+
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.transport.client import check_scheme
+from aggregator.service.transport.peer import origin
+
+
+def recording(settings: LeaderSettings | HelperSettings) -> AbstractContextManager[None]:
+    """Record the spans of this process during the block, if they are to be sent anywhere.
+
+    Raises:
+        ConfigurationError: OpenTelemetry is not installed.
+        ParameterError: They would go to another machine over plain HTTP.
+    """
+    if settings.traces_endpoint is None:
+        return nullcontext()
+    endpoint = str(settings.traces_endpoint)
+    check_scheme(origin(endpoint), "traces_endpoint", insecure_http=settings.insecure_http)
+    try:
+        otlp = importlib.import_module("aggregator.service.telemetry.otlp")
+    except ImportError as error:
+        raise ConfigurationError(
+            "traces_endpoint: OpenTelemetry is not installed: pip install 'prio-aggregator[traces]'"
+        ) from error
+    begun: AbstractContextManager[None] = otlp.recording(
+        endpoint, settings.role, environment_proxy=settings.environment_proxy
+    )
+    return begun

@@ -1,0 +1,276 @@
+"""Runs a service until it is told to stop, and replaces what answers and works while it runs.
+
+Sockets and connections stay for as long as the process. What stands behind them is a `Service`: all
+that was built from one reading of the settings, its store included. On SIGHUP the settings are read
+again and another one is built beside it. If that fails, the log says why, and nothing has changed.
+Otherwise each further request goes to the new one, on the same connections; the old one answers
+those that it has, ends its jobs' steps, and closes its store. No request is refused for it.
+
+The first SIGTERM or SIGINT lets requests and jobs under way finish. A second one, or too long a
+wait, drops them, which loses nothing: their leases expire and the work goes on elsewhere.
+"""
+
+import dataclasses
+import gc
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from aggregator.cli import hangups
+from aggregator.cli.service.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
+from aggregator.errors import AggregatorError
+from aggregator.service.telemetry.lines import log
+
+SWITCH_SECONDS = 0.001
+"""How long a thread that computes in Python may keep the others waiting: the health listener's
+thread takes some twenty turns for an answer, which is to come within 200 ms."""
+
+_LOOK_SECONDS = 0.05
+"""How often a service that was replaced looks whether its last request is answered."""
+
+Work = Callable[[anyio.Event], Coroutine[None, None, None]]
+"""Something that runs beside the servers until the event is set."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """What one reading of the settings comes to.
+
+    Attributes:
+        listeners: Applications, each with its `host:port`; port 0 takes a free one.
+        works: What else runs; each ends soon after the event that it is given is set.
+        max_connections: The most connections open at once, per address.
+        health: The health application and its address; it runs in a thread of its own, so that it
+            answers while the others are busy.
+    """
+
+    listeners: Sequence[tuple[ASGIApp, str]]
+    works: Sequence[Work]
+    max_connections: int
+    health: tuple[ASGIApp, str] | None = None
+
+
+Opening = AbstractAsyncContextManager[Service]
+"""Builds a service, and takes it down when nobody uses it any more."""
+
+
+async def run_services(
+    listeners: Sequence[tuple[ASGIApp, str]],
+    works: Sequence[Work],
+    max_connections: int,
+    health: tuple[ASGIApp, str] | None = None,
+) -> None:
+    """Run a service that stays as it is; the arguments are as for `Service`.
+
+    Raises:
+        ConfigurationError: An address cannot be listened on.
+    """
+
+    @asynccontextmanager
+    async def opening() -> AsyncIterator[Service]:
+        yield Service(listeners, works, max_connections, health)
+
+    await run(opening())
+
+
+async def run(
+    first: Opening, again: Callable[[], Opening] | None = None, *, reuse_port: bool = False
+) -> None:
+    """Run a service until a signal comes, and replace it on SIGHUP.
+
+    Args:
+        first: The service.
+        again: Reads the settings again, and builds a service at the same addresses; without it
+            SIGHUP is not taken.
+        reuse_port: Whether other processes of the service listen at the same addresses.
+
+    Raises:
+        ConfigurationError: An address cannot be listened on.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    leave_out_of_collections()
+    stop = anyio.Event()
+    asking, asked = anyio.create_memory_object_stream[None](1)
+    with asking, asked:
+        async with anyio.create_task_group() as signals:
+            await signals.start(
+                _watch_signals, stop, signals.cancel_scope, asking if again else None
+            )
+            async with anyio.create_task_group() as services:
+                front = Front(await services.start(_live, first), reuse_port=reuse_port)
+                async with anyio.create_task_group() as group:
+                    front.serve(group, stop)
+                    if again is not None:
+                        group.start_soon(_replace, front, services, again, asked)
+                    await stop.wait()
+                    asking.close()
+                    front.present.stop.set()
+                front.present.stop.set()  # one that was about to take its place has by now
+                front.present.leave.set()
+            signals.cancel_scope.cancel()
+
+
+def leave_out_of_collections() -> None:
+    """Let the interpreter look no more for garbage among what there is now.
+
+    All modules and compiled kernels are some 200,000 objects that stay. Under load they were looked
+    through every second or two, for 0.2 s, in which no thread of the process did anything else.
+    """
+    gc.unfreeze()  # what was left out before may have become garbage, such as a replaced service
+    gc.collect()
+    gc.freeze()
+
+
+class RunningService:
+    """A service that runs, perhaps while another has taken its place.
+
+    Attributes:
+        service: The service.
+        apps: Its applications, that of the health listener last.
+        stop: Tells its works to end.
+        leave: Says that no further request will come.
+    """
+
+    def __init__(self, service: Service) -> None:
+        listening = [app for app, _ in service.listeners]
+        health = [] if service.health is None else [service.health[0]]
+        self.service = service
+        self.apps = [Answering(app) for app in (*listening, *health)]
+        self.stop = anyio.Event()
+        self.leave = anyio.Event()
+
+    async def last_answer(self) -> None:
+        """Wait until no request comes, and the last one is answered."""
+        await self.leave.wait()
+        await anyio.sleep(_LOOK_SECONDS)  # a request may be on its way between two threads
+        while any(app.under_way for app in self.apps):  # noqa: ASYNC110  one answers in a thread of its own
+            await anyio.sleep(_LOOK_SECONDS)
+
+
+class Answering:
+    """An application that knows how many requests it is answering."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        self.under_way += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.under_way -= 1
+
+
+class Front:
+    """The sockets and servers of a service, and what answers behind them.
+
+    Attributes:
+        present: What answers now.
+    """
+
+    def __init__(self, present: RunningService, *, reuse_port: bool) -> None:
+        """Listen at the addresses of `present`."""
+        service = present.service
+        self.present = present
+        self._sockets = [
+            listen(address, reuse_port=reuse_port)
+            for _, address in (*service.listeners, *([service.health] if service.health else []))
+        ]
+        self._switches = [_Switch(app) for app in present.apps]
+        self._servers = [Server(switch, service.max_connections) for switch in self._switches]
+
+    def serve(self, group: TaskGroup, stop: anyio.Event) -> None:
+        """Serve from tasks of `group` until `stop` is set."""
+        for number, (server, listening) in enumerate(
+            zip(self._servers, self._sockets, strict=True)
+        ):
+            is_health = number == len(self.present.service.listeners)
+            group.start_soon(serve_apart if is_health else serve, server, listening, stop)
+
+    def turn_to(self, other: RunningService) -> None:
+        """Let `other` answer from now on, and the present one come to its end."""
+        before, self.present = self.present, other
+        for switch, app in zip(self._switches, other.apps, strict=True):
+            switch.app = app
+        for server in self._servers:
+            server.limit_to(other.service.max_connections)
+        before.stop.set()
+        before.leave.set()
+
+
+class _Switch:
+    """Hands each request to an application that can be exchanged."""
+
+    def __init__(self, app: Answering) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+async def _live(
+    opening: Opening, *, task_status: TaskStatus[RunningService] = TASK_STATUS_IGNORED
+) -> None:
+    """Let a service work from its opening until it is told to leave and has nothing to answer."""
+    async with opening as service:
+        running = RunningService(service)
+        async with anyio.create_task_group() as works:
+            for work in service.works:
+                works.start_soon(work, running.stop)
+            task_status.started(running)
+        await running.last_answer()
+
+
+async def _replace(
+    front: Front,
+    services: TaskGroup,
+    again: Callable[[], Opening],
+    asked: MemoryObjectReceiveStream[None],
+) -> None:
+    """Replace the service whenever it is asked for; it stays if another cannot be built."""
+    async for _ in asked:
+        try:
+            running = await services.start(_live, again())
+        except AggregatorError as error:
+            log.error("settings stay as they were", reason=str(error))
+        except Exception:  # the outermost edge: whatever it is, the service goes on
+            log.exception("settings stay as they were")
+        else:
+            front.turn_to(running)
+            log.info("settings read again")
+
+
+async def _watch_signals(
+    stop: anyio.Event,
+    scope: anyio.CancelScope,
+    asking: MemoryObjectSendStream[None] | None,
+    *,
+    task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+) -> None:
+    """Set `stop` at the first signal, cancel `scope` at the second; ask for others on SIGHUP."""
+    taken = [signal.SIGTERM, signal.SIGINT]
+    if asking is not None:
+        taken.append(signal.SIGHUP)
+    terminal = hangups.Terminal()
+    with anyio.open_signal_receiver(*taken) as received, hangups.released():
+        task_status.started()
+        async for number in received:
+            if number is signal.SIGHUP and asking is not None and not terminal.is_gone:
+                with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
+                    asking.send_nowait(None)  # one that waits will read what is new now
+                continue
+            if stop.is_set():
+                break
+            log.info("stopping", signal=number.name)
+            stop.set()
+            scope.deadline = anyio.current_time() + GRACE_SECONDS
+    scope.cancel()

@@ -1,0 +1,59 @@
+"""`prio leader` and `prio helper`: the aggregators' applications and the leader's workers."""
+
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import Config
+
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--processes", min=1, max=64, help="How many equal processes, at one address, run."
+    ),
+]
+
+leader = typer.Typer(no_args_is_help=True, help="Run the leader.")
+helper = typer.Typer(no_args_is_help=True, help="Run the helper.")
+
+
+@leader.command("serve")
+def leader_serve(
+    config: Config = None,
+    *,
+    work: Annotated[
+        bool, typer.Option("--work", help="Also drive jobs, in the same process.")
+    ] = False,
+    processes: Processes = 1,
+) -> None:
+    """Take uploads and collection requests."""
+    from aggregator.cli.service.reading import Reading
+    from aggregator.cli.service.services import serve_leader
+    from aggregator.service.config import LeaderSettings
+
+    serve_leader(Reading(LeaderSettings, config), work=work, processes=processes)
+
+
+@leader.command("work")
+def leader_work(config: Config = None) -> None:
+    """Drive aggregation and collection jobs; any number of such processes may run."""
+    from aggregator.cli.service.reading import Reading
+    from aggregator.cli.service.services import work_leader
+    from aggregator.service.config import LeaderSettings
+
+    work_leader(Reading(LeaderSettings, config))
+
+
+@helper.callback()
+def helper_group() -> None:
+    """Run the helper."""
+
+
+@helper.command("serve")
+def helper_serve(config: Config = None, *, processes: Processes = 1) -> None:
+    """Answer the leader and hand out HPKE configurations."""
+    from aggregator.cli.service.reading import Reading
+    from aggregator.cli.service.services import serve_helper
+    from aggregator.service.config import HelperSettings
+
+    serve_helper(Reading(HelperSettings, config), processes=processes)

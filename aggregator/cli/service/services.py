@@ -1,0 +1,367 @@
+"""Builds an aggregator from its parts, and anew from the settings that it reads while it runs."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+import anyio
+import httpx
+from anyio import to_thread
+from starlette.types import ASGIApp
+
+from aggregator.cli import hangups
+from aggregator.cli.service.examining import examine_aggregator
+from aggregator.cli.service.processes import become_one_of, succeeds_apart
+from aggregator.cli.service.reading import Reading
+from aggregator.cli.service.recording import recording
+from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
+from aggregator.clock import SystemClock
+from aggregator.dap.profile import Role
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import AggregatorError, ConfigurationError
+from aggregator.service.config import (
+    AggregatorSettings,
+    AnySettings,
+    HelperSettings,
+    LeaderSettings,
+    ServiceSettings,
+)
+from aggregator.service.helper.routes import HelperLimits, HelperResources
+from aggregator.service.leader.collections import CollectionDriver
+from aggregator.service.leader.job_creator import JobCreator
+from aggregator.service.leader.job_driver import JobDriver
+from aggregator.service.leader.routes import LeaderLimits, LeaderResources
+from aggregator.service.leader.scheduler import DriverSettings
+from aggregator.service.leader.uploads import Grouping
+from aggregator.service.runtime import Runtime
+from aggregator.service.runtime.release_steps import delete_leftovers
+from aggregator.service.runtime.report_ages import forget_old_ids
+from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.ledger.journal import Journal
+from aggregator.service.storage.opening import open_aggregator_store
+from aggregator.service.storage.reports.generations import turn_over
+from aggregator.service.storage.tasks.garbage import collect_garbage
+from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
+from aggregator.service.telemetry.by_minute import ByMinute
+from aggregator.service.telemetry.compiling import AWAITED
+from aggregator.service.telemetry.health import Health
+from aggregator.service.telemetry.lines import log
+from aggregator.service.telemetry.logs import LogFormat, configure_logs
+from aggregator.service.telemetry.probe import Probe
+from aggregator.service.transport.client import is_loopback, open_client
+from aggregator.service.web.app import create_app
+from aggregator.service.web.health import create_health_app
+
+S = TypeVar("S", LeaderSettings, HelperSettings)
+
+ROTATION_SECONDS = 60
+"""How often HPKE keys are looked at."""
+GARBAGE_SECONDS = 3600
+"""How often what nobody can ask for any more is looked for."""
+TURNING_SECONDS = 20
+"""How often tables of bodies whose reports have left are looked for."""
+WARMING_SECONDS = 1
+"""How soon a service that could not read its tasks tries again to compile their kernels."""
+WATCH_SECONDS = 60
+"""How often the log says that the service is not ready, if it is not."""
+
+
+def serve_leader(reading: Reading[LeaderSettings], *, work: bool, processes: int = 1) -> None:
+    """Run the leader's application, and with `work` its workers in the same processes."""
+    _run(reading, lambda settings: _leader(settings, serve=True, work=work), processes)
+
+
+def work_leader(reading: Reading[LeaderSettings]) -> None:
+    """Run the leader's workers, and the health listener if there is one."""
+    _run(reading, lambda settings: _leader(settings, serve=False, work=True))
+
+
+def serve_helper(reading: Reading[HelperSettings], *, processes: int = 1) -> None:
+    """Run the helper's application."""
+    _run(reading, _helper, processes)
+
+
+def make_runtime(
+    role: Role, settings: AggregatorSettings, database: Database, journal: Journal
+) -> Runtime:
+    """Return an aggregator over its open store, with the system's clock and randomness."""
+    return Runtime(
+        role,
+        database,
+        SystemClock(),
+        SystemEntropy(),
+        journal,
+        floor=settings.floor,
+        rotation=settings.rotation,
+        clock_skew_seconds=settings.clock_skew_seconds,
+        verification_threads=settings.verification_threads,
+    )
+
+
+def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
+    """Return the leader's application."""
+    limits = LeaderLimits(
+        max_body_size=settings.max_body_size,
+        hpke_cache_seconds=settings.hpke_cache_seconds,
+        poll_seconds=settings.collection_poll_seconds,
+        max_report_age_seconds=settings.max_report_age_seconds,
+        grouping=Grouping(settings.upload_group_reports, settings.upload_group_milliseconds / 1000),
+    )
+    return create_app(
+        "leader",
+        [LeaderResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
+    )
+
+
+def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
+    """Return the helper's application."""
+    limits = HelperLimits(
+        settings.max_body_size, settings.hpke_cache_seconds, settings.max_report_age_seconds
+    )
+    return create_app(
+        "helper",
+        [HelperResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
+    )
+
+
+def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:
+    """Return the leader's workers."""
+    driving = DriverSettings(
+        concurrency=settings.concurrency,
+        lease_seconds=settings.lease_seconds,
+        max_attempts=settings.max_attempts,
+        jobs_per_helper=settings.jobs_per_helper,
+        refusal_seconds=settings.collection_refusal_seconds,
+    )
+    creator = JobCreator(
+        runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
+    )
+    interval = settings.work_interval_seconds
+    return [
+        _repeating(creator.run_turn, interval),
+        partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
+        partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
+    ]
+
+
+def _run(reading: Reading[S], opening: Callable[[S], Opening], processes: int = 1) -> None:
+    """Run a service of these settings, in as many processes as asked for.
+
+    Raises:
+        ConfigurationError: Each of several would listen at another port.
+    """
+    settings = reading.now
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
+    hangups.hold()
+    traces = recording(settings)  # begun by each process for itself
+    if processes > 1:
+        if settings.listen.endswith(":0"):
+            raise ConfigurationError("listen: several processes need one port, which is not 0")
+        become_one_of(processes, lambda: _read_again(reading))
+    with traces:
+        anyio.run(
+            partial(run, reuse_port=processes > 1),
+            opening(reading.now),
+            lambda: opening(reading.again()),
+            backend_options={"use_uvloop": True},
+        )
+
+
+def _read_again(reading: Reading[S]) -> bool:
+    """Read the settings anew if the store opens with them; return whether it does."""
+    before = reading.now
+    try:
+        settings = reading.again()
+    except AggregatorError as error:
+        log.error("settings stay as they were", reason=str(error))
+        return False
+
+    def open_the_store() -> None:
+        database, journal = open_aggregator_store(settings)
+        database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
+        database.close()
+        journal.close()
+
+    # This process must stay without threads, or it could start no other.
+    if succeeds_apart(open_the_store):
+        return True
+    reading.now = before
+    return False
+
+
+@asynccontextmanager
+async def _aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator[Runtime]:
+    """Open an aggregator's store, in a thread: another service may be answering."""
+    database, journal = await to_thread.run_sync(open_aggregator_store, settings)
+    try:
+        runtime = make_runtime(role, settings, database, journal)
+        await runtime.ensure_keypair()
+        await delete_leftovers(database)
+        yield runtime
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(database.close)
+            journal.close()
+
+
+@asynccontextmanager
+async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> AsyncIterator[Service]:
+    async with (
+        _aggregator(settings, Role.LEADER) as runtime,
+        open_client(
+            settings.request_timeout_seconds,
+            insecure_http=settings.insecure_http,
+            environment_proxy=settings.environment_proxy,
+        ) as http,
+    ):
+        listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
+        works = [
+            _rotating(runtime),
+            _collecting_garbage(settings, runtime.database),
+            _forgetting_ids(settings, runtime),
+            _turning_over(runtime.database),
+        ]
+        if work:
+            works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
+        examine = ByMinute(
+            partial(examine_aggregator, settings, Role.LEADER, runtime.database, runtime.journal),
+            lambda: {
+                "compiling": AWAITED.records(),
+                "helper_answers": http.answers.document(),
+            },
+        )
+        yield await service_of(settings, listeners, works, examine)
+
+
+@asynccontextmanager
+async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
+    async with _aggregator(settings, Role.HELPER) as runtime:
+        examine = ByMinute(
+            partial(examine_aggregator, settings, Role.HELPER, runtime.database, runtime.journal),
+            lambda: {"compiling": AWAITED.records()},
+        )
+        works = [
+            _rotating(runtime),
+            _collecting_garbage(settings, runtime.database),
+            _forgetting_ids(settings, runtime),
+            _warming_up(runtime),
+        ]
+        listeners = [(helper_app(runtime, settings), settings.listen)]
+        yield await service_of(settings, listeners, works, examine)
+
+
+async def service_of(
+    settings: AnySettings,
+    listeners: Sequence[tuple[ASGIApp, str]],
+    works: Sequence[Work],
+    examine: Callable[[], Health],
+) -> Service:
+    """Return a service with its health listener; the store was looked at by then."""
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
+    probe = Probe(examine)
+    await to_thread.run_sync(probe.look)
+    listener = health_listener(settings, probe)
+    is_watched = listener is not None  # for the log alone a look a minute is enough
+    watching = [probe.watch] if is_watched else []
+    telling = _telling(probe, is_watched=is_watched)
+    return Service(listeners, [*works, *watching, telling], settings.max_connections, listener)
+
+
+def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, str] | None:
+    """Return the health application with its address, if the settings name one.
+
+    Whoever can only be on this machine has only its names for it; a network's monitors and probes
+    have its address.
+
+    Args:
+        settings: The service's.
+        probe: What was seen of its store.
+    """
+    address = settings.health_listen
+    if address is None:
+        return None
+    host = address.rpartition(":")[0].strip("[]")
+    names, is_on_network = settings.health_names, not is_loopback(host)
+    return create_health_app(probe, names, any_address=is_on_network), address
+
+
+def _warming_up(runtime: Runtime) -> Work:
+    from aggregator.service.runtime.kernel_keeper import kernel_keeper
+
+    async def warm_up(stop: anyio.Event) -> None:
+        while not stop.is_set():
+            try:
+                await runtime.warm_up()
+            except Unreachable as error:
+                log.warning("the store cannot be reached", reason=str(error))
+                with anyio.move_on_after(WARMING_SECONDS):
+                    await stop.wait()
+            else:
+                await to_thread.run_sync(leave_out_of_collections)
+                kernel_keeper().after_loading = leave_out_of_collections
+                return
+
+    return warm_up
+
+
+def _rotating(runtime: Runtime) -> Work:
+    return _repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
+
+
+def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Work:
+    async def collect() -> int:
+        return await database.run(
+            "collect garbage", lambda tx: collect_garbage(tx, settings.retention_seconds)
+        )
+
+    return _repeating(collect, GARBAGE_SECONDS)
+
+
+def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:
+    """Return a work that forgets ids of reports that are refused for their age."""
+    forget = partial(forget_old_ids, runtime, settings.max_report_age_seconds)
+    return _repeating(forget, GARBAGE_SECONDS)
+
+
+def _turning_over(database: Database) -> Work:
+    """Return a work that gives the room of bodies back whose reports have left."""
+    return _repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)
+
+
+def _telling(probe: Probe, *, is_watched: bool) -> Work:
+    """Return a work that logs why the service is not ready, and looks if nobody else does."""
+
+    async def tell() -> int:
+        if not is_watched:
+            await to_thread.run_sync(probe.look)
+        for fault in probe.latest().faults:
+            log.warning("not ready", reason=fault)
+        return 0
+
+    return _repeating(tell, WATCH_SECONDS)
+
+
+def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:
+    """Return a work that does round after round, and rests when there is nothing to do."""
+
+    async def repeat(stop: anyio.Event) -> None:
+        while not stop.is_set():
+            try:
+                done = await run_once()
+            except Unreachable as error:
+                log.warning("the store cannot be reached", reason=str(error))
+                done = 0
+            except Exception:  # the outermost edge: logged, and the next round tries again
+                log.exception("a round of work failed")
+                done = 0
+            if not done:
+                with anyio.move_on_after(interval_seconds):
+                    await stop.wait()
+
+    return repeat

@@ -1,0 +1,157 @@
+"""`prio status`: in ten lines, whether a party's work moves, and what waits."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aggregator.cli import faults
+from aggregator.cli.options import Config, not_yet
+from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from aggregator.service.telemetry.health import Health
+
+SHOWN = 3
+"""How many tasks and jobs are shown; `--json` has more."""
+
+Details = Mapping[str, Any]
+
+
+def status(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print whether this party's work moves, what waits and why; the exit status is 1 if not.
+
+    It looks at the store, as the health listener of a service does, and takes no lock.
+    """
+    from aggregator.cli.service.examining import examine_aggregator, examine_collector
+    from aggregator.cli.service.parties import CollectorDesk, open_desk
+    from aggregator.service.telemetry.compiling import compiling_on_this_machine
+
+    more: dict[str, object] = {"compiling": compiling_on_this_machine()}
+    with open_desk(config, may_make=False) as desk:
+        if isinstance(desk, CollectorDesk):
+            health = examine_collector(desk.database)
+        else:
+            health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
+            titles = {str(task.task_id): task.title for task in desk.tasks()}
+            found: Details = health.whole_document
+            more["tasks"] = [{**each, "title": titles[each["task_id"]]} for each in found["tasks"]]
+    health = dataclasses.replace(health, document={**health.document, **more})
+    if as_json:
+        print(json.dumps(health.whole_document))
+    else:
+        print("\n".join(_lines(health)))
+    if not health.is_ready:
+        raise SystemExit(faults.PARTLY)
+
+
+def _lines(health: "Health") -> Iterator[str]:
+    """Return the lines for a person."""
+    found: Details = health.whole_document
+    yield f"{found['role']}: {found['status']}  ({found['store']}, prio {found['prio']})"
+    yield from (f"  why          {fault}" for fault in health.faults)
+    for each in found["compiling"]:
+        yield (
+            f"compiling    kernels of {each['vdaf']}, since {each['compiling_seconds']:,} s; "
+            "reports are verified without them meanwhile, more slowly"
+        )
+    if found["role"] == "collector":
+        yield f"collections  {found['pending_collections']:,} pending" + _oldest(
+            found["oldest_collection_seconds"]
+        )
+        collections: Sequence[Details] = found["waiting_collections"]
+        for each in collections[:SHOWN]:
+            reason = each["reason"] or "the batch is not ready yet"
+            yield f"  {each['collection']}, since {each['seconds']:,} s: {reason}"
+        yield from _left_out(found["pending_collections"], "prio status --json")
+        if found["untold_collections"]:
+            yield f"  {found['untold_collections']:,} given up, of which the leader has not heard"
+    else:
+        yield from _work_lines(found)
+        yield from _task_lines(found["tasks"])
+        yield (
+            f"HPKE keys    {found['hpke_keys']}, the newest made "
+            f"{_ago(found['newest_hpke_key_seconds'])}"
+        )
+    free = found["free_bytes"]
+    room = "on a server" if free is None else f"{free / 1e9:,.1f} GB free"
+    yield f"store        {found['store_bytes'] / 1e6:,.1f} MB, {room}"
+
+
+def _work_lines(found: Details) -> Iterator[str]:
+    if found["role"] == "leader":
+        yield f"reports      {found['waiting_reports']:,} wait" + _oldest(
+            found["oldest_report_seconds"]
+        )
+        for name, kind in (("aggregation", "aggregation_jobs"), ("collection", "collection_jobs")):
+            jobs: Details = found[kind]
+            yield (
+                f"{name:12} {jobs['unfinished']:,} jobs: {jobs['driven']:,} under way, "
+                f"{jobs['postponed']:,} wait for another try, {jobs['held']:,} held, "
+                f"at most {jobs['attempts']} attempts"
+            )
+        waiting: Sequence[Details] = found["waiting_jobs"]
+        for each in waiting[:SHOWN]:
+            name = each["job"] or f"of {each['task_id']}"
+            yield (
+                f"  {each['kind']} {name}, {each['state']}, since {each['seconds']:,} s: "
+                f"{each['reason'] or not_yet(is_driven=each['is_driven'])}"
+            )
+        yield from _left_out(len(waiting), "prio job list")
+    yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
+
+
+def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
+    from aggregator.service.storage.jobs.collection_room import MOST_PENDING
+
+    ended = sum(task["ended"] for task in tasks)
+    yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
+    broken = [task for task in tasks if task["trouble"]]
+    yield from (
+        f"  {task['task_id']} stands still: {task['trouble']}{_title(task)}"
+        for task in broken[:SHOWN]
+    )
+    yield from _left_out(len(broken), "prio status --json")
+    for task in tasks:
+        if task["pending_collections"] >= MOST_PENDING:
+            yield (
+                f"  {task['task_id']} takes no more collections: {MOST_PENDING} have not ended"
+                f"{_title(task)}"
+            )
+    for task in sorted(tasks, key=_passes_and_waits)[:SHOWN]:
+        refused: Mapping[str, int] = task["rejected"]
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))
+        yield (
+            f"  {task['task_id']} {task['waiting_reports']:,} wait, "
+            f"{task['aggregated']:,} aggregated, refused: {reasons or 'none'}{_title(task)}"
+        )
+    yield from _left_out(len(tasks), "prio task list")
+
+
+def _title(task: Details) -> str:
+    """Return what a task is for, as the end of its line."""
+    return f"  {escaped(task['title'])}" if task["title"] else ""
+
+
+def _left_out(count: int, command: str) -> Iterator[str]:
+    """Say how many of a list are not shown, if any is not, and which command shows them."""
+    if count > SHOWN:
+        yield f"  and {count - SHOWN:,} more: {command}"
+
+
+def _passes_and_waits(task: Details) -> tuple[bool, int]:
+    """Return what puts first the tasks of which no report has passed, then those with a backlog."""
+    return bool(task["aggregated"] or not task["rejected"]), -task["waiting_reports"]
+
+
+def _oldest(seconds: int | None) -> str:
+    return "" if seconds is None else f", the oldest for {seconds:,} s"
+
+
+def _ago(seconds: int | None) -> str:
+    return "never" if seconds is None else f"{seconds:,} s ago"

@@ -1,0 +1,94 @@
+"""`prio store`: what is done to a store as a whole."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.options import Config, parse_time, time_text
+from aggregator.errors import ConfigurationError, ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.service.runtime.restoring import Presumed
+
+app = typer.Typer(no_args_is_help=True, help="Upgrade a store, or put a restored one right.")
+
+
+@app.command()
+def upgrade(config: Config = None) -> None:
+    """Bring a store to this program's schema, in one transaction; stop its processes first."""
+    from aggregator.service.config import read_settings
+    from aggregator.service.storage.engine.backends import backend
+    from aggregator.service.storage.engine.schema import upgrade as upgrade_schema
+
+    settings = read_settings(config)
+    found, made = upgrade_schema(settings.database_url)
+    place = backend(settings.database_url).name
+    print(f"{place}: schema {found}" + (f", now {made}" if made != found else ""))
+
+
+@app.command()
+def restored(
+    backup_time: Annotated[
+        str,
+        typer.Option(
+            help="When the backup was begun, or any time before it but after the store's newest "
+            "entry: ISO 8601 or seconds since 1970."
+        ),
+    ],
+    trust_journal: Annotated[
+        bool,
+        typer.Option(
+            "--trust-journal",
+            help="The journal of releases is the one that the lost store wrote to its end: close "
+            "only what it names, and what has lost its key.",
+        ),
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Close and charge what may have been released since the backup that this store is from."""
+    from aggregator.dap.profile import Role
+    from aggregator.service.config import CollectorSettings, read_settings
+    from aggregator.service.runtime.restoring import Presumed, close_without_keys, presume_released
+    from aggregator.service.storage.backup.reconciliation import write_down
+    from aggregator.service.storage.engine.database import Transaction
+    from aggregator.service.storage.opening import open_aggregator_store
+
+    settings = read_settings(config)
+    if isinstance(settings, CollectorSettings):
+        raise ConfigurationError(
+            "the collector releases nothing: its store can be used as it was restored"
+        )
+    seconds = parse_time(backup_time, "backup-time")
+    if seconds is None:
+        raise ParameterError("backup-time: must be a time")
+    role = Role[settings.role.upper()]
+
+    def close(tx: Transaction) -> tuple[list[Presumed], int]:
+        presumed = []
+        if not trust_journal:
+            presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
+        return presumed, close_without_keys(tx)
+
+    database, journal = open_aggregator_store(
+        settings, journal_may_be_missing=not trust_journal, store_may_be_lost=trust_journal
+    )
+    try:
+        presumed, lost = database.run_sync("close restored", close)
+        write_down(database, journal)
+    finally:
+        database.close()
+        journal.close()
+    for each in presumed:
+        print(f"{each.task.task_id}: {_closed(each)}; {each.charges:,} releases charged")
+    print(f"{lost:,} sums had lost their key and were closed", file=sys.stderr)
+
+
+def _closed(presumed: "Presumed") -> str:
+    task = presumed.task
+    if task.batching.leader_selects:
+        return "ended, since its reports name no batch"
+    if presumed.closed is None:
+        return "nothing to close"
+    until = task.batching.described(presumed.closed, task.time_precision)["end"]
+    return f"all batches before {time_text(int(until))} are closed"

@@ -1,0 +1,472 @@
+"""`prio task`: make, add, list, show, keep and end tasks."""
+
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.options import (
+    Config,
+    InsecureHttp,
+    TaskArgument,
+    TaskCommand,
+    WhichTask,
+    parse_time,
+)
+from aggregator.cli.service import tokens
+from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
+from aggregator.dap.times import DAY
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.service.config import MAX_SECONDS
+from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from aggregator.cli.service.parties import Desk
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.dap.ids import TaskId
+    from aggregator.dap.profile import Role
+    from aggregator.protocol.task import Task
+
+app = typer.Typer(no_args_is_help=True, help="Make, add, list, show, keep and end tasks.")
+app.add_typer(tokens.app, name="token")
+
+Setting = str | int  # bool is an int
+BOOLEANS = {"true": True, "false": False}
+TEXTS = ("population", "public_buckets")  # text even if it is digits
+SECRET_MODE = 0o600
+MAX_DAYS = MAX_SECONDS // DAY
+
+
+@app.command()
+@takes_parameters
+def new(
+    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
+    vdaf: Annotated[str, typer.Option(help=f"Type of measurement: {CIRCUITS}.")],
+    leader: Annotated[str, typer.Option(help="The leader's URL.")],
+    helper: Annotated[str, typer.Option(help="The helper's URL.")],
+    collector_config: Annotated[
+        str, typer.Option(help="What `prio collector config` prints at the collector's.")
+    ],
+    min_batch_size: Annotated[int, typer.Option(help="Fewest reports released together.")],
+    max_reports: Annotated[int, typer.Option(help="Most reports that one batch may hold.")],
+    parameters: Parameters,
+    epsilon: Annotated[
+        str | None, typer.Option(help='Of one release, exact: "1/2" or "0.5".')
+    ] = None,
+    mechanism: Annotated[
+        str, typer.Option(help='What both aggregators add; "None" adds nothing.')
+    ] = "PureDpDiscreteLaplace",
+    privacy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Another setting of the task's privacy table, such as budget=4; repeatable.",
+        ),
+    ] = None,
+    privacy_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take the privacy table of this file, as `prio plan advise --out` writes it; "
+            "--epsilon and --privacy overrule its lines."
+        ),
+    ] = None,
+    batch_mode: Annotated[
+        str,
+        typer.Option(
+            help="time-interval: a batch is an interval that the collector names; leader-selected: "
+            "the leader fills batches of min-batch-size reports, and the collector asks for the "
+            "next one."
+        ),
+    ] = "time-interval",
+    time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            help="Units of time in a batch: all batches are windows of this length, one after the "
+            "other. Without it a person's reports are counted for ever."
+        ),
+    ] = None,
+    window_start: Annotated[
+        str | None,
+        typer.Option(
+            help="When one of the windows begins: ISO 8601 or seconds since 1970, which is also "
+            "where they begin if it is not given."
+        ),
+    ] = None,
+    info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
+    insecure_http: InsecureHttp = False,
+) -> None:
+    """Make a task: the public task.toml and one file with secrets for each party.
+
+    Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
+    else; clients need task.toml only.
+    """
+    from aggregator.cli.service.parties import check_endpoints
+    from aggregator.dp.sensitivity import max_entry
+    from aggregator.protocol.provisioning import PARTIES
+
+    settings = {} if privacy_file is None else privacy_table(privacy_file)
+    settings |= dict(assignment(text) for text in privacy or [])
+    if epsilon is not None:
+        settings["epsilon"] = epsilon
+    if window is not None:
+        settings["window"] = window
+        seconds = parse_time(window_start, "window-start") or 0
+        if seconds % max(1, time_precision):
+            raise ParameterError(
+                f"window-start: must be a multiple of the time precision, {time_precision} seconds"
+            )
+        settings["window_start"] = seconds // max(1, time_precision) % max(1, window)
+    elif window_start is not None:
+        raise ParameterError("window-start: goes with --window")
+    task = make_task(
+        collector_config_of(collector_config),
+        {"type": type_of(vdaf, "vdaf").name, **parameters},
+        {"mechanism": mechanism} | settings,
+        leader=leader,
+        helper=helper,
+        batch_mode=batch_mode.replace("-", "_"),
+        time_precision=time_precision,
+        min_batch_size=min_batch_size,
+        max_reports=max_reports,
+        task_info=info,
+    )
+    check_endpoints(task, insecure_http=insecure_http)
+    write_files(task, out)
+    names = ", ".join(f"{role.name.lower()}.toml" for role in PARTIES)
+    print(f"{task.task_id}")
+    print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
+    print(describe_privacy(task), file=sys.stderr)
+    if not task.policy.has_limit:
+        print(
+            "warning: the task has neither a budget nor max_releases, so no aggregator ever "
+            "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
+            file=sys.stderr,
+        )
+    if task.prio3.circuit.takes_vectors and max_entry(task.prio3.circuit) > 1:
+        print(
+            "warning: every value has the noise of the largest possible entry, however small its "
+            "own range; `prio survey` gives each column of a vector a range of its own",
+            file=sys.stderr,
+        )
+
+
+@app.command()
+def add(
+    file: Annotated[
+        Path, typer.Argument(help="This party's file of the task; - for standard input.")
+    ],
+    config: Config = None,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_DAYS, help="As `prio task keep --days`, of each of them."),
+    ] = None,
+) -> None:
+    """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
+    from aggregator.cli.files import named
+    from aggregator.cli.service.parties import open_aggregator, open_desk
+    from aggregator.service.config import read_text
+
+    text = read_text(file)
+    opened = open_desk(config) if keep_days is None else open_aggregator(config)
+    with opened as desk, named(file):
+        for task in desk.add_tasks(text):
+            if keep_days is not None:
+                _keep(desk, task.task_id, keep_days)
+            print(task.task_id)
+
+
+@app.command("list")
+def list_(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print the tasks that this party takes part in, one per line, each with its state."""
+    from aggregator.cli.service.parties import open_desk
+
+    with open_desk(config, may_make=False) as desk:
+        found = desk.task_states()
+    if as_json:
+        listed = [
+            {
+                "task_id": str(task.task_id),
+                "title": task.title,
+                "vdaf": f"Prio3{task.prio3.circuit.name}",
+                "state": [*state],
+            }
+            for task, state in found
+        ]
+        print(json.dumps({"version": 1, "tasks": listed}))
+        return
+    for task, state in found:
+        words = (
+            str(task.task_id),
+            f"Prio3{task.prio3.circuit.name}",
+            ", ".join(state),
+            escaped(task.title),
+        )
+        print("  ".join(words))
+
+
+@app.command(cls=TaskCommand)
+def show(task_id: TaskArgument, config: Config = None) -> None:
+    """Print a task with its privacy and the counts of its reports, as JSON."""
+    from aggregator.cli.service.parties import open_desk, task_id_of
+
+    with open_desk(config, may_make=False) as desk:
+        print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
+
+
+@app.command(cls=TaskCommand)
+def keep(
+    task_id: TaskArgument,
+    days: Annotated[
+        int | None, typer.Option(min=0, max=MAX_DAYS, help="So many days after it ended.")
+    ] = None,
+    default: Annotated[
+        bool, typer.Option("--default", help="As the service's retention_seconds says.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Set how long an aggregator keeps what ended of a task: jobs, answers, counts of batches."""
+    from aggregator.cli.service.parties import open_aggregator, task_id_of
+
+    if (days is not None) is default:
+        raise ParameterError("days: give either --days or --default")
+    with open_aggregator(config, may_make=False) as desk:
+        _keep(desk, task_id_of(task_id), days)
+
+
+@app.command(cls=TaskCommand)
+def end(task_id: TaskArgument, config: Config = None) -> None:
+    """Take no more uploads for a task; what was uploaded can still be collected."""
+    from aggregator.cli.service.parties import open_desk, task_id_of
+
+    with open_desk(config, may_make=False) as desk:
+        desk.end_task(task_id_of(task_id))
+
+
+@app.command(cls=TaskCommand)
+def forget(task_id: TaskArgument, config: Config = None) -> None:
+    """Delete an ended task with everything but what its releases cost; it cannot be added again."""
+    from aggregator.cli.service.parties import open_desk, task_id_of
+
+    with open_desk(config, may_make=False) as desk:
+        desk.forget_task(task_id_of(task_id))
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The public task file, of one task or of a survey.")],
+    question: WhichTask = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the file as JSON, with the bytes bound into reports."),
+    ] = False,
+) -> None:
+    """Check a task file and print the fingerprints, which all parties must agree on."""
+    from aggregator.cli.files import name_of, read_task, read_tasks
+    from aggregator.protocol.task import tasks_to_json
+
+    tasks = read_tasks(file) if question is None else [read_task(file, question)]
+    if as_json:
+        print(tasks_to_json(tasks), end="")
+        return
+    for place, task in enumerate(tasks):
+        if place:
+            print()
+        if len(tasks) > 1:
+            print(f"{name_of(task)}  {task.task_id}")
+        print(f"fingerprint {task.fingerprint}")
+        print(describe_privacy(task))
+
+
+def make_task(
+    collector_config: "HpkeConfig",
+    vdaf: Mapping[str, Setting],
+    privacy: Mapping[str, Setting],
+    **settings: Setting,
+) -> "Task":
+    """Return a new task under a fresh id.
+
+    Args:
+        collector_config: The configuration to which results are sealed.
+        vdaf: The `[vdaf]` table of the task file.
+        privacy: Its `[privacy]` table.
+        settings: Everything else in the file: `leader`, `helper`, `time_precision`,
+            `min_batch_size`, `max_reports`, `task_info`, and `batch_mode` unless batches are
+            intervals.
+
+    Raises:
+        ParameterError: A setting is missing or out of range; the message names it.
+    """
+    from aggregator.codec import encode
+    from aggregator.dap.ids import TaskId, encode_base64url
+    from aggregator.protocol.task import TASK_FILE_VERSION, task_from_table
+
+    top: dict[str, Setting] = {
+        "version": TASK_FILE_VERSION,
+        "id": str(TaskId.random(SystemEntropy())),
+        "batch_mode": "time_interval",
+        "collector_hpke_config": encode_base64url(encode(collector_config)),
+        **settings,
+    }
+    return task_from_table({**top, "vdaf": vdaf, "privacy": privacy})
+
+
+def write_files(task: "Task", out: Path) -> None:
+    """Write a task's public file and each party's, with fresh secrets, to a new folder.
+
+    Raises:
+        FileExistsError: The folder exists.
+    """
+    from aggregator.protocol.provisioning import provision
+    from aggregator.protocol.task import task_to_toml
+
+    public = {"task.toml": task_to_toml(task)}
+    _write_folder(out, public, provision(task, SystemEntropy()))
+
+
+def write_survey_files(
+    tasks: "Sequence[Task]", out: Path, beside: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write one public file of a survey's tasks, as TOML and as JSON, and one of each party's.
+
+    Args:
+        tasks: The tasks.
+        out: A new folder, which gets the files.
+        beside: Further public files, by name.
+
+    Raises:
+        FileExistsError: The folder exists.
+    """
+    from aggregator.protocol.provisioning import provision_all
+    from aggregator.protocol.task import tasks_to_json, tasks_to_toml
+
+    public = {"tasks.toml": tasks_to_toml(tasks), "tasks.json": tasks_to_json(tasks), **beside}
+    _write_folder(out, public, provision_all(tasks, SystemEntropy()))
+
+
+def _write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
+    from aggregator.collector.results.whole_files import folder_made_whole
+
+    with folder_made_whole(out) as folder:
+        for name, text in public.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        for role, text in secret.items():
+            _write_secret(folder / f"{role.name.lower()}.toml", text)
+
+
+def describe_privacy(task: "Task") -> str:
+    """Return a task's guarantee and what it costs in accuracy, for a reader."""
+    from aggregator.protocol.budget import horizon, promise_of_all
+    from aggregator.protocol.results import DEFAULT_CONFIDENCE
+
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    lines = [
+        f"{mechanism.name}: {mechanism.guarantee(circuit).statement}",
+        f"noise of each aggregator: {mechanism.describe_scale(circuit)}",
+    ]
+    if mechanism.is_noisy:
+        width = mechanism.half_width(circuit, DEFAULT_CONFIDENCE)
+        joint = mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE)
+        lines.append(f"variance of both together: {mechanism.variance(circuit):,.6g}")
+        lines.append(
+            f"95 % interval with both: plus or minus {width:,} for each value, "
+            f"plus or minus {joint:,} for all at once"
+        )
+    most, promise = horizon(task), promise_of_all(task)
+    limit = "no limit" if most is None else f"at most {most:,}, each aggregator refuses more"
+    lines.append(f"releases: {limit}")
+    if promise is not None:
+        lines.append(promise)
+    lines.append(_describe_persons(task))
+    return "\n".join(lines)
+
+
+def _keep(desk: "Desk", task_id: "TaskId", days: int | None) -> None:
+    from aggregator.service.storage.tasks.tasks import keep_for
+
+    seconds = None if days is None else days * DAY
+    desk.database.run_sync("keep task", lambda tx: keep_for(tx, task_id.value, seconds))
+
+
+def _describe_persons(task: "Task") -> str:
+    """Return how many reports a client that keeps count sends for one person."""
+    most, batches, window = (
+        task.policy.max_reports_per_person,
+        task.policy.max_batches_per_person,
+        task.policy.window,
+    )
+    if window is None:
+        return f"one person's reports: {most} for ever, since the task has no window"
+    seconds = window.length * task.time_precision
+    limit = "" if batches is None else f", in {batches} windows in all"
+    return (
+        f"one person's reports: {most} in each window{limit}; windows are of {seconds:,} seconds, "
+        f"one begins {window.start * task.time_precision:,} seconds after the epoch, and a batch "
+        "is one of them"
+    )
+
+
+def collector_config_of(text: str) -> "HpkeConfig":
+    """Return the configuration that `prio collector config` prints.
+
+    Raises:
+        ParameterError: The text is none.
+    """
+    from aggregator.codec import DecodeError, decode
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.dap.ids import decode_base64url
+
+    try:
+        return decode(HpkeConfig, decode_base64url(text))
+    except DecodeError as error:
+        raise ParameterError(
+            f"collector_config: not what `prio collector config` prints: {error}"
+        ) from None
+
+
+def privacy_table(file: Path) -> dict[str, Setting]:
+    """Return the `[privacy]` table of a file.
+
+    Raises:
+        ParameterError: It is not TOML, or has something else in it.
+    """
+    from aggregator.protocol.task_documents import NOT_TOML
+    from aggregator.service.config import read_text
+
+    try:
+        document = tomllib.loads(read_text(file))
+    except NOT_TOML as error:
+        raise ParameterError(f"privacy-file: not TOML: {error}") from None
+    table = document.pop("privacy", None)
+    if document or not isinstance(table, dict):
+        raise ParameterError("privacy-file: must have the table [privacy] and nothing else")
+    for name, value in table.items():
+        if not isinstance(value, str | int):
+            raise ParameterError(f"privacy-file: {name} must be text or a whole number")
+    return table
+
+
+def assignment(text: str) -> tuple[str, Setting]:
+    """Return the name and the value of NAME=VALUE; whole numbers and `bound` in their own types."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ParameterError(f"privacy: must be NAME=VALUE, not {text!r}")
+    if name == "bound" and value in BOOLEANS:
+        return name, BOOLEANS[value]
+    return name, int(value) if value.isdecimal() and name not in TEXTS else value
+
+
+def _write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can ever read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE), "w") as file:
+        file.write(text)

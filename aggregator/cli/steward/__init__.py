@@ -1,0 +1,1 @@
+"""Commands of stewards and auditors: plans, surveys, audits."""

@@ -1,0 +1,288 @@
+"""`prio audit pair`: whether two running aggregators add the noise that they should.
+
+It needs a collector's service file and no secret of an aggregator. The first call makes a task for
+the purpose and says what each operator must do with it; later calls upload, collect and test.
+"""
+
+import dataclasses
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.faults import reported
+from aggregator.clock import SystemClock
+from aggregator.collector.patience import WAIT_SECONDS
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.cli.service.tasks import Setting
+    from aggregator.cli.steward.pair_answer import PairAnswer
+    from aggregator.cli.steward.pair_runs import PairAudit, Window
+    from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
+    from aggregator.protocol.task import Task
+    from aggregator.service.config import CollectorSettings
+    from aggregator.steward.audit.noise_table import NoiseTable
+    from aggregator.steward.audit.pair_audit import Releases
+
+FALSE_ALARM = 1e-6
+LENGTH = 4096
+BUDGET = 10**6
+"""Epsilon of the task's budget; it may be large, because nobody's measurements are in the task."""
+
+_REFUTED = 1
+_NOT_RUN = 2
+_MOST_REPORTS = 1000
+
+
+def pair(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of the task and of what was collected; made if missing.")
+    ] = Path("pair-audit"),
+    collector: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A collector's service file, whose key opens the results; without it the "
+            "environment (PRIO_…) says everything.",
+        ),
+    ] = None,
+    leader: Annotated[str | None, typer.Option(help="To make the task: the leader's URL.")] = None,
+    helper: Annotated[str | None, typer.Option(help="To make the task: the helper's URL.")] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(help=f"To make the task: buckets of its histogram, {LENGTH} by default."),
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(help="To make the task: PureDpDiscreteLaplace by default."),
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(help="To make the task: per release, as in the tasks to come; 1 by default."),
+    ] = None,
+    privacy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="To make the task: as for `prio task new`, such as rho=1/8; repeatable.",
+        ),
+    ] = None,
+    min_batch_size: Annotated[
+        int | None,
+        typer.Option(help="To make the task: for aggregators that ask for more than 1."),
+    ] = None,
+    time_precision: Annotated[
+        int | None,
+        typer.Option(help="To make the task: seconds in a window, 60 by default."),
+    ] = None,
+    windows: Annotated[
+        int, typer.Option(help="Windows of a new audit; one alone cannot show repetition.", min=2)
+    ] = 4,
+    reports: Annotated[
+        int | None,
+        typer.Option(
+            help="Reports in each window; 8 by default, or min_batch_size if that is more."
+        ),
+    ] = None,
+    false_alarm: Annotated[
+        float, typer.Option(help="How often correct noise may be refuted, at most.")
+    ] = FALSE_ALARM,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Abandon an audit under way and begin another.")
+    ] = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="Test again what the last audit collected.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the results.")] = WAIT_SECONDS,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Test whether two running aggregators add the noise that a task says.
+
+    Uploads reports of known truth for a task made for the purpose, collects a few windows, and
+    tests each aggregator's noise and their sum. Ends with status 0 if the law holds, 1 if it is
+    refuted, 2 if the audit could not run or has to wait; then the same command goes on.
+    """
+    from rich.console import Console
+
+    from aggregator.cli.service.parties import open_collector
+    from aggregator.cli.service.tasks import write_files
+    from aggregator.cli.steward.pair_runs import PairAudit, releases_of
+    from aggregator.steward.audit.pair_audit import check_threshold
+
+    with reported(lambda _: _NOT_RUN), open_collector(collector) as desk:
+        check_threshold(false_alarm)
+        keypair = desk.keypair()
+        wanted = _Wanted(
+            leader, helper, length, mechanism, epsilon, privacy, min_batch_size, time_precision
+        )
+        if not (folder / "task.toml").exists():
+            write_files(wanted.task(keypair.config), folder)
+            print(_what_to_do(folder), file=sys.stderr)
+            raise typer.Exit(_NOT_RUN)
+        stated = PairAudit.open(folder)
+        wanted.check(stated.task)
+        table = _table(stated.task)
+        count = max(8, stated.task.min_batch_size) if reports is None else reports
+        if last:
+            collected = stated.last()
+        else:
+            collected = stated.begin(windows, count, SystemClock().now(), anew=anew)
+            _run(stated, collected, keypair, timeout, desk.settings)
+        with Console(stderr=True).status("testing"):
+            answer = _answer(stated.task, releases_of(collected), table, false_alarm)
+    if json:
+        print(jsonlib.dumps(answer.document()))
+    else:
+        print(answer.text())
+    if answer.is_refuted:
+        raise typer.Exit(_REFUTED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the options say about the audit's task; None if they say nothing."""
+
+    leader: str | None
+    helper: str | None
+    length: int | None
+    mechanism: str | None
+    epsilon: str | None
+    privacy: list[str] | None
+    min_batch_size: int | None
+    time_precision: int | None
+
+    def task(self, collector_config: "HpkeConfig") -> "Task":
+        """Return a task made for an audit: a long histogram, a large budget, small batches."""
+        from aggregator.cli.service.tasks import make_task
+        from aggregator.dp.no_privacy import NoPrivacy
+
+        if self.leader is None or self.helper is None:
+            raise ParameterError("leader, helper: their URLs are needed to make the audit's task")
+        if self.mechanism == NoPrivacy.name:
+            raise ParameterError("mechanism: a task without noise has nothing to audit")
+        min_batch_size = self.min_batch_size or 1
+        task = make_task(
+            collector_config,
+            {"type": "Prio3Histogram", "length": self.length or LENGTH},
+            self._privacy_table(),
+            leader=self.leader,
+            helper=self.helper,
+            time_precision=self.time_precision or 60,
+            min_batch_size=min_batch_size,
+            max_reports=max(_MOST_REPORTS, min_batch_size),
+            task_info="audit of the noise: reports about nobody",
+        )
+        _table(task)
+        return task
+
+    def check(self, task: "Task") -> None:
+        """Refuse options that differ from the task in the folder."""
+        from aggregator.dp.policy import policy_from_mapping, policy_to_mapping
+
+        stated = {
+            "leader": task.configuration.leader_aggregator_endpoint,
+            "helper": task.configuration.helper_aggregator_endpoint,
+            "length": task.prio3.output_len,
+            "min_batch_size": task.min_batch_size,
+            "time_precision": task.time_precision,
+        }
+        for name, value in stated.items():
+            wanted = getattr(self, name)
+            if wanted is not None and wanted != value:
+                raise ParameterError(
+                    f"{name}: the task in the folder has {value}, not {wanted}; another task "
+                    "needs another folder"
+                )
+        if self.mechanism is None and self.epsilon is None and not self.privacy:
+            return
+        if policy_from_mapping(self._privacy_table()) != task.policy:
+            raise ParameterError(
+                f"mechanism, epsilon, privacy: the task in the folder has "
+                f"{policy_to_mapping(task.policy)}; another task needs another folder"
+            )
+
+    def _privacy_table(self) -> "dict[str, Setting]":
+        from aggregator.cli.service.tasks import Setting, assignment
+
+        settings: dict[str, Setting] = dict(assignment(text) for text in self.privacy or [])
+        if self.epsilon is not None or "rho" not in settings:
+            settings["epsilon"] = self.epsilon or "1"
+        mechanism = self.mechanism or "PureDpDiscreteLaplace"
+        return {"mechanism": mechanism, "budget": BUDGET, **settings}
+
+
+def _answer(
+    task: "Task", releases: "Releases", table: "NoiseTable", false_alarm: float
+) -> "PairAnswer":
+    from aggregator.cli.steward.pair_answer import PairAnswer
+    from aggregator.steward.audit.pair_audit import Laws, audit
+    from aggregator.steward.audit.pair_faults import draws_in_the_sum, name_faults
+    from aggregator.steward.audit.pair_power import PowerOfAudit
+
+    laws = Laws.of(table)
+    windows, buckets = releases.leader.shape
+    checks = audit(releases, laws, false_alarm)
+    return PairAnswer(
+        task,
+        releases,
+        checks,
+        name_faults(releases, laws, checks),
+        draws_in_the_sum(releases.total, laws),
+        PowerOfAudit(table, windows, buckets, false_alarm),
+    )
+
+
+def _table(task: "Task") -> "NoiseTable":
+    from aggregator.steward.audit.noise_table import NoiseTable
+
+    law = task.policy.mechanism.law(task.prio3.circuit, aggregators=1)
+    if law is None:
+        raise ParameterError("mechanism: the task's noise is none: there is nothing to audit")
+    return NoiseTable.of(law)
+
+
+def _run(
+    stated: "PairAudit",
+    windows: "list[Window]",
+    keypair: "HpkeKeypair",
+    timeout: float,
+    settings: "CollectorSettings",
+) -> None:
+    import anyio
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.collector.collect import CollectionTimeout
+    from aggregator.service.transport.client import open_client
+    from aggregator.service.transport.peer import PeerRefused
+
+    missing = sum(window.released is None for window in windows)
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("uploading and collecting", total=2 * missing)
+
+        async def run() -> None:
+            async with open_client(
+                insecure_http=settings.insecure_http,
+                environment_proxy=settings.environment_proxy,
+            ) as http:
+                await stated.run(windows, keypair, http, timeout, lambda: progress.advance(bar))
+
+        try:
+            anyio.run(run)
+        except* (PeerRefused, CollectionTimeout):
+            print(_what_to_do(stated.folder), file=sys.stderr)
+            raise
+
+
+def _what_to_do(folder: Path) -> str:
+    return (
+        f"nothing was tested yet. Both operators take part in the task in {folder}:\n"
+        f"  the leader's by `prio task add --config … {folder}/leader.toml`\n"
+        f"  the helper's by `prio task add --config … {folder}/helper.toml`\n"
+        "  each file sent over a channel that only its party reads; the collector adds nothing.\n"
+        "Then the same command uploads, collects and tests."
+    )

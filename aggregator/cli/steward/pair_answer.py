@@ -1,0 +1,147 @@
+"""The outcome of an audit of a pair, as JSON and as text."""
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
+    from aggregator.steward.audit.pair_audit import Check, Releases
+    from aggregator.steward.audit.pair_faults import Fault
+    from aggregator.steward.audit.pair_power import PowerOfAudit
+
+_ANSWER_VERSION = 1
+
+_SMALL = math.log(1e-12)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PairAnswer:
+    """The outcome of an audit of a pair."""
+
+    task: "Task"
+    releases: "Releases"
+    checks: "list[Check]"
+    faults: "list[Fault]"
+    draws: int
+    power: "PowerOfAudit"
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether any check refuses."""
+        return any(check.is_refused for check in self.checks)
+
+    @property
+    def noise_of(self) -> str:
+        """Whose noise is in the results; unknown if a share is not the sum of the reports."""
+        from aggregator.steward.audit.pair_faults import FaultKind
+
+        mended = {mistake.party for mistake in self.releases.mistakes}
+        if any(f.kind is FaultKind.WRONG_SUM and f.party not in mended for f in self.faults):
+            return "unknown"
+        silent = {fault.party for fault in self.faults if fault.kind is FaultKind.NO_NOISE}
+        match "leader" in silent, "helper" in silent:
+            case True, True:
+                return "neither"
+            case True, False:
+                return "helper"
+            case False, True:
+                return "leader"
+            case _:
+                return "both"
+
+    def document(self) -> dict[str, object]:
+        """Return the answer for JSON; p-values as their natural logarithms, null for 0."""
+        from aggregator.steward.audit.pair_audit import check_threshold
+        from aggregator.steward.audit.pair_power import SURELY
+
+        windows, buckets = self.releases.leader.shape
+        mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
+        return {
+            "version": _ANSWER_VERSION,
+            "task_id": str(self.task.task_id),
+            "mechanism": mechanism.name,
+            "scale": mechanism.describe_scale(circuit),
+            "windows": windows,
+            "buckets": buckets,
+            "draws_of_each_aggregator": windows * buckets,
+            "false_alarm": self.power.false_alarm,
+            "log_p_threshold": check_threshold(self.power.false_alarm),
+            "refuted": self.is_refuted,
+            "noise_of": self.noise_of,
+            "likeliest_draws_in_the_sum": self.draws,
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+            "checks": [
+                dataclasses.asdict(check)
+                | {"log_p": check.log_p if math.isfinite(check.log_p) else None}
+                for check in self.checks
+            ],
+            "power": [dataclasses.asdict(power) for power in self.power.faults()],
+            "surely_found": {"power": SURELY, **dataclasses.asdict(self.power.reach())},
+        }
+
+    def text(self) -> str:
+        """Return the answer as text for a reader."""
+        from aggregator.steward.audit.pair_audit import check_threshold
+        from aggregator.steward.audit.pair_power import SURELY
+
+        windows, buckets = self.releases.leader.shape
+        mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
+        false_alarm = self.power.false_alarm
+        lines = [
+            f"task {self.task.task_id}: {mechanism.name}, {mechanism.describe_scale(circuit)}",
+            f"{windows} windows of {buckets} buckets: {windows * buckets} draws of each aggregator",
+            f"right noise is refuted with a probability of at most {false_alarm:g}:",
+            f"each check refuses at p < {math.exp(check_threshold(false_alarm)):.2g}",
+            "",
+        ]
+        lines += [
+            f"{'REFUSED' if check.is_refused else 'ok':8}{check.series:7} {check.name:9} "
+            f"p {_p_value(check.log_p):12} {check.worst}"
+            for check in self.checks
+        ]
+        lines += ["", "an aggregator that does this is found with a probability of at least:"]
+        lines += [
+            f"  {_rounded_down(each.probability)}  {each.fault}" for each in self.power.faults()
+        ]
+        reach = self.power.reach()
+        lines += [
+            f"the smallest faults that are found with a probability of {SURELY:g}:",
+            f"  the scale times {_factor(reach.scale_below)}",
+            f"  the scale times {_factor(reach.scale_above)}",
+            f"  noise repeated in {_factor(reach.repeated_share)} of the buckets",
+            "",
+        ]
+        lines += [f"{fault.party}: {fault.kind}: {fault.text}" for fault in self.faults]
+        lines.append(
+            f"REFUTED; whose noise is in the results: {_OF[self.noise_of]}"
+            if self.is_refuted
+            else "the law holds, as far as such an audit can see: noise of both aggregators, each "
+            "its own. An aggregator that knows this task for an audit's may do otherwise elsewhere."
+        )
+        return "\n".join(lines)
+
+
+_OF = {
+    "both": "both aggregators'",
+    "leader": "the leader's only",
+    "helper": "the helper's only",
+    "neither": "nobody's",
+    "unknown": "cannot be said",
+}
+
+
+def _p_value(log_p: float) -> str:
+    if log_p == -math.inf:
+        return "= 0"
+    if log_p > _SMALL:
+        return f"<= {math.exp(log_p):.2g}"
+    return f"<= 10^{math.ceil(log_p / math.log(10))}"
+
+
+def _rounded_down(probability: float) -> str:
+    return f"{math.floor(probability * 1e5) / 1e5:.5f}"
+
+
+def _factor(value: float | None) -> str:
+    return "nothing that was looked at" if value is None else f"{value:.3g}"

@@ -1,0 +1,375 @@
+"""Runs an audit of a running pair: uploads reports of known truth, and collects them.
+
+Everything is in one folder: the task's files, and in `audit.json` the windows of each audit.
+Reports are made from a window's seed, so they can be made again: to upload them again after an
+interruption, which changes nothing, and to know both un-noised aggregate shares. Results are kept
+there as well, so a repeated command goes on where the last one ended.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import anyio
+import httpx
+import numpy as np
+from typing_extensions import override
+
+from aggregator.cli.files import read_task
+from aggregator.client import Client
+from aggregator.collector.collect import TaskCollector
+from aggregator.dap.hpke import HpkeKeypair
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
+from aggregator.dap.profile import Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Interval
+from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.floor import Floor
+from aggregator.protocol.provisioning import read_provision
+from aggregator.protocol.reports import prepare_reports
+from aggregator.protocol.results import open_agg_shares
+from aggregator.protocol.task import Task
+from aggregator.service.config import read_text
+from aggregator.steward.audit.noise_table import Integers
+from aggregator.steward.audit.pair_audit import LARGEST, Mistake, Releases
+from field import Vector, lift
+
+STATE = "audit.json"
+_STATE_VERSION = 1
+LARGEST_UPLOAD = 2**25
+"""The most bytes of the leader's shares of one window, which go in one request."""
+
+_SEED_SIZE = 32
+_PARTIES = ("leader", "helper")
+
+
+class AuditError(PeerError):
+    """An aggregator's answer leaves nothing to test."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Released:
+    """The results of a window.
+
+    Attributes:
+        noise: The leader's, the helper's, and the error of the result; one number per bucket each.
+        report_count: According to the leader.
+        mistakes: Reports that a share does not hold exactly once.
+    """
+
+    noise: tuple[list[int], list[int], list[int]]
+    report_count: int
+    mistakes: tuple[Mistake, ...]
+
+
+@dataclasses.dataclass(slots=True)
+class Window:
+    """One unit of the task's time, and its reports.
+
+    Attributes:
+        unit: The unit.
+        reports: How many reports are uploaded.
+        seed: What they are made from.
+        released: The results; None until there are some.
+    """
+
+    unit: int
+    reports: int
+    seed: bytes
+    released: Released | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """The interval that is collected."""
+        return Interval.of(self.unit, 1)
+
+    def measurements(self, length: int) -> list[int]:
+        """Return the bucket of each report."""
+        entropy = ReplayedEntropy(self.seed + b"measurements")
+        return [int.from_bytes(entropy.bytes(16)) % length for _ in range(self.reports)]
+
+
+class ReplayedEntropy(Entropy):
+    """Entropy replayed from a seed, for reports about nobody: SHAKE-256 of it and a counter."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+        self._calls = 0
+
+    @override
+    def bytes(self, size: int) -> bytes:
+        """Return the next `size` bytes."""
+        self._calls += 1
+        return hashlib.shake_256(self._seed + self._calls.to_bytes(8)).digest(size)
+
+
+@dataclasses.dataclass(slots=True)
+class PairAudit:
+    """An audit in its folder.
+
+    Attributes:
+        folder: The folder.
+        task: The task that was made for the purpose.
+        token: The collector's token at the leader.
+        audits: The windows of each audit; the last may be under way.
+    """
+
+    folder: Path
+    task: Task
+    token: str = dataclasses.field(repr=False)
+    audits: list[list[Window]]
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Read an audit's folder.
+
+        Raises:
+            ParameterError: A file is not what it should be.
+        """
+        task = read_task(folder / "task.toml")
+        text = read_text(folder / "collector.toml")
+        token = read_provision(text, Role.COLLECTOR).secrets.collector_token
+        state = folder / STATE
+        try:
+            audits = _read_state(read_text(state)) if state.exists() else []
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ParameterError(
+                f"{state}: not version {_STATE_VERSION} of an audit's state"
+            ) from None
+        return cls(folder, task, str(token), audits)
+
+    def begin(self, windows: int, reports: int, now: int, *, anew: bool = False) -> list[Window]:
+        """Return the windows of the audit under way, or new ones.
+
+        Args:
+            windows: How many new ones; they are the latest units of time that have ended.
+            reports: How many reports each gets.
+            now: Seconds since the epoch.
+            anew: Abandon the audit under way.
+
+        Raises:
+            ParameterError: The reports of a window are too few or too many.
+        """
+        last = self.audits[-1] if self.audits and not anew else []
+        if any(window.released is None for window in last):
+            return last
+        if not self.task.min_batch_size <= reports <= self.task.max_reports:
+            raise ParameterError(
+                f"reports: must be from {self.task.min_batch_size} to {self.task.max_reports}, "
+                f"the task's min_batch_size and max_reports, not {reports}"
+            )
+        size = self.task.prio3.input_share_size(0)
+        if reports * size > LARGEST_UPLOAD:
+            raise ParameterError(
+                f"reports: {LARGEST_UPLOAD // size} of this length go in one request, not {reports}"
+            )
+        used = {window.unit for audit in self.audits for window in audit}
+        unit, units = self.task.time(now).units - 1, list[int]()
+        while len(units) < windows:
+            if unit not in used:
+                units.append(unit)
+            unit -= 1
+        entropy = SystemEntropy()
+        self.audits.append(
+            [Window(each, reports, entropy.bytes(_SEED_SIZE)) for each in reversed(units)]
+        )
+        self.save()
+        return self.audits[-1]
+
+    def last(self) -> list[Window]:
+        """Return the windows of the last audit that was completed.
+
+        Raises:
+            ParameterError: No audit was.
+        """
+        for audit in reversed(self.audits):
+            if all(window.released is not None for window in audit):
+                return audit
+        raise ParameterError("last: no audit in the folder has ended")
+
+    async def run(
+        self,
+        windows: list[Window],
+        keypair: HpkeKeypair,
+        http: httpx.AsyncClient,
+        timeout_seconds: float,
+        progress: Callable[[], None],
+    ) -> None:
+        """Upload the reports of all windows, and collect each.
+
+        Args:
+            windows: As `begin` returned them.
+            keypair: The collector's.
+            http: Sends the requests.
+            timeout_seconds: How long each batch may take.
+            progress: Called once a window is uploaded and once it is collected.
+
+        Raises:
+            PeerError: An aggregator could not be reached, refused, or was not ready in time. What
+                was done so far is kept.
+        """
+        missing = [window for window in windows if window.released is None]
+        for window in missing:
+            await self._upload(window, http)
+            progress()
+        collector = TaskCollector(self.task, keypair, self.token, http)
+
+        async def collect(window: Window) -> None:
+            request = CollectionJobReq(TimeIntervalQuery(window.interval))
+            sealed = await collector.collect_sealed(request, timeout_seconds)
+            window.released = await anyio.to_thread.run_sync(self._open, window, keypair, sealed)
+            self.save()
+            progress()
+
+        async with anyio.create_task_group() as group:
+            for window in missing:
+                group.start_soon(collect, window)
+
+    def save(self) -> None:
+        """Write the state, whole or not at all."""
+        draft = self.folder / f"{STATE}.new"
+        audits = [[_to_document(window) for window in audit] for audit in self.audits]
+        draft.write_text(
+            json.dumps({"version": _STATE_VERSION, "audits": audits}), encoding="utf-8"
+        )
+        draft.replace(self.folder / STATE)
+
+    async def _upload(self, window: Window, http: httpx.AsyncClient) -> None:
+        measurements = window.measurements(self.task.prio3.output_len)
+        anything = Floor(max_delta=None)  # the measurements are nobody's
+        client = Client(self.task, http, ReplayedEntropy(window.seed), floor=anything)
+        summary = await client.upload(
+            measurements,
+            time=window.unit * self.task.time_precision,
+            reports_per_request=len(measurements),
+        )
+        for error, count in summary.refused.items():
+            # Reports that were uploaded before an interruption count as replays.
+            if error is not ReportError.REPORT_REPLAYED:
+                raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
+
+    def _open(self, window: Window, keypair: HpkeKeypair, sealed: CollectionJobResp) -> Released:
+        request = CollectionJobReq(TimeIntervalQuery(window.interval))
+        opened = open_agg_shares(self.task, keypair, request, sealed)
+        noise, mistakes = list[Vector](), list[Mistake]()
+        for party, share, known in zip(_PARTIES, opened, self._out_shares(window), strict=True):
+            rest = share - self.task.prio3.agg_update(self.task.prio3.agg_init(), known)
+            found = _mistake(rest, known)
+            if found is not None:
+                index, times, rest = found
+                what = "not at all" if times == 0 else f"{times} times"
+                text = f"report {index + 1} of unit {window.unit} is {what} in the {party}'s share"
+                mistakes.append(Mistake(party, text))
+            noise.append(rest)
+        leader, helper = noise
+        series = (lift(leader), lift(helper), lift(leader + helper))
+        return Released(series, sealed.report_count, tuple(mistakes))
+
+    def _out_shares(self, window: Window) -> list[Vector]:
+        """Return both aggregators' out shares of a window's reports, shape (reports, buckets)."""
+        prio3 = self.task.prio3
+        measurements = window.measurements(prio3.output_len)
+        time = Interval.of(window.unit, 1).start
+        prepared = prepare_reports(self.task, measurements, time, ReplayedEntropy(window.seed))
+        nonces = [each.metadata.report_id.value for each in prepared]
+        public_shares = [each.public_share for each in prepared]
+        input_shares = (
+            [each.leader_input_share for each in prepared],
+            [each.helper_input_share for each in prepared],
+        )
+        # Out shares do not depend on the verification key, which is the aggregators' secret.
+        verify_key = bytes(prio3.verify_key_size)
+        return [
+            prio3.verify_init(
+                verify_key, self.task.ctx, agg_id, nonces, public_shares, shares
+            ).state.out_shares
+            for agg_id, shares in enumerate(input_shares)
+        ]
+
+
+def releases_of(windows: list[Window]) -> Releases:
+    """Return the results of windows.
+
+    Raises:
+        ParameterError: One has no results yet.
+    """
+    released = [window.released for window in windows if window.released is not None]
+    if len(released) != len(windows):
+        raise ParameterError("a window was not collected")
+    leader, helper, total = (
+        _clipped([each.noise[series] for each in released]) for series in range(3)
+    )
+    return Releases(
+        leader,
+        helper,
+        total,
+        tuple(each.report_count for each in released),
+        tuple(window.reports for window in windows),
+        tuple(mistake for each in released for mistake in each.mistakes),
+    )
+
+
+def _mistake(rest: Vector, out_shares: Vector) -> tuple[int, int, Vector] | None:
+    """Return the report that is missing from a share or in it twice, if any.
+
+    Args:
+        rest: The share less the sum of the out shares.
+        out_shares: One row per report.
+
+    Returns:
+        The report's index, how often the share holds it, and the share's noise; None if the share
+        holds each report once, or if no single report explains the difference.
+    """
+    if _is_noise(rest):
+        return None
+    for index in range(out_shares.shape[0]):
+        row = out_shares[index]
+        for times, noise in ((0, rest + row), (2, rest - row)):
+            if _is_noise(noise):
+                return index, times, noise
+    return None
+
+
+def _is_noise(rest: Vector) -> bool:
+    """Return whether most numbers are small, as none is among residues that look random."""
+    numbers = lift(rest)
+    return 2 * sum(abs(number) < LARGEST for number in numbers) > len(numbers)
+
+
+def _clipped(rows: list[list[int]]) -> Integers:
+    return np.array([[max(-LARGEST, min(LARGEST, x)) for x in row] for row in rows], np.int64)
+
+
+def _to_document(window: Window) -> dict[str, object]:
+    released = None if window.released is None else dataclasses.asdict(window.released)
+    return {
+        "unit": window.unit,
+        "reports": window.reports,
+        "seed": window.seed.hex(),
+        "released": released,
+    }
+
+
+def _read_state(text: str) -> list[list[Window]]:
+    document = json.loads(text)
+    if document["version"] != _STATE_VERSION:
+        raise ValueError(document["version"])
+    return [[_from_document(window) for window in audit] for audit in document["audits"]]
+
+
+def _from_document(document: dict[str, object]) -> Window:
+    window = Window(
+        int(str(document["unit"])),
+        int(str(document["reports"])),
+        bytes.fromhex(str(document["seed"])),
+    )
+    released = document["released"]
+    if isinstance(released, dict):
+        leader, helper, total = released["noise"]
+        mistakes = tuple(Mistake(**each) for each in released["mistakes"])
+        window.released = Released((leader, helper, total), released["report_count"], mistakes)
+    return window

@@ -1,0 +1,425 @@
+"""`prio plan`: choose an epsilon and defend it, without touching a task or a report.
+
+Each command prints text for a reader, or with `--json` the same figures for a program. A parameter
+out of range is named on standard error and ends the command with status 2.
+"""
+
+import csv
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.faults import reported
+from aggregator.cli.files import read_task
+from aggregator.cli.options import WhichTask
+from aggregator.cli.steward.plan_serve import serve
+from aggregator.cli.types import (
+    CIRCUITS,
+    Circuit,
+    Mechanism,
+    MechanismDelta,
+    MechanismEpsilon,
+    MechanismRho,
+    Parameters,
+    mechanism_of,
+    takes_parameters,
+    type_of,
+)
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.vdaf.instances import COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aggregator.steward.planning.values import Value
+    from aggregator.vdaf import circuits
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Delta = Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")]
+Kappa = Annotated[int, typer.Option(help="Most buckets one person is in.")]
+Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
+MaxReportsPerPerson = Annotated[int, typer.Option(help="In one release.")]
+Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
+
+
+class NeighbourChoice(StrEnum):
+    """Which data sets a guarantee compares."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACEMENT = "replacement"
+
+
+Neighbours = Annotated[NeighbourChoice, typer.Option(help="add-remove or replacement.")]
+
+LAPLACE = "laplace"
+"""Instead of a type of measurement: continuous Laplace noise."""
+_COLUMNS = 2
+"""Fields per line of a file of bucket counts: the name and the number of persons."""
+
+CircuitOrLaplace = Annotated[
+    str, typer.Option(help=f"Type of measurement: {CIRCUITS}; or {LAPLACE}, without a type.")
+]
+
+
+@app.command()
+def selection(
+    epsilon: Epsilon,
+    delta: Delta,
+    count: Annotated[int, typer.Option(help="Persons in the bucket asked about.")],
+    kappa: Kappa = 1,
+    neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
+    public_threshold: Annotated[
+        int | None, typer.Option(help="For buckets of a public list, over the same noise.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
+    from aggregator.steward.planning import answers_selection
+
+    with reported():
+        found = answers_selection.selection(
+            epsilon, delta, count, kappa, neighbours, public_threshold
+        )
+        _print(found, json=json)
+
+
+@app.command()
+def keep(
+    epsilon: Epsilon,
+    delta: Delta,
+    counts: Annotated[Path, typer.Option(help="CSV file: a bucket and its persons per line.")],
+    kappa: Kappa = 1,
+    neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
+    json: Json = False,
+) -> None:
+    """Draw which private buckets are shown, by the optimal rule.
+
+    Draw once: who sees the names of two draws has spent epsilon and delta twice. Nothing but the
+    names may be published, neither the counts nor how many buckets were left out.
+    """
+    from aggregator.service.config import read_text
+    from aggregator.steward.planning import answers_selection
+
+    with reported():
+        buckets = _bucket_counts(read_text(counts))
+        found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
+        _print(found, json=json)
+
+
+@app.command()
+def threshold(
+    reports: Annotated[int, typer.Option(help="Number of reports, 1 to 10^10.")],
+    probability: Annotated[str, typer.Option(help="Bound on each answer's chance of 'yes'.")],
+    threshold: Annotated[int, typer.Option(help="The largest count that is suppressed.")],
+    known: Annotated[int, typer.Option(help="Answers the attacker knows or has chosen.")] = 0,
+    active: Annotated[bool, typer.Option(help="The attacker chose the known answers.")] = False,
+    epsilon: Annotated[str, typer.Option(help="Where the exact curve is read off.")] = "0",
+    json: Json = False,
+) -> None:
+    """What suppressing small counts without noise protects, and what it does not.
+
+    If the theorem says nothing, the figures are printed and the status is 2.
+    """
+    from aggregator.cli.spinner import at_work
+    from aggregator.steward.planning import answers
+
+    with reported():
+        # Billions of answers around the threshold may take half a minute.
+        with at_work("averaging over what the attacker may know"):
+            answer, problem = answers.threshold(
+                reports, probability, threshold, known, active=active, epsilon=epsilon
+            )
+        _print(answer, json=json)
+        if problem is not None:
+            raise problem
+
+
+@app.command()
+@takes_parameters
+def risk(
+    epsilon0: Epsilon0,
+    epsilon: Annotated[str, typer.Option(help="Where the law of the loss is read off.")],
+    parameters: Parameters,
+    circuit: CircuitOrLaplace = COUNT.short_name,
+    aggregators: Annotated[int, typer.Option(help="Honest aggregators counted on.")] = 1,
+    published: Annotated[bool, typer.Option(help="Add the published figure, labelled.")] = False,
+    k: Annotated[int, typer.Option(help="Coordinates, for the published figure.")] = 1,
+    json: Json = False,
+) -> None:
+    """The exact law of the privacy loss of one release."""
+    from aggregator.cli.spinner import at_work
+    from aggregator.steward.planning import answers
+    from aggregator.steward.planning.loss_law import worst_move
+
+    with reported():
+        summed = _circuit(circuit, parameters)
+        move = None if summed is None else worst_move(summed, honest_draws=aggregators)
+        with at_work("adding up losses"):
+            answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
+        _print(answer, json=json)
+
+
+@app.command()
+def claims(
+    epsilon0: Epsilon0,
+    epsilon: Annotated[str, typer.Option(help="The smaller level that is claimed.")],
+    confidence: Annotated[str, typer.Option(help="With which it is claimed, 0 to 1.")],
+    k: Annotated[int, typer.Option(help="Coordinates of the query.")] = 1,
+    coverage: Annotated[str, typer.Option(help="Part of pairs an estimate covers.")] = "0.99",
+    accuracy: Annotated[
+        str | None, typer.Option(help="Of an estimated sensitivity; adds what is claimed of it.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(help="Pairs of data sets sampled.")] = None,
+    sensitivities: Annotated[
+        Path | None, typer.Option(help="File of sampled sensitivities, one per line.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
+    from aggregator.service.config import read_text
+    from aggregator.steward.planning import answers_claims
+
+    with reported():
+        sampled = [] if sensitivities is None else read_text(sensitivities).split()
+        if accuracy is not None and samples is None and not sampled:
+            raise ParameterError("samples: missing; the claim of an estimate depends on it")
+        if accuracy is None and (samples is not None or sampled):
+            raise ParameterError("accuracy: missing; the claim of an estimate depends on it")
+        found = answers_claims.claims(
+            epsilon0, epsilon, confidence, k, coverage, accuracy, samples, sampled
+        )
+        _print(found, json=json)
+
+
+@app.command()
+@takes_parameters
+def budget(
+    people: Annotated[int, typer.Option(help="Number of people in the data.")],
+    compensation: Annotated[str, typer.Option(help="Owed to each without protection.")],
+    epsilon0: Epsilon0,
+    parameters: Parameters,
+    circuit: Annotated[
+        str, typer.Option(help="What is summed, for the sound range; as in `prio plan error`.")
+    ] = COUNT.short_name,
+    error: Annotated[
+        str | None,
+        typer.Option(help="Largest mean absolute error of one sum, both aggregators adding noise."),
+    ] = None,
+    money: Annotated[
+        str | None, typer.Option("--budget", help="Most that may be owed, for the sound range.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
+    from aggregator.steward.planning import answers
+
+    with reported():
+        summed = type_of(circuit).prio3(parameters).circuit
+        answer = answers.budget(people, compensation, epsilon0, error, money, summed)
+        _print(answer, json=json)
+
+
+@app.command()
+@takes_parameters
+def compose(
+    releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
+    delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
+    parameters: Parameters,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
+    epsilon0: Annotated[
+        str | None, typer.Option(help="The mechanism's epsilon of one release, if it has one.")
+    ] = None,
+    release_delta: Annotated[
+        str | None, typer.Option(help="The mechanism's delta of one release, if it has one.")
+    ] = None,
+    rho: MechanismRho = None,
+    max_reports_per_person: MaxReportsPerPerson = 1,
+    circuit: CircuitOrLaplace = COUNT.short_name,
+    task: Annotated[
+        Path | None,
+        typer.Option(help="Instead of all that: a task file, for its mechanism and measurement."),
+    ] = None,
+    question: WhichTask = None,
+    json: Json = False,
+) -> None:
+    """What several releases cost together, by every theorem at hand."""
+    from aggregator.steward.planning import answers
+
+    with reported():
+        if (task is None) == (epsilon0 is None and rho is None):
+            raise ParameterError("give either epsilon0, or rho, or a task file")
+        if task is None and question is not None:
+            raise ParameterError("question: goes with --task")
+        summed: circuits.Circuit | None
+        if task is not None:
+            planned = read_task(task, question)
+            noise, summed = planned.policy.mechanism, planned.prio3.circuit
+        else:
+            noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
+            summed = _circuit(circuit, parameters)
+        _print(answers.compose(noise, summed, releases, delta), json=json)
+
+
+@app.command()
+@takes_parameters
+def advise(
+    reports: Annotated[int, typer.Option(help="Reports in one release.")],
+    parameters: Parameters,
+    buckets: Annotated[
+        int | None, typer.Option(help="Answers to choose from; 1 or 2 is a count.")
+    ] = None,
+    circuit: Annotated[
+        str | None, typer.Option(help=f"Instead of buckets: a type of measurement: {CIRCUITS}.")
+    ] = None,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
+    error: Annotated[
+        str | None,
+        typer.Option(help="Wanted 95 % half-width of one sum, or a part of the largest: 5%."),
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
+    rho: Annotated[str | None, typer.Option(help="Wanted rho of one release.")] = None,
+    releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
+    max_reports_per_person: MaxReportsPerPerson = 1,
+    delta: Annotated[
+        str, typer.Option(help="Of the yearly total; a mechanism's own is a part of it.")
+    ] = "1e-6",
+    time_precision: Annotated[
+        int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
+    ] = 3600,
+    population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
+    with_threshold: Annotated[
+        bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="File for the task's privacy section.")] = None,
+    json: Json = False,
+) -> None:
+    """From a question to a privacy section, with three sentences for a board."""
+    from aggregator.collector.results.whole_files import written_whole
+    from aggregator.steward.planning import answers
+    from aggregator.steward.planning.advise import advise as advice_for
+    from aggregator.steward.planning.question import Question
+
+    with reported():
+        if (buckets is None) == (circuit is None):
+            raise ParameterError("give either buckets or a circuit")
+        if circuit is None and parameters:
+            raise ParameterError(f"{min(parameters)}: is for a circuit; buckets are all there is")
+        question = Question.of(
+            reports,
+            type_of(circuit).prio3(parameters).circuit if circuit else buckets or 0,
+            error=error,
+            epsilon=epsilon,
+            rho=rho,
+            mechanism=mechanism,
+            releases=releases,
+            max_reports_per_person=max_reports_per_person,
+            delta=delta,
+            time_precision=time_precision,
+        )
+        found = advice_for(question, population, with_threshold=with_threshold)
+        section = answers.privacy_section(found)
+        if out is not None:
+            with written_whole(out) as stream:
+                stream.write(section.encode())
+        answer = answers.advice(found)
+        if json:
+            _print(answer, json=True)
+        else:
+            del answer["privacy"]
+            _print(answer, json=False)
+            print(f"\n{section}", end="")
+
+
+@app.command()
+@takes_parameters
+def error(
+    circuit: Circuit,
+    parameters: Parameters,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
+    epsilon: MechanismEpsilon = None,
+    delta: MechanismDelta = None,
+    rho: MechanismRho = None,
+    max_reports_per_person: MaxReportsPerPerson = 1,
+    confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
+    reports: Annotated[
+        int | None, typer.Option(help="Reports in a batch, for the error relative to their sum.")
+    ] = None,
+    relative_error: Annotated[
+        str | None, typer.Option(help="Wanted, such as 5%: prints the smallest batch that has it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """How far a result lies from the truth under a mechanism's noise.
+
+    Every parameter of the type must be given: a default would make the error look smaller than it
+    is.
+    """
+    from aggregator.steward.planning import answers_error
+
+    with reported():
+        summed = type_of(circuit).prio3(parameters).circuit
+        noise = mechanism_of(mechanism, epsilon, delta, rho, max_reports_per_person)
+        answer = answers_error.error(noise, summed, confidence, reports, relative_error)
+        if not json:
+            print(f"confidence: {confidence}")
+        _print(answer, json=json)
+
+
+app.command(epilog="Example: prio plan serve")(serve)
+
+
+@app.command()
+def figures(
+    out: Annotated[Path, typer.Option(help="Directory to write SVG and PNG files to.")],
+    json: Json = False,
+) -> None:
+    """Draw the papers' figures, keeping what was published apart from what is sound."""
+    from aggregator.cli.spinner import at_work
+    from aggregator.steward.planning import figures_risk, figures_selection
+    from aggregator.steward.planning.figures import draw_all
+
+    with reported():
+        pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
+        written: list[Value] = []
+        with at_work("drawing", len(pictures)) as advance:
+            for name, make in pictures.items():
+                advance(f"drawing {name}")
+                written += [str(path) for path in draw_all({name: make}, out)]
+        _print({"files": written}, json=json)
+
+
+def _bucket_counts(text: str) -> dict[str, int]:
+    """Return the persons in each bucket; messages name lines, not their content."""
+    buckets: dict[str, int] = {}
+    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
+        if len(row) != _COLUMNS or not row[1].strip().isdecimal() or not row[1].isascii():
+            raise ParameterError(f"counts: line {number} is not a name, a comma and a whole number")
+        if row[0] in buckets:
+            raise ParameterError(f"counts: line {number} has a name that stood there before")
+        buckets[row[0]] = int(row[1])
+    return buckets
+
+
+def _circuit(name: str, parameters: Parameters) -> "circuits.Circuit | None":
+    """Return the circuit of a type, with the least value for parameters not given; None if none."""
+    if name == LAPLACE:
+        if parameters:
+            raise ParameterError(f"{LAPLACE} has no parameter {min(parameters)}")
+        return None
+    row = type_of(name)
+    return row.prio3({**row.least(), **parameters}).circuit
+
+
+def _print(answer: "Mapping[str, Value]", *, json: bool) -> None:
+    from aggregator.steward.planning.output import to_json, to_text
+
+    print(to_json({"version": 1, **answer}) if json else to_text(answer))

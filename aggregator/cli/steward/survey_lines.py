@@ -1,0 +1,137 @@
+"""What is printed of a survey's results: figures by question, a column for each window."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from aggregator.collector.results import Table
+    from aggregator.collector.results.charts import Cell
+
+_INDENT = "  "
+_GAP = "   "
+_NUMBER = re.compile(r"[0-9]+")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trouble:
+    """A batch that could not be collected.
+
+    Attributes:
+        question: Its name.
+        window: For a reader.
+        reason: Why.
+    """
+
+    question: str
+    window: str
+    reason: str
+
+
+def table_lines(made: "Table", width: int) -> list[str]:
+    """Return a table of a survey's figures as lines of text.
+
+    Numbers are rounded to two digits of their half width, ends outward, as on the pages.
+
+    Args:
+        made: As `SurveyResults.table` makes it.
+        width: In characters; further windows stand below, where one line has no room for all.
+    """
+    windows: dict[str, None] = {}
+    cells: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
+    for row in made.rows:
+        window, question = str(row["window"]), escaped(str(row["question"]))
+        windows[window] = None
+        figures = cells.setdefault(question, {})
+        figures.setdefault("answers", {})[window] = f"{row['reports']:,}", ""
+        name = escaped(" ".join(str(row[each]) for each in ("shows", "label") if row[each]))
+        figures.setdefault(name, {})[window] = _figure(row)
+    lines = []
+    for question, figures in cells.items():
+        lines.append(question)
+        lines += _block(sorted(windows), figures, width)
+    if made.rows:
+        how = "all at once" if made.jointly else "each by itself"
+        lines.append(f"intervals: {100 * float(made.confidence):.6g} %, {how}")
+    return lines
+
+
+def change(low: float, high: float, unit: str, *, is_larger: bool | None) -> str:
+    """Return what can be concluded of a change whose interval this is."""
+    if is_larger is False:
+        least, most = _ends(-high, -low)
+        return f"less, by {least} to {most}{unit}"
+    least, most = _ends(low, high)
+    if is_larger:
+        return f"more, by {least} to {most}{unit}"
+    return f"from {_signed(least)} to {_signed(most)}{unit}: more or less, or the same"
+
+
+def trouble_lines(troubles: Sequence[Trouble]) -> list[str]:
+    """Return a line for each reason; reasons that differ in numbers only are the same."""
+    groups: dict[str, list[Trouble]] = {}
+    for each in troubles:
+        groups.setdefault(_NUMBER.sub("", each.reason), []).append(each)
+    lines = []
+    for same in groups.values():
+        first = same[0]
+        place = f"{first.question}, {first.window}"
+        if len(same) > 1:
+            place = f"{len(same)} batches ({place}, and {len(same) - 1:,} more)"
+        lines.append(f"{place}: {first.reason}")
+    return lines
+
+
+def _block(
+    windows: Sequence[str], figures: Mapping[str, Mapping[str, tuple[str, str]]], width: int
+) -> list[str]:
+    """Return the lines of one question: so many windows beside each other as there is room for."""
+    names = max(map(len, figures))
+    columns = {window: _column(window, figures) for window in windows}
+    lines: list[str] = []
+    waiting = list(windows)
+    while waiting:
+        line_width, shown = len(_INDENT) + names, list[str]()
+        while waiting:
+            line_width += len(_GAP) + max(map(len, columns[waiting[0]]))
+            if shown and line_width > width:
+                break
+            shown.append(waiting.pop(0))
+        table = [["", *figures], *(columns[window] for window in shown)]
+        widths = [max(map(len, column)) for column in table]
+        for row in zip(*table, strict=True):
+            padded = (f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True))
+            lines.append((_INDENT + _GAP.join(padded)).rstrip())
+    return lines
+
+
+def _column(window: str, figures: Mapping[str, Mapping[str, tuple[str, str]]]) -> list[str]:
+    found = [each.get(window, ("", "")) for each in figures.values()]
+    size = max(len(value) for value, _ in found)
+    return [window, *(f"{value:>{size}}  {interval}".rstrip() for value, interval in found)]
+
+
+def _figure(row: "Mapping[str, Cell]") -> tuple[str, str]:
+    from aggregator.collector.pages.numbers import said
+    from aggregator.service.web.pages.charts import Mark
+
+    estimate = row["value"]
+    low, high = float(row["low"] or 0), float(row["high"] or 0)
+    value, least, most = said(Mark("", None if estimate is None else float(estimate), low, high))
+    shown = "no estimate" if estimate is None else f"{value} {row['unit']}".rstrip()
+    return escaped(shown), f"({least} to {most})"
+
+
+def _ends(low: float, high: float) -> tuple[str, str]:
+    from aggregator.collector.pages.numbers import said
+    from aggregator.service.web.pages.charts import Mark
+
+    _, least, most = said(Mark("", None, low, high))
+    return least, most
+
+
+def _signed(number: str) -> str:
+    return number if number.startswith("-") else f"+{number}"

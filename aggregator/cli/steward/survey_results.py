@@ -1,0 +1,268 @@
+"""`prio survey collect` and `prio survey results`: windows in, labelled figures out."""
+
+import dataclasses
+import json
+import math
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli import faults
+from aggregator.cli.options import Config, Up
+from aggregator.cli.steward.survey_tasks import MaybeTasksFile, tasks_of_survey
+from aggregator.collector.patience import WAIT_SECONDS
+from aggregator.errors import ParameterError, PeerError
+from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from aggregator.cli.steward.survey_lines import Trouble
+    from aggregator.collector.results import Batch, Table
+    from aggregator.protocol.task import Task
+    from aggregator.steward.survey import Meaning, SurveyResults, Windows
+
+AT_ONCE = 8
+"""Batches that are asked for at the same time."""
+_WIDTH = 110
+"""Characters in a line where there is no terminal."""
+
+
+def collect(
+    file: MaybeTasksFile = None,
+    config: Config = None,
+    last: Annotated[
+        str | None,
+        typer.Option(help='The windows of the last while that are over: "week", "4 weeks".'),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="The window that holds this time or date, ISO 8601.")
+    ] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
+    shut_out_later_answers: Annotated[
+        bool,
+        typer.Option(
+            "--shut-out-later-answers",
+            help="Collect a window that is not over: every later answer of it is refused for good.",
+        ),
+    ] = False,
+    up: Up = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Collect all questions of one or more windows, and print what they say.
+
+    What was collected before is found and not asked for again. The exit status is 3 if the leader
+    refused, or something was not ready in time; what was ready is printed all the same.
+    """
+    import anyio
+
+    from aggregator.cli.steward.survey_lines import trouble_lines
+    from aggregator.steward.survey import SurveyResults
+
+    public, config = _place_of(file, config, up)
+    tasks, now = tasks_of_survey(public), datetime.now(UTC)
+    windows = tasks[0][1].windows
+    starts = _starts(windows, last, window, now)
+    for start in starts:
+        if windows.end(start) > now and not shut_out_later_answers:
+            raise ParameterError(_not_over(config, tasks[0][0], windows, start))
+    batches, troubles = anyio.run(_collect, config, tasks, starts, wait, shut_out_later_answers)
+    made = SurveyResults(batches).table()
+    if as_json:
+        print(json.dumps(_document(made, troubles)))
+    else:
+        print_table(made)
+    for line in trouble_lines(troubles):
+        print(f"prio: {line}", file=sys.stderr)
+    if troubles:
+        raise SystemExit(faults.PEER)
+
+
+def results(
+    file: MaybeTasksFile = None,
+    config: Config = None,
+    confidence: Annotated[
+        str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
+    ] = "0.95",
+    jointly: Annotated[
+        bool, typer.Option("--jointly", help="Let all intervals hold at once: they are wider.")
+    ] = False,
+    changes: Annotated[
+        bool,
+        typer.Option(
+            "--changes",
+            help="Print what can be concluded of the change from the window before to the last, "
+            "all at once.",
+        ),
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    up: Up = None,
+) -> None:
+    """Print everything that was collected of a survey, with labels and intervals."""
+    from aggregator.collector import Collector, survey_results
+    from aggregator.dp.rationals import parse_probability
+
+    public, config = _place_of(file, config, up)
+    with Collector.open(config) as collector:
+        found = [each for task, _ in tasks_of_survey(public) for each in collector.results(task)]
+    probability = parse_probability(confidence, "confidence")
+    if changes:
+        print_changes(survey_results(found), probability)
+        return
+    made = survey_results(found).table(confidence=probability, jointly=jointly)
+    if csv is not None:
+        made.to_csv(csv)
+    if parquet is not None:
+        made.to_parquet(parquet)
+    if as_json:
+        print(json.dumps(_document(made)))
+    elif csv is None and parquet is None:
+        print_table(made)
+
+
+def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
+    """Return a survey's public file, and the service file of the collector that is meant."""
+    from aggregator.cli.local.folder import public_file
+
+    public, folder = public_file(file, up)
+    if config is None and folder is not None:
+        config = folder.config("collector")
+    return public, config
+
+
+def print_table(made: "Table") -> None:
+    """Print a table of a survey's figures: by question, a column for each window."""
+    from aggregator.cli.steward.survey_lines import table_lines
+
+    for line in table_lines(made, shutil.get_terminal_size((_WIDTH, 0)).columns):
+        print(line)
+
+
+def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
+    """Print what can be concluded of the change from the window before to the last."""
+    from aggregator.cli.steward.survey_lines import change
+    from aggregator.collector.results import compare_all
+    from aggregator.collector.results.comparisons import ONLY_NOISE
+
+    pairs = found.changed_rows()
+    compared = compare_all([(new.quantity, old.quantity) for new, old in pairs], confidence)
+    new, old = pairs[0]
+    print(f"from {old.window} to {new.window}, {len(pairs)} figures:")
+    for (row, _), comparison in zip(pairs, compared, strict=True):
+        name = " ".join(filter(None, (row.question, row.shows, row.quantity.label)))
+        unit = " percentage points" if row.shows == "share" else f" {row.quantity.unit}".rstrip()
+        low, high = float(comparison.interval.low), float(comparison.interval.high)
+        said = change(low, high, unit, is_larger=comparison.is_larger)
+        print(escaped(f"  {name}: {said}"))
+    print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
+
+
+async def _collect(
+    config: Path | None,
+    tasks: "Sequence[tuple[Task, Meaning]]",
+    starts: Sequence[datetime],
+    wait: float,
+    now: bool,
+) -> "tuple[list[tuple[Task, Batch]], list[Trouble]]":
+    """Return what was collected, and what could not be; several are asked for at once."""
+    import anyio
+    from rich.console import Console
+
+    from aggregator.cli.steward.survey_lines import Trouble
+    from aggregator.collector import AsyncCollector
+    from aggregator.protocol.task import Task
+    from aggregator.service.telemetry.compiling import said_of_compiling
+    from aggregator.steward.survey import Meaning
+
+    places = [(start, task, meaning) for start in starts for task, meaning in tasks]
+    found: dict[int, tuple[Task, Batch]] = {}
+    troubles: dict[int, Trouble] = {}
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+    deadline = anyio.current_time() + wait
+    console = Console(stderr=True)
+
+    async def collect_one(
+        collector: AsyncCollector, place: int, start: datetime, task: Task, meaning: Meaning
+    ) -> None:
+        length = timedelta(seconds=meaning.windows.seconds)
+        async with limiter:
+            left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
+            try:
+                collected = await collector.collect(task, start, length, wait=left, now=now)
+                found[place] = task, collected.batch()
+            except PeerError as error:
+                window = meaning.windows.describe(start)
+                troubles[place] = Trouble(meaning.question.name, window, str(error))
+
+    async def tell(collector: AsyncCollector) -> None:
+        while True:
+            reasons = await collector.reasons_for_waiting()
+            why = f"; one waits: {reasons[0]}" if reasons else ""
+            ended = len(found) + len(troubles)
+            status.update(f"collected {ended} of {len(places)} batches{why}{said_of_compiling()}")
+            await anyio.sleep(1)
+
+    with console.status(f"collecting {len(places)} batches") as status:
+        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
+            telling.start_soon(tell, collector)
+            async with anyio.create_task_group() as group:
+                for place, parts in enumerate(places):
+                    group.start_soon(collect_one, collector, place, *parts)
+            telling.cancel_scope.cancel()
+    return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
+
+
+def _not_over(config: Path | None, task: "Task", windows: "Windows", start: datetime) -> str:
+    from aggregator.cli.service.parties import open_collector
+    from aggregator.collector.early_collection import shut_out
+
+    first, end = int(start.timestamp()), int(windows.end(start).timestamp())
+    with open_collector(config, may_make=False) as desk:
+        lost = desk.database.read_sync("shut out", lambda tx: shut_out(tx, task, first, end))
+    return (
+        f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "
+        "collects it now and refuses every later answer of it"
+    )
+
+
+def _starts(
+    windows: "Windows", last: str | None, window: str | None, now: datetime
+) -> list[datetime]:
+    """Return the beginnings of the windows to collect, the earliest first."""
+    from aggregator.steward.survey import Windows
+
+    if (last is None) == (window is None):
+        raise ParameterError("window: give either --last or --window")
+    if window is not None:
+        try:
+            moment = datetime.fromisoformat(window)
+        except ValueError:
+            raise ParameterError(f"window: must be ISO 8601, not {window!r}") from None
+        return [windows.start(moment if moment.tzinfo else moment.replace(tzinfo=UTC))]
+    seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
+    if seconds % windows.seconds:
+        raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
+    newest, count = windows.last(now), seconds // windows.seconds
+    return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
+
+
+def _document(made: "Table", troubles: "Sequence[Trouble]" = ()) -> dict[str, object]:
+    return {
+        "version": 1,
+        "rows": [_finite(row) for row in made.rows],
+        "failed": [dataclasses.asdict(each) for each in troubles],
+    }
+
+
+def _finite(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row in which what has no bound is null: JSON has no infinity."""
+    return {
+        name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+        for name, cell in row.items()
+    }

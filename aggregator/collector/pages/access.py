@@ -1,0 +1,247 @@
+"""Who may look at pages: whoever has begun a session with the service's token, or shows the token.
+
+    GET  /login            asks for the service's token, and then leads to where `to` says
+    POST /login, /logout   begin and end a session
+    GET  /login.js         logs in with the token of a link, `/login#token=…`
+
+A form carries what only this session's pages know. A browser sends no cookie of ours with a link
+from another site, a message or a file: whoever follows one is led on once more, from here.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response, status
+from fastapi.responses import RedirectResponse
+from starlette.exceptions import HTTPException
+
+from aggregator.collector.pages.forms import read_form
+from aggregator.collector.pages.session import CSRF_FIELD, Session, Sessions
+from aggregator.dap.auth import hash_token, token_matches
+from aggregator.service.web.auth import require_token
+from aggregator.service.web.pages.frame import HEADERS, Link, page
+from aggregator.service.web.pages.host_page import Visit
+from aggregator.service.web.pages.html import Html, tag
+from aggregator.service.web.problems import http_error_response
+
+_PAGE = re.compile(
+    r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
+)
+"""Where a login may lead: to a page of ours, whoever made the link."""
+
+_SCRIPT = """
+"use strict";
+// What follows the # is sent to no server: it is taken out of the address, and into the form.
+const token = new URLSearchParams(location.hash.slice(1)).get("token");
+if (token) {
+  history.replaceState(null, "", location.pathname + location.search);
+  const field = document.getElementById("token");
+  field.value = token;
+  field.form.requestSubmit();
+}
+"""
+_SCRIPT_PATH = "/login.js"
+
+
+class Door:
+    """Lets in whoever knows the service's token.
+
+    Args:
+        sessions: Begins sessions and recognizes them.
+        token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
+        check: Refuses a request for or from another site.
+        links: Of the navigation of every page behind it.
+        where_to_look: Where whoever runs the service finds the token.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        token_hashes: Callable[[], Sequence[bytes]],
+        check: Callable[[Request], None],
+        links: Sequence[Link],
+        where_to_look: str,
+    ) -> None:
+        self._sessions = sessions
+        self._token_hashes = token_hashes
+        self._check = check
+        self._links = links
+        self._where_to_look = where_to_look
+
+    def router(self) -> APIRouter:
+        """Return the routes."""
+        router = APIRouter(include_in_schema=False)
+        router.get("/login")(self.login)
+        router.post("/login")(self.begin_session)
+        router.get(_SCRIPT_PATH)(self.script)
+        router.post("/logout")(self.end_session)
+        return router
+
+    def session(self, request: Request) -> Session | None:
+        """Return the session of a request for this site; None without one."""
+        self._check(request)
+        session = self._sessions.of(request)
+        if session is None or not self._sessions.is_known(session, self._token_hashes()):
+            return None
+        return session
+
+    def check_reader(self, request: Request) -> None:
+        """Refuse a request that is of no session and shows no token."""
+        if self.session(request) is None:
+            require_token(request, self._token_hashes())
+
+    def admit(self, request: Request) -> Visit | Response:
+        """Say who may look at a page of a guest: whoever has a session, or shows the token."""
+        session = self.session(request)
+        if session is not None:
+            return Visit(self._links, self._leave(session))
+        is_page = "." not in request.url.path
+        if is_page and "authorization" not in request.headers:
+            return to_login(request)
+        require_token(request, self._token_hashes())
+        return Visit(self._links)
+
+    def csrf(self, session: Session) -> str:
+        """Return what a form of this session carries."""
+        return self._sessions.csrf(session)
+
+    def is_own_form(self, session: Session, form: Mapping[str, str]) -> bool:
+        """Return whether a form was made for this session."""
+        return self._sessions.is_own_form(session, form.get(CSRF_FIELD, ""))
+
+    def shown(
+        self, session: Session, title: str, content: Sequence[Html | None], code: int
+    ) -> Response:
+        """Return a page of a session."""
+        return page(title, *content, links=self._links, aside=self._leave(session), status=code)
+
+    async def not_served(self, request: Request, error: Exception) -> Response:
+        """Answer what HTTP itself refuses; a person at an unknown address gets a page."""
+        if not isinstance(error, HTTPException):
+            raise error
+        is_unknown = error.status_code == status.HTTP_404_NOT_FOUND and request.method == "GET"
+        if is_unknown and "text/html" in request.headers.get("accept", ""):
+            try:
+                session = self.session(request)
+            except HTTPException as refused:
+                error = refused
+            else:
+                nothing = tag("p", "There is no page at this address.")
+                if session is None:
+                    return to_login(request)
+                return self.shown(session, "Not here", [nothing], error.status_code)
+        return http_error_response(error.status_code, error.detail, error.headers)
+
+    async def login(self, request: Request) -> Response:
+        """Show the form that asks for the token."""
+        self._check(request)
+        return self._login_page(request, "", status.HTTP_200_OK)
+
+    async def script(self, request: Request) -> Response:
+        """Hand out what takes a token from a link."""
+        self._check(request)
+        return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript; charset=utf-8")
+
+    async def begin_session(self, request: Request) -> Response:
+        """Begin a session for whoever knows the token."""
+        self._check(request)
+        form = await read_form(request)
+        before = self._sessions.of(request)
+        if before is None or not self.is_own_form(before, form):
+            why = "This form is too old, or your browser refuses cookies: try again."
+            return self._login_page(request, why, status.HTTP_403_FORBIDDEN)
+        token = form.get("token", "")
+        if not token_matches(token, self._token_hashes()):
+            why = "This is not the token of this service."
+            return self._login_page(request, why, status.HTTP_401_UNAUTHORIZED)
+        response = RedirectResponse(_wanted(request), status.HTTP_303_SEE_OTHER, HEADERS)
+        self._sessions.begin(request, response, hash_token(token))
+        return response
+
+    async def end_session(self, request: Request) -> Response:
+        """End the session in this browser."""
+        session, form = self.session(request), await read_form(request)
+        response = _redirect("/login")
+        if session is not None and self.is_own_form(session, form):
+            self._sessions.begin(request, response)
+        return response
+
+    def _leave(self, session: Session) -> Html:
+        return tag(
+            "form",
+            self._csrf_field(session),
+            tag("button", "Leave"),
+            method="post",
+            action="/logout",
+        )
+
+    def _login_page(self, request: Request, why: str, code: int) -> Response:
+        response = Response()
+        session = self._sessions.begin(request, response)
+        shown = page(
+            "Log in",
+            tag(
+                "p",
+                "The results of a collector: what was counted about many people, with noise, and "
+                "how exact it is. Nobody's own answer is here.",
+            ),
+            tag("p", why, role="alert", class_="bad") if why else None,
+            tag(
+                "form",
+                self._csrf_field(session),
+                tag("label", "The token of this service", for_="token"),
+                tag(
+                    "input",
+                    type="password",
+                    name="token",
+                    id="token",
+                    required=True,
+                    autocomplete="current-password",
+                ),
+                tag("button", "Log in"),
+                method="post",
+                action=_login(_wanted(request)),
+                class_="row",
+            ),
+            tag(
+                "p",
+                f"Whoever runs the collector has the token: it is in {self._where_to_look}, on the "
+                "machine of the collector.",
+                class_="soft",
+            ),
+            status=code,
+            script=_SCRIPT_PATH,
+        )
+        shown.headers["set-cookie"] = response.headers["set-cookie"]
+        return shown
+
+    def _csrf_field(self, session: Session) -> Html:
+        return tag("input", type="hidden", name=CSRF_FIELD, value=self.csrf(session))
+
+
+def to_login(request: Request) -> Response:
+    """Return what leads to the login page, and from there to the page that was asked for."""
+    query = request.url.query if request.method == "GET" else ""
+    asked = f"{request.url.path}?{query}" if query else request.url.path
+    is_led_here = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
+    if is_led_here and _PAGE.fullmatch(asked):
+        # Asked for once more from a page of ours, with the cookie of the session if there is one.
+        again = tag("meta", http_equiv="refresh", content=f"0;url={asked}")
+        return page("One moment", again, tag("p", tag("a", "On to the page", href=asked)))
+    return _redirect(_login(asked))
+
+
+def _wanted(request: Request) -> str:
+    """Return the page to which a login leads."""
+    to = request.query_params.get("to", "")
+    return to if _PAGE.fullmatch(to) else "/"
+
+
+def _login(to: str) -> str:
+    is_told = to != "/" and _PAGE.fullmatch(to)
+    return f"/login?to={quote(to)}" if is_told else "/login"
+
+
+def _redirect(path: str) -> Response:
+    return RedirectResponse(path, status.HTTP_303_SEE_OTHER, HEADERS)

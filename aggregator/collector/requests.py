@@ -1,0 +1,65 @@
+"""Puts a collection into the collector's store, from where `driver` asks the leader for it."""
+
+from collections.abc import Mapping
+
+from aggregator.codec import decode, encode
+from aggregator.collector import store
+from aggregator.collector.early_collection import shut_out
+from aggregator.dap.messages import CollectionJobReq
+from aggregator.dap.problems import BatchInvalid
+from aggregator.dap.times import Time
+from aggregator.entropy import Entropy
+from aggregator.protocol.results import collection_request
+from aggregator.protocol.task import Task
+from aggregator.service.storage.engine.database import Database, Transaction
+
+COLLECTION_ID_SIZE = 16
+
+
+async def begin_collection(
+    database: Database, task: Task, named: Mapping[str, int], entropy: Entropy, *, now: bool
+) -> store.StoredCollection:
+    """Start the collection of the batch that is named, or return the one that it already has.
+
+    Args:
+        database: The collector's store.
+        task: The task.
+        named: What names the batch; see `collection_request`.
+        entropy: Where the collection's id comes from.
+        now: Whether to collect a batch that is not over, which shuts out its later reports.
+
+    Raises:
+        BatchInvalid: No batch is named so, or it is not over and `now` does not say that this is
+            meant.
+    """
+    new = new_collection(task, collection_request(task, named), entropy)
+    return await database.run("put collection", lambda tx: start_collection(tx, task, new, now=now))
+
+
+def start_collection(
+    tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
+) -> store.StoredCollection:
+    """Do the same within a transaction."""
+    if store.find_collection(tx, new) is None and not now:
+        query = decode(CollectionJobReq, new.request).query
+        last_over = Time(max(0, task.time(tx.now).units - 1))
+        try:
+            task.batching.asked(query, last_over, task.time_precision)
+        except BatchInvalid as error:
+            lost = shut_out(tx, task, **task.batching.named(query, task.time_precision))
+            raise BatchInvalid(
+                f"{error.detail}; {lost}, and reports that come after their batch was collected "
+                "are refused: to collect it now, say so (--now)",
+                task.task_id,
+            ) from None
+    return store.put_collection(tx, new)
+
+
+def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> store.NewCollection:
+    """Return the collection that a request asks for, under a fresh id."""
+    return store.NewCollection(
+        collection_id=entropy.bytes(COLLECTION_ID_SIZE),
+        task_id=task.task_id.value,
+        request=encode(request),
+        asks_for_next=task.batching.leader_selects,
+    )

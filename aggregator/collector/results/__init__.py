@@ -1,0 +1,69 @@
+"""Results that know their law: noised values to calculate with, each with an interval that holds.
+
+    monday, tuesday = Batch.of_document(task, first), Batch.of_document(task, second)
+    (monday["poor"] + tuesday["poor"]).interval()
+    compare(monday.share("poor"), tuesday.share("poor"))
+
+docs/results.md says which interval is found how, and what cannot be concluded from it.
+"""
+
+from typing import TYPE_CHECKING
+
+from aggregator.lazily import exports
+
+if TYPE_CHECKING:
+    from aggregator.collector.results.batches import Batch
+    from aggregator.collector.results.comparisons import Comparison, compare, compare_all
+    from aggregator.collector.results.intervals import ConfidenceInterval
+    from aggregator.collector.results.moments import Variance, mean
+    from aggregator.collector.results.quantiles import Quantile, median
+    from aggregator.collector.results.ratios import Ratio, ratio
+    from aggregator.collector.results.selection import Selected, after_selection
+    from aggregator.collector.results.tables import Table
+    from aggregator.collector.results.trees import Tree
+    from aggregator.collector.results.values import (
+        Noised,
+        Quantity,
+        combination,
+        joint_intervals,
+        total,
+    )
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "batches": ("Batch",),
+            "comparisons": ("Comparison", "compare", "compare_all"),
+            "intervals": ("ConfidenceInterval",),
+            "moments": ("Variance", "mean"),
+            "quantiles": ("Quantile", "median"),
+            "ratios": ("Ratio", "ratio"),
+            "selection": ("Selected", "after_selection"),
+            "tables": ("Table",),
+            "trees": ("Tree",),
+            "values": ("Noised", "Quantity", "combination", "joint_intervals", "total"),
+        },
+    )
+
+__all__ = [
+    "Batch",
+    "Comparison",
+    "ConfidenceInterval",
+    "Noised",
+    "Quantile",
+    "Quantity",
+    "Ratio",
+    "Selected",
+    "Table",
+    "Tree",
+    "Variance",
+    "after_selection",
+    "combination",
+    "compare",
+    "compare_all",
+    "joint_intervals",
+    "mean",
+    "median",
+    "ratio",
+    "total",
+]

@@ -1,0 +1,140 @@
+"""Intervals of values that are shown only because they are large.
+
+A noised count that passed a threshold did so with the help of its noise more often than not, so the
+usual interval covers the true count less often than it says. Two that do cover:
+
+- `Selected`, for one released value: by the law of its noise given that the value passed. The
+  truths that are not ruled out are those under which a value so far up, or so far down, has at
+  least half the miss.
+- `after_selection`, for any values and any rule: Bonferroni over all that could have been shown.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+
+from typing_extensions import override
+
+from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.sums import check_confidence
+from aggregator.collector.results.values import Noised, Quantity, Source
+from aggregator.dp.certified import Enclosed, Enclosure, is_positive
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.search import least
+from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Selected(Quantity):
+    """A released value that is shown because it is above a threshold.
+
+    The laws of all mechanisms are log-concave, so a larger truth makes larger values likelier also
+    among those that pass, and the truths that are not ruled out have no gaps.
+
+    Attributes:
+        released: One value as it was released, with its noise.
+        threshold: It is above this; smaller ones were not shown.
+        least: The least that the true value can be; a count is at least 0.
+        most: The most that it can be; None if there is no such limit.
+    """
+
+    released: Noised
+    threshold: int
+    least: int = 0
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if list(self.released.terms.values()) != [1] or self.released.value.denominator != 1:
+            raise ParameterError(
+                "Selected: a threshold chooses single released values; of values calculated from "
+                "them use `after_selection`"
+            )
+        if self.released.value <= self.threshold:
+            raise ParameterError(
+                f"Selected: {self.released.value} is not above the threshold {self.threshold}"
+            )
+        if not self._law.has_exact_tails:
+            raise ParameterError(
+                "Selected: noise as wide as this has bounded tails only; use `after_selection`"
+            )
+
+    @property
+    @override
+    def estimate(self) -> Fraction:
+        """The released value: given that it is shown, more often too large than too small."""
+        return self.released.value
+
+    @override
+    def sources(self) -> frozenset[Source]:
+        return self.released.sources()
+
+    @override
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        check_confidence(confidence)
+        half_miss = (1 - confidence) / 2
+        value = self.released.value.numerator
+        # Of truths that grow, the first is false and then true, the second true and then false.
+        low = least(lambda truth: self._could_be_so_large(truth, half_miss), self.least)
+        beyond = least(lambda truth: not self._could_be_so_small(truth, half_miss), self.least)
+        high = max(low, beyond - 1)
+        method = "exact law, given that the value passed"
+        interval = ConfidenceInterval(Fraction(low), Fraction(high), confidence, method)
+        return interval.within(self.least, max(value, high) if self.most is None else self.most)
+
+    @property
+    def _law(self) -> NoiseLaw:
+        (source,) = self.released.terms
+        return source.law
+
+    def _could_be_so_large(self, truth: int, probability: Fraction) -> bool:
+        """Return whether P(truth + noise >= value, given that it passes) > probability."""
+        passes = self._at_least(self.threshold + 1 - truth)
+        reaches = self._at_least(self.released.value.numerator - truth)
+        if reaches is None or passes is None:
+            return False
+        return is_positive(lambda digits: reaches(digits) - probability * passes(digits))
+
+    def _could_be_so_small(self, truth: int, probability: Fraction) -> bool:
+        """Return whether P(truth + noise <= value, given that it passes) > probability."""
+        passes = self._at_least(self.threshold + 1 - truth)
+        exceeds = self._at_least(self.released.value.numerator + 1 - truth)
+        if exceeds is None or passes is None:
+            return True
+        return is_positive(lambda digits: (1 - probability) * passes(digits) - exceeds(digits))
+
+    def _at_least(self, noise: int) -> Enclosed | None:
+        """Return P(N >= noise); None if it is zero."""
+        if noise >= 1:
+            return self._law.upper_tail(noise)
+        beyond = self._law.upper_tail(1 - noise)
+        if beyond is None:
+            return lambda _: Enclosure(Fraction(1), Fraction(1))
+        return lambda digits: 1 - beyond(digits)
+
+
+def after_selection(
+    shown: Sequence[Quantity],
+    could_be_shown: int,
+    confidence: Fraction = DEFAULT_CONFIDENCE,
+) -> list[ConfidenceInterval]:
+    """Return intervals for values that any rule chose among a known number, all at once.
+
+    As if all that could have been shown were: whichever are chosen, theirs hold with them.
+
+    Args:
+        shown: The values that are shown.
+        could_be_shown: How many the rule could choose from; at least as many as are shown.
+        confidence: That all intervals hold.
+
+    Raises:
+        ParameterError: More are shown than could be.
+    """
+    check_confidence(confidence)
+    if could_be_shown < max(1, len(shown)):
+        raise ParameterError(
+            f"could_be_shown must be at least 1 and the {len(shown)} shown, not {could_be_shown}"
+        )
+    each = 1 - (1 - confidence) / could_be_shown
+    note = f"; Bonferroni over the {could_be_shown} that could have been shown"
+    return [value.interval(each).jointly_of(could_be_shown, confidence, note) for value in shown]

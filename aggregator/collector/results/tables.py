@@ -1,0 +1,187 @@
+"""A table of values with their intervals: rows, data frame, CSV, Parquet, HTML and a chart.
+
+What needs pandas, polars, pyarrow or matplotlib imports it when it is called.
+"""
+
+import dataclasses
+import html
+import importlib
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aggregator.collector.results.charts import Cell, Layout, draw
+from aggregator.collector.results.csv_rows import as_csv
+from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.values import Quantity, joint_intervals
+from aggregator.collector.results.whole_files import written_whole
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_OWN_COLUMNS = ("label", "value", "low", "high", "unit", "confidence", "jointly", "method")
+_LEFT = frozenset({"label", "unit", "method"})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Values in rows.
+
+    Attributes:
+        quantities: One a row.
+        columns: More cells of each row, by column: a week, a group. They stand first.
+        confidence: Of the intervals.
+        jointly: Whether all intervals hold at once with that confidence, or each by itself.
+        intervals: Those to show in place of the quantities' own, such as corrected for selection.
+        title: What the table shows.
+    """
+
+    quantities: Sequence[Quantity]
+    columns: Mapping[str, Sequence[Cell]] = dataclasses.field(default_factory=dict)
+    confidence: Fraction = DEFAULT_CONFIDENCE
+    jointly: bool = False
+    intervals: Sequence[ConfidenceInterval] | None = None
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        count = len(self.quantities)
+        for name, cells in self.columns.items():
+            if name in _OWN_COLUMNS:
+                raise ParameterError(f"columns: {name!r} is a column of every table")
+            if len(cells) != count:
+                raise ParameterError(f"columns: {name!r} has {len(cells)} cells, not {count}")
+        if self.intervals is not None and len(self.intervals) != count:
+            raise ParameterError(f"intervals: there are {len(self.intervals)}, not {count}")
+
+    @cached_property
+    def rows(self) -> list[dict[str, Cell]]:
+        """One dictionary a row, with floats for exact numbers; None for what has no estimate."""
+        return [
+            {name: cells[index] for name, cells in self.columns.items()}
+            | {
+                "label": quantity.label,
+                "value": None if quantity.estimate is None else float(quantity.estimate),
+                "low": float(interval.low),
+                "high": float(interval.high),
+                "unit": quantity.unit,
+                "confidence": float(interval.confidence),
+                "jointly": interval.jointly,
+                "method": interval.method,
+            }
+            for index, (quantity, interval) in enumerate(
+                zip(self.quantities, self._intervals(), strict=True)
+            )
+        ]
+
+    def frame(self) -> Any:  # noqa: ANN401 - of whichever of two libraries is installed
+        """Return a data frame of pandas, or of polars where that is installed and pandas is not.
+
+        Raises:
+            ConfigurationError: Neither is installed.
+        """
+        library = import_library("a data frame", "pandas", "polars")
+        return library.DataFrame(self._by_column())
+
+    def to_csv(self, path: Path | str) -> None:
+        """Write the rows as CSV in UTF-8, with a line of column names; see `as_csv`."""
+        with written_whole(Path(path)) as file:
+            file.write(as_csv(self._names(), self.rows))
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write the rows as Parquet.
+
+        Raises:
+            ConfigurationError: Neither polars nor pyarrow is installed.
+        """
+        library = import_library("Parquet", "polars", "pyarrow")
+        if library.__name__ == "polars":
+            with written_whole(Path(path)) as file:
+                library.DataFrame(self._by_column()).write_parquet(file)
+        else:
+            parquet = importlib.import_module("pyarrow.parquet")
+            with written_whole(Path(path)) as file:
+                parquet.write_table(library.table(self._by_column()), file)
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the estimates with their intervals; unbounded ones are left out.
+
+        Rows of several windows (the column `window`) become lines over time, other rows stand
+        below each other. What tells no rows apart is said once, in the title.
+
+        Args:
+            axes: Of matplotlib, to draw into; new ones unless given.
+
+        Raises:
+            ConfigurationError: matplotlib is not installed.
+        """
+        layout = Layout(self.rows, list(self.columns))
+        if axes is None:
+            pyplot = import_library("a chart", "matplotlib.pyplot", extra="plots")
+            axes = pyplot.subplots(figsize=layout.size, layout="constrained")[1]
+        draw(axes, layout, self.title, self._statement())
+        return axes
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook: escaped text, no script and no style but alignment."""
+        names = self._names()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(
+            "<tr>" + "".join(_html_cell(name, row[name]) for name in names) + "</tr>"
+            for row in self.rows
+        )
+        caption = html.escape(f"{self.title} ({self._statement()})".strip())
+        return (
+            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+    def _intervals(self) -> Sequence[ConfidenceInterval]:
+        if self.intervals is not None:
+            return self.intervals
+        if self.jointly and self.quantities:
+            return joint_intervals(self.quantities, self.confidence)
+        return [quantity.interval(self.confidence) for quantity in self.quantities]
+
+    def _statement(self) -> str:
+        found = {(row["confidence"], row["jointly"]) for row in self.rows}
+        return "; ".join(
+            f"{100 * float(confidence or 0):.6g} % intervals, "
+            + ("each by itself" if jointly == 1 else f"{jointly} at once")
+            for confidence, jointly in sorted(found, key=str)
+        )
+
+    def _names(self) -> list[str]:
+        return [*self.columns, *_OWN_COLUMNS]
+
+    def _by_column(self) -> dict[str, list[Cell]]:
+        return {name: [row[name] for row in self.rows] for name in self._names()}
+
+
+def _html_cell(name: str, cell: Cell) -> str:
+    side = "left" if name in _LEFT or isinstance(cell, str) else "right"
+    text = "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+    return f'<td style="text-align:{side}">{html.escape(text)}</td>'
+
+
+def import_library(what: str, *names: str, extra: str = "frames") -> Any:  # noqa: ANN401 - a module
+    """Return the first of some modules that is installed.
+
+    Args:
+        what: What needs one of them.
+        names: Of the modules.
+        extra: Of the package, with which the first is installed.
+
+    Raises:
+        ConfigurationError: None is installed.
+    """
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    libraries = " or ".join(name.split(".")[0] for name in names)
+    raise ConfigurationError(f"{what} needs {libraries}: install prio-aggregator[{extra}]")

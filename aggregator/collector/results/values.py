@@ -1,0 +1,289 @@
+"""Noised values to calculate with: each knows of which releases it is made, so of what noise.
+
+    total = monday + tuesday                # the noise of both, convolved
+    change = tuesday - monday               # the same
+    zero = total - total                    # no noise at all: it is the same draw twice
+    share = poor / reports                  # the number of reports is public and exact
+
+Values are exact rationals. Sums, differences and exact multiples stay `Noised`, with intervals from
+the exact law of their noise; ratios, variances and quantiles are quantities of their own kinds.
+"""
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.sums import Method, SumLaw, check_confidence
+from aggregator.dp.certified import exp, ln, round_up
+from aggregator.dp.laws import NoiseLaw
+from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+
+Exact: TypeAlias = int | Fraction | Decimal
+
+Weight: TypeAlias = int | Fraction
+"""A coefficient; whole numbers are integers, which are many times faster."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """One draw of noise that was released: sources of one key are the same draw.
+
+    Attributes:
+        key: Which: of what task, batch and coordinate.
+        law: Of both aggregators' noise together.
+    """
+
+    key: Hashable
+    law: NoiseLaw = dataclasses.field(compare=False)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Quantity(ABC):
+    """Anything that is shown with an interval.
+
+    Attributes:
+        label: What it is, for a reader.
+        unit: In what it is measured; empty for counts.
+    """
+
+    label: str = dataclasses.field(default="", kw_only=True)
+    unit: str = dataclasses.field(default="", kw_only=True)
+
+    @property
+    @abstractmethod
+    def estimate(self) -> Fraction | None:
+        """The estimate; None where there is none, as of a ratio to zero."""
+
+    @abstractmethod
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        """Return an interval for the true value.
+
+        Args:
+            confidence: Exact, above 0 and at most 1 - 10^-100.
+        """
+
+    @abstractmethod
+    def sources(self) -> frozenset[Source]:
+        """Return every draw of noise that the estimate or the interval depends on."""
+
+    @override
+    def __repr__(self) -> str:
+        """Show label, estimate and interval; the terms of a long sum stay out."""
+        interval, estimate = self.interval(), self.estimate
+        value = "no estimate" if estimate is None else f"{float(estimate):.6g} {self.unit}".rstrip()
+        return (
+            f"{self.label or 'value'}: {value}, from {float(interval.low):.6g} to "
+            f"{float(interval.high):.6g} at {float(100 * interval.confidence):.6g} % confidence "
+            f"({interval.method})"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Widths:
+    """Three ways to say how far a sum may be off, of which the exact law's is shown.
+
+    Attributes:
+        shown: By the law of the sum: it covers, and no smaller one does.
+        method: How it was found.
+        by_variances: By adding variances and taking the noise as normal, which it is not: the
+            fewer draws, the more it is too narrow at high confidence.
+        by_adding: By adding the half widths of what was summed: as if all noise were at its worst
+            at once.
+    """
+
+    shown: Fraction
+    method: Method
+    by_variances: float
+    by_adding: Fraction
+
+    @override
+    def __str__(self) -> str:
+        return (
+            f"± {float(self.shown):.6g} by the {self.method}; adding variances would say "
+            f"{self.by_variances:.6g}, which holds for normal noise only, and adding half widths "
+            f"{float(self.by_adding):.6g}, which is more than needed"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Noised(Quantity):
+    """An unbiased estimate: the true value plus a known combination of independent noise.
+
+    Two of them are never equal or ordered: `aggregator.results.compare` says what can be concluded.
+
+    Attributes:
+        value: Exact, as calculated from what was released.
+        terms: How often each draw of noise is in it; none is zero.
+    """
+
+    value: Fraction
+    terms: Mapping[Source, Weight]
+
+    @classmethod
+    def released(
+        cls, value: int, law: NoiseLaw | None, key: Hashable, *, label: str = "", unit: str = ""
+    ) -> "Noised":
+        """Return one value as it was released.
+
+        Args:
+            value: The signed integer.
+            law: Of its noise; None if there is none.
+            key: What tells its noise from that of every other released value.
+            label: What it is.
+            unit: In what it is measured.
+        """
+        terms = {} if law is None else {Source(key, law): 1}
+        return cls(Fraction(value), terms, label=label, unit=unit)
+
+    @classmethod
+    def exact(cls, value: Exact, label: str = "", unit: str = "") -> "Noised":
+        """Return a value without noise."""
+        return cls(_rational(value), {}, label=label, unit=unit)
+
+    @property
+    @override
+    def estimate(self) -> Fraction:
+        return self.value
+
+    @property
+    def law(self) -> SumLaw:
+        """The law of the noise in it."""
+        return SumLaw.of((source.law, weight) for source, weight in self.terms.items())
+
+    @override
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        width = self.law.width(confidence)
+        low, high = self.value - width.size, self.value + width.size
+        return ConfidenceInterval(low, high, confidence, str(width.method))
+
+    def widths(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Widths:
+        """Return the half width that is shown beside two that are not."""
+        law = self.law
+        shown = law.width(confidence)
+        deviations = NormalDist().inv_cdf(1 - float(1 - confidence) / 2)
+        added = (
+            SumLaw.of([(source.law, weight)]).width(confidence).size
+            for source, weight in self.terms.items()
+        )
+        return Widths(
+            shown.size, shown.method, deviations * law.variance() ** 0.5, sum(added, Fraction(0))
+        )
+
+    @override
+    def sources(self) -> frozenset[Source]:
+        return frozenset(self.terms)
+
+    def named(self, label: str, unit: str | None = None) -> "Noised":
+        """Return the same value under another label, and unit if one is given."""
+        return dataclasses.replace(self, label=label, unit=self.unit if unit is None else unit)
+
+    def __add__(self, other: "Noised | Exact") -> "Noised":
+        if isinstance(other, Noised):
+            return combination([(self, 1), (other, 1)], unit=self.unit)
+        return dataclasses.replace(self, value=self.value + _rational(other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Noised":
+        return self * -1
+
+    def __sub__(self, other: "Noised | Exact") -> "Noised":
+        if isinstance(other, Noised):
+            return combination([(self, 1), (other, -1)], unit=self.unit)
+        return dataclasses.replace(self, value=self.value - _rational(other))
+
+    def __rsub__(self, other: Exact) -> "Noised":
+        return -self + other
+
+    def __mul__(self, factor: Exact) -> "Noised":
+        return combination([(self, factor)], label=self.label, unit=self.unit)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Exact) -> "Noised":
+        return self * (1 / _rational(divisor))
+
+
+def combination(
+    parts: Iterable[tuple[Noised, Exact]], *, label: str = "", unit: str = ""
+) -> Noised:
+    """Return the sum of values with exact coefficients, in one pass.
+
+    Raises:
+        ParameterError: A coefficient is no integer, Fraction or Decimal.
+    """
+    value, terms = Fraction(0), dict[Source, Weight]()
+    for part, given in parts:
+        exact = _rational(given)
+        factor: Weight = exact.numerator if exact.denominator == 1 else exact
+        value += factor * part.value
+        for source, weight in part.terms.items():
+            terms[source] = terms.get(source, 0) + factor * weight
+    kept = {
+        source: weight.numerator if weight.denominator == 1 else weight
+        for source, weight in terms.items()
+        if weight
+    }
+    return Noised(value, kept, label=label, unit=unit)
+
+
+def total(values: Iterable[Noised], *, label: str = "", unit: str | None = None) -> Noised:
+    """Return the sum of values; its unit is that of the first unless it is given."""
+    parts = list(values)
+    if unit is None:
+        unit = parts[0].unit if parts else ""
+    return combination(((part, 1) for part in parts), label=label, unit=unit)
+
+
+def joint_intervals(
+    values: Sequence[Quantity], confidence: Fraction = DEFAULT_CONFIDENCE
+) -> list[ConfidenceInterval]:
+    """Return intervals that all hold at once with a probability of at least `confidence`.
+
+    Where no two values have a draw of noise in common, each holds with the n-th root of it, which
+    is exact: their noise is independent. Otherwise the miss is divided by n (Bonferroni).
+
+    Raises:
+        ParameterError: There are no values, or the confidence is out of its range.
+    """
+    check_confidence(confidence)
+    if not values:
+        raise ParameterError("joint_intervals: there must be at least one value")
+    count = len(values)
+    sources = [value.sources() for value in values]
+    independent = sum(map(len, sources)) == len(frozenset[Source]().union(*sources))
+    each = _root(confidence, count) if independent else 1 - (1 - confidence) / count
+    how = "independent noise, exact maximum" if independent else f"Bonferroni over {count}"
+    note = "" if count == 1 else f"; jointly: {how}"
+    return [value.interval(each).jointly_of(count, confidence, note) for value in values]
+
+
+def _root(confidence: Fraction, count: int) -> Fraction:
+    """Return the count-th root of a confidence, rounded up a little."""
+    if count == 1:
+        return confidence
+    decimals = 12 + len(str(math.ceil(count / (1 - confidence))))
+    return round_up(lambda digits: exp(ln(confidence, digits) / count, digits), decimals)
+
+
+def _rational(value: object) -> Fraction:
+    match value:
+        case bool():
+            pass
+        case int() | Fraction():
+            return Fraction(value)
+        case Decimal() if value.is_finite():
+            return Fraction(value)
+    raise ParameterError(
+        f"values are calculated with exactly: {value!r} must be an integer, a Fraction or a "
+        "finite Decimal (for one noised value by another use `ratio`)"
+    )

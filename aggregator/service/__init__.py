@@ -1,0 +1,1 @@
+"""What an aggregator runs: leader and helper, their store, their HTTP, their telemetry."""

@@ -1,0 +1,146 @@
+"""Reads a service's settings: a TOML file, overridden by the environment.
+
+The file may be left out. Relative paths in it start at its folder.
+"""
+
+import json
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.config.settings import (
+    AnySettings,
+    CollectorSettings,
+    HelperSettings,
+    LeaderSettings,
+)
+from aggregator.service.config.text_files import read_text
+
+S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
+
+_PASSWORD = re.compile(r"://[^@]*:[^@]*@|://.*[?&]password=")
+"""In a URL with a password: before its host or, as PostgreSQL's have it, among its parameters."""
+
+_ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings]] = {
+    "leader": LeaderSettings,
+    "helper": HelperSettings,
+    "collector": CollectorSettings,
+}
+
+
+def read_settings(path: Path | None) -> AnySettings:
+    """Read the settings of any party.
+
+    Args:
+        path: The service file; None if the environment says everything.
+
+    Raises:
+        ConfigurationError: They cannot be read or used; the message names every faulty setting.
+    """
+    values = {} if path is None else _read_toml(path)
+    place = "the environment" if path is None else str(path)
+    role = os.environ.get("PRIO_ROLE", values.get("role"))
+    if role is None and values.keys() & {"collector_hpke_config", "task"}:
+        raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
+    if not isinstance(role, str) or role not in _ROLES:
+        hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
+        raise ConfigurationError(
+            f"{place}: role must be one of {', '.join(_ROLES)}, not {role!r}{hint}"
+        )
+    return _validated(_ROLES[role], values, place)
+
+
+def read_settings_of(kind: type[S], path: Path | None) -> S:
+    """Read one party's settings; raises as `read_settings`, or if they are another party's."""
+    settings = read_settings(path)
+    if not isinstance(settings, kind):
+        place = "the environment" if path is None else path
+        wanted = next(role for role, each in _ROLES.items() if each is kind)
+        raise ConfigurationError(
+            f"{place}: has the {settings.role}'s settings; give the {wanted}'s file"
+        )
+    return settings
+
+
+def check_private(path: Path) -> None:
+    """Refuse a file with a secret that anyone but its owner can read or write.
+
+    Raises:
+        ConfigurationError: Its mode gives access to its group or to everybody.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationError(
+            f"{path}: holds a secret, and its mode {mode:04o} lets others read or write it; "
+            f"chmod 600 {path}"
+        )
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        values: dict[str, object] = tomllib.loads(read_text(path))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError):  # also for numbers too long and lists too deep
+        # `from None`: the cause may carry a line with a secret.
+        raise ConfigurationError(f"{path}: not TOML") from None
+    if _has_secret(values):
+        check_private(path)
+    for name in ("database", "store_key_file", "token_file", "release_journal"):
+        value = values.get(name)
+        if isinstance(value, str) and "://" not in value:
+            values[name] = str(path.parent.absolute() / value)
+    return values
+
+
+def _has_secret(values: Mapping[str, object]) -> bool:
+    """Return whether a service file has a key, a token, or a URL with a password in it."""
+    schedules = values.get("schedule")
+    tables = [values, *(schedules if isinstance(schedules, list) else [])]
+    return any(
+        name in ("store_key", "token", "webhook_token")
+        or (isinstance(value, str) and _PASSWORD.search(value) is not None)
+        for table in tables
+        if isinstance(table, dict)
+        for name, value in table.items()
+    )
+
+
+def _from_environment(kind: type[BaseModel], place: str) -> dict[str, object]:
+    """Return what the environment says of a party's settings: `PRIO_` and the name in capitals."""
+    given = {name.upper(): value for name, value in os.environ.items()}
+    values: dict[str, object] = {
+        name: given[f"PRIO_{name.upper()}"]
+        for name in kind.model_fields
+        if f"PRIO_{name.upper()}" in given
+    }
+    schedule = values.get("schedule")
+    if isinstance(schedule, str):  # the one setting that is a list
+        try:
+            values["schedule"] = json.loads(schedule)
+        except ValueError:
+            # `from None`: it may have a token in it.
+            raise ConfigurationError(f"{place}: PRIO_SCHEDULE: not JSON") from None
+    return values
+
+
+def _validated(
+    kind: type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings],
+    values: dict[str, object],
+    place: str,
+) -> AnySettings:
+    try:
+        return kind(**(values | _from_environment(kind, place)))  # type: ignore[arg-type]  # values are checked by the model
+    except ValidationError as error:
+        faults = "; ".join(
+            ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))
+            for fault in error.errors(include_input=False, include_url=False, include_context=False)
+        )
+        raise ConfigurationError(f"{place}: {faults}") from None

@@ -1,0 +1,102 @@
+"""Answers aggregation jobs: the same request always gets the same answer.
+
+Out shares, report ids and the exact answer are stored in one transaction before the leader gets the
+answer. A request that was answered before, even a moment ago by another process, gets those bytes.
+
+Source: DAP, "Helper Initialization" and "Batch Buckets".
+"""
+
+import hashlib
+from collections import Counter
+
+import anyio
+
+from aggregator.codec import encode
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import read_job
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.aggregation import HelperInit, helper_init
+from aggregator.protocol.reports import report_sizes
+from aggregator.service.runtime import Runtime, ServedTask, commit
+from aggregator.service.runtime.report_ages import ReportAges
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.jobs.answered_jobs import (
+    AnsweredJob,
+    find_answered_job,
+    put_answered_job,
+)
+from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports, reason
+from aggregator.service.telemetry.tracing import note
+
+
+class AggregationJobs:
+    """The helper's side of aggregation jobs."""
+
+    def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
+        """Answer for `runtime`.
+
+        Args:
+            runtime: The helper's.
+            max_age_seconds: How far behind its clock a report's time may lie.
+        """
+        self._runtime = runtime
+        self._ages = ReportAges(runtime, max_age_seconds)
+
+    async def answer(self, served: ServedTask, body: bytes) -> AnsweredJob:
+        """Return the stored answer to a request, verifying its reports if it is new.
+
+        Raises:
+            Abort: The request as a whole is refused; nothing is stored.
+        """
+        task_id = served.task.task_id.value
+        digest = hashlib.sha256(body).digest()
+        found = await self._runtime.database.read(
+            "find aggregation job",
+            lambda tx: find_answered_job(tx, task_id, digest),
+        )
+        if found is not None:
+            return found
+        keypairs = await self._runtime.keypairs()
+        now = self._runtime.clock.now()
+        limit = self._ages.limit(served.task, now)
+        init = await self._runtime.verify(
+            served.task,
+            lambda: helper_init(
+                served.task,
+                served.verification_key,
+                keypairs,
+                read_job(body, report_sizes(served.task)),
+                now,
+                self._runtime.clock_skew_seconds,
+                limit.seconds,
+            ),
+        )
+        note(reports=len(init.outcomes))
+        # Shielded: a leader that was told to come again finds the answer to what was verified.
+        with anyio.CancelScope(shield=True), self._ages.learning():
+            answered = await self._runtime.database.run(
+                "commit aggregation job",
+                lambda tx: _commit(tx, served, digest, init, limit.first_day),
+            )
+        return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
+
+
+def _commit(
+    tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit, first_day: int
+) -> AnsweredJob:
+    task_id = served.task.task_id.value
+    found = find_answered_job(tx, task_id, digest)
+    if found is not None:
+        return found
+    refused = commit(tx, init.verified, digest, first_day)
+    count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
+    return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
+
+
+def _counts(init: HelperInit, refused: dict[ReportId, ReportError]) -> Counter[str]:
+    verified = Counter(
+        outcome.draft_name if isinstance(outcome, ReportError) else AGGREGATED
+        for report_id, outcome in init.outcomes.items()
+        if report_id not in refused
+    )
+    return verified + Counter(map(reason, refused.values()))

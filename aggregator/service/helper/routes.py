@@ -1,0 +1,165 @@
+"""The helper's resources: HPKE configurations, aggregation jobs and aggregate shares.
+
+Source: DAP, "HPKE Configuration Request", "Verifying and Aggregating Reports" and "Obtaining
+Aggregate Shares".
+"""
+
+import dataclasses
+
+from fastapi import APIRouter, Request, Response
+from starlette.background import BackgroundTask
+
+from aggregator.codec import decode
+from aggregator.dap.ids import AggregateShareId, AggregationJobId
+from aggregator.dap.messages import (
+    AggregateShare,
+    AggregateShareReq,
+    AggregationJobContinueReq,
+    AggregationJobInitReq,
+    AggregationJobResp,
+)
+from aggregator.dap.problems import (
+    StepMismatch,
+    UnrecognizedAggregateShare,
+    UnrecognizedAggregationJob,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import path
+from aggregator.protocol.reports import report_sizes
+from aggregator.service.helper.aggregate_shares import AggregateShares
+from aggregator.service.helper.aggregation import AggregationJobs
+from aggregator.service.runtime import Runtime, ServedTask
+from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
+from aggregator.service.storage.jobs.aggregate_shares import (
+    StoredAggregateShare,
+    delete_aggregate_share,
+    get_aggregate_share,
+)
+from aggregator.service.storage.jobs.answered_jobs import (
+    delete_answered_job,
+    get_answered_job,
+)
+from aggregator.service.telemetry.tracing import note
+from aggregator.service.web.aggregators import AggregatorResources, Kind
+from aggregator.service.web.messages import (
+    MAX_SHORT_MESSAGE,
+    dap_router,
+    message_response,
+    read_body,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HelperLimits:
+    """Limits of the helper's application.
+
+    Attributes:
+        max_body_size: The largest aggregation job, in bytes.
+        hpke_cache_seconds: How long clients may keep our HPKE configurations.
+        max_report_age_seconds: How far behind our clock a report's time may lie.
+    """
+
+    max_body_size: int
+    hpke_cache_seconds: int
+    max_report_age_seconds: int
+
+
+AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)
+AGGREGATE_SHARE = Kind("aggregate share", AggregateShareId, UnrecognizedAggregateShare)
+
+
+class HelperResources(AggregatorResources):
+    """Answers clients and the leader."""
+
+    def __init__(self, runtime: Runtime, limits: HelperLimits) -> None:
+        """Answer for `runtime`."""
+        super().__init__(runtime, limits.hpke_cache_seconds)
+        self._limits = limits
+        self._jobs = AggregationJobs(runtime, limits.max_report_age_seconds)
+        self._shares = AggregateShares(runtime)
+
+    def router(self) -> APIRouter:
+        """Return the routes of all the helper's resources."""
+        return dap_router(
+            Role.HELPER,
+            {
+                ("GET", "hpke_config"): self.hpke_config,
+                ("POST", "aggregation_jobs"): self.create_aggregation_job,
+                ("POST", "aggregation_job"): self.continue_aggregation_job,
+                ("GET", "aggregation_job"): self.get_aggregation_job,
+                ("DELETE", "aggregation_job"): self.delete_aggregation_job,
+                ("POST", "aggregate_shares"): self.create_aggregate_share,
+                ("GET", "aggregate_share"): self.get_aggregate_share,
+                ("DELETE", "aggregate_share"): self.delete_aggregate_share,
+            },
+        )
+
+    async def create_aggregation_job(self, request: Request) -> Response:
+        """Verify the reports of a job, or find the answer to exactly this request."""
+        served = await self._authorised(request)
+        body = await read_body(
+            request,
+            AggregationJobInitReq.message,
+            min(report_sizes(served.task).job, self._limits.max_body_size),
+        )
+        answered = await self._jobs.answer(served, body)
+        note(resource=answered.job_id.hex())
+        created = path(
+            "aggregation_job",
+            task_id=served.task.task_id,
+            aggregation_job_id=AggregationJobId(answered.job_id),
+        )
+        return message_response(AggregationJobResp.message, answered.response, created=created)
+
+    async def continue_aggregation_job(self, request: Request) -> Response:
+        """Refuse: a job of Prio3 is finished after its first step."""
+        served, _job = await self._found(request, AGGREGATION_JOB, get_answered_job)
+        step = decode(
+            AggregationJobContinueReq,
+            await read_body(request, AggregationJobContinueReq.message, MAX_SHORT_MESSAGE),
+        ).step
+        raise StepMismatch(
+            f"the job finished at step 0 and has no step {step}", served.task.task_id
+        )
+
+    async def get_aggregation_job(self, request: Request) -> Response:
+        """Repeat the answer to a job."""
+        _served, job = await self._found(request, AGGREGATION_JOB, get_answered_job)
+        return message_response(AggregationJobResp.message, job.response)
+
+    async def delete_aggregation_job(self, request: Request) -> Response:
+        """Forget the answer to a job; its reports stay aggregated."""
+        return await self._deleted(request, AGGREGATION_JOB, delete_answered_job)
+
+    async def create_aggregate_share(self, request: Request) -> Response:
+        """Release our share of a batch, or find the one that was released."""
+        served = await self._authorised(request)
+        body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
+        share = await self._shares.answer(served, body)
+        note(resource=share.share_id.hex())
+        response = await self._leaving(served, share)
+        created = path(
+            "aggregate_share",
+            task_id=served.task.task_id,
+            aggregate_share_id=AggregateShareId(share.share_id),
+        )
+        answer = message_response(AggregateShare.message, response, created=created)
+        answer.background = BackgroundTask(delete_leftovers_or_leave_them, self._runtime.database)
+        return answer
+
+    async def get_aggregate_share(self, request: Request) -> Response:
+        """Repeat a released share."""
+        served, share = await self._found(request, AGGREGATE_SHARE, get_aggregate_share)
+        response = await self._leaving(served, share)
+        return message_response(AggregateShare.message, response)
+
+    async def delete_aggregate_share(self, request: Request) -> Response:
+        """Forget a released share; its batch stays collected."""
+        return await self._deleted(request, AGGREGATE_SHARE, delete_aggregate_share)
+
+    async def _leaving(self, served: ServedTask, share: StoredAggregateShare) -> bytes:
+        """Return the bytes of a released share, which the journal has from now on."""
+        if share.response is None:
+            raise AGGREGATE_SHARE.missing(served)
+        await self._runtime.before_share_leaves(served.task.task_id, share.response)
+        return share.response

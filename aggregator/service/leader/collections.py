@@ -1,0 +1,342 @@
+"""Leases a collection job and finishes it in two transactions, or leaves it for later.
+
+    T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
+        exact request to the helper; where the leader selects batches, it takes the oldest full one
+    ──  ask the helper, with those bytes, until there is an answer
+    ──  only on its success: add up the buckets, in steps that only read
+    T2  draw our noise, seal, store both shares, charge, mark the batch collected, destroy the
+        un-noised shares
+
+A refusal by the helper reopens the batch: nothing was drawn. A crash before the commit of T1 or T2
+leaves nothing of it, a crash after leaves all of it, and the next driver goes on with the same
+bytes.
+
+Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
+"""
+
+import json
+
+import anyio
+from typing_extensions import override
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
+from aggregator.dap.problems import (
+    BatchInvalid,
+    BatchMismatch,
+    BatchOverlap,
+    CollectionFailed,
+    InvalidBatchSize,
+    Problem,
+    is_final,
+    problem_document,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import media_type, path
+from aggregator.protocol.batches import Batch, BatchTotals
+from aggregator.protocol.collection import (
+    aggregate_share_request,
+    check_size,
+    release,
+    sealed_share_size,
+)
+from aggregator.protocol.task import Task
+from aggregator.service.leader.helper_peer import is_gone, retry_delay
+from aggregator.service.leader.lease_driver import LeaseDriver
+from aggregator.service.leader.scheduler import Jobs
+from aggregator.service.runtime import ServedTask, charge_of, check_limits
+from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them, merge_batch
+from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.batches.selected import next_batch, select_again
+from aggregator.service.storage.batches.sums import (
+    check_unchanged,
+    report_count,
+    summarize_batch,
+)
+from aggregator.service.storage.engine import locks
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import BatchState
+from aggregator.service.storage.jobs.collection_jobs import (
+    CollectionJob,
+    CollectionResult,
+    due_collection_jobs,
+    fail_collection_job,
+    finish_collection_job,
+    freeze_collection_job,
+    lease_collection_jobs,
+    note_refusal,
+    release_collection_job,
+    renew_collection_job,
+    select_batch,
+    selected_batch,
+    store_share_location,
+)
+from aggregator.service.storage.jobs.leases import Leased
+from aggregator.service.storage.reports.reports import has_reports
+from aggregator.service.storage.reports.waiting import waiting_in_batch
+from aggregator.service.telemetry.lines import log
+from aggregator.service.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
+from aggregator.service.telemetry.tracing import span
+from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
+
+LONGEST_POLL_SECONDS = 10
+"""After how long a batch that is not ready is looked at again, at the latest."""
+
+_POLL_SECONDS = 1
+"""How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
+that it waits, for each look is written to disk."""
+
+
+_FAULTS_OF_A_BATCH = (BatchInvalid, BatchMismatch, BatchOverlap, InvalidBatchSize)
+"""The helper's refusals that would come again for the same batch: the next one is selected."""
+
+
+class CollectionDriver(LeaseDriver[CollectionJob]):
+    """Drives the collection jobs of all tasks of the leader."""
+
+    jobs = Jobs("collection", due_collection_jobs, lease_collection_jobs, renew_collection_job)
+
+    @override
+    async def _step(self, leased: Leased[CollectionJob]) -> None:
+        job = leased.job
+        served = await self._runtime.task(TaskId(job.task_id))
+        request = job.aggregate_share_request
+        if request is None:
+            seen = await self._runtime.database.read(
+                "look at batch", lambda tx: _batch_if_ready(tx, served.task, job)
+            )
+            request = await self._runtime.database.run(
+                "freeze batch", lambda tx: self._freeze(tx, served, leased, seen)
+            )
+            if request is None:
+                return
+        try:
+            answer = await self._ask(served, job, request)
+            body = answer.carried(AggregateShare.message)
+            share = decode(AggregateShare, body) if body else None
+        except PeerUnreachable as error:
+            log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
+            await self._release(leased, str(error), error.retry_after)
+        except PeerRefused as error:
+            await self._refused(served.task, leased, error)
+        except DecodeError as error:
+            # The helper may have released its share, so the batch stays frozen.
+            log.error("helper's aggregate share is unusable", reason=str(error))
+            note_outcome(Outcome.UNUSABLE)
+            await self._release(leased, f"the helper's answer: {error}")
+        else:
+            if share is None:
+                await self._wait(leased, answer)
+            else:
+                await self._finish(served, leased, share)
+
+    def _freeze(
+        self,
+        tx: Transaction,
+        served: ServedTask,
+        leased: Leased[CollectionJob],
+        seen: tuple[Batch, BatchTotals] | None,
+    ) -> bytes | None:
+        """T1: freeze the batch and reserve its cost, or wait, or fail the job.
+
+        Args:
+            tx: The transaction.
+            served: The task.
+            leased: The job.
+            seen: The batch and what it held a moment ago; None if none was ready.
+
+        Returns:
+            The exact request to the helper, or None if the job waits or has failed.
+        """
+        job, task = leased.job, served.task
+        locks.change_batches(tx, job.task_id)  # what is read from here on is what is frozen
+        batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+        if batch is None:
+            self._await_batch(tx, served, leased)
+            return None
+        closed = closed_batches(tx, job.task_id, batch).overall()
+        if closed is BatchState.COLLECTED:
+            problem = BatchOverlap("a part of the batch was collected before", task.task_id)
+            self._fail(tx, leased, problem)
+            return None
+        if (
+            seen is None
+            or seen[0] != batch
+            or not _is_ready(tx, task, batch)
+            or report_count(tx, job.task_id, batch) != seen[1].report_count
+        ):
+            reason = (
+                "another collection of a part of the batch is under way"
+                if closed is not None
+                else f"{waiting_in_batch(tx, job.task_id, batch)} reports of the batch are not "
+                "aggregated yet"
+            )
+            self._look_later(tx, leased, reason)
+            return None
+        totals = seen[1]
+        try:
+            check_size(task, totals.report_count)
+            check_limits(tx, task)
+        except Problem as problem:
+            self._fail(tx, leased, problem)
+            return None
+        asked = decode(CollectionJobReq, job.request)
+        request = encode(aggregate_share_request(task, asked, batch, totals))
+        if job.batch is None:
+            select_batch(tx, leased.lease, batch)
+        freeze_collection_job(tx, leased.lease, request, charge_of(task))
+        return request
+
+    def _await_batch(
+        self, tx: Transaction, served: ServedTask, leased: Leased[CollectionJob]
+    ) -> None:
+        """Wait for a batch that can be selected, or fail the job if there will be none."""
+        if served.is_ended and not has_reports(tx, leased.job.task_id):
+            detail = "the task takes no more reports, and no other batch is full"
+            self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
+        else:
+            self._look_later(tx, leased, "no batch that was not collected before is full")
+
+    def _look_later(self, tx: Transaction, leased: Leased[CollectionJob], reason: str) -> None:
+        """Give a job back whose batch is not ready."""
+        note_outcome(Outcome.WAITS)
+        waited = tx.now - leased.job.created_at
+        delay = max(_POLL_SECONDS, min(waited // 10, LONGEST_POLL_SECONDS))
+        # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
+        release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
+
+    def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
+        log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
+        note_outcome(Outcome.ENDED)
+        fail_collection_job(tx, leased.lease, json.dumps(problem_document(problem)))
+
+    async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
+        limit = sealed_share_size(served.task)
+        with self._asking(served) as helper:
+            if job.helper_location is not None:
+                return await helper.get(job.helper_location, limit=limit)
+            return await helper.post(
+                path("aggregate_shares", task_id=served.task.task_id),
+                media_type(AggregateShareReq.message),
+                request,
+                limit=limit,
+            )
+
+    async def _finish(
+        self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare
+    ) -> None:
+        """T2: release our own share with the helper's."""
+        job, task, database = leased.job, served.task, self._runtime.database
+        asked = decode(CollectionJobReq, job.request)
+        vdaf = task.vdaf(AggregationParameter(asked.agg_param))
+        batch = await database.read("selected batch", lambda tx: selected_batch(tx, leased.lease))
+        merged = await merge_batch(database, task, vdaf, batch)
+
+        def finish(tx: Transaction) -> None:
+            locks.change_batches(tx, job.task_id)
+            check_unchanged(tx, job.task_id, batch, merged.totals)
+            leader_share = release(
+                task, Role.LEADER, merged.agg_share, asked, self._runtime.entropy
+            )
+            finish_collection_job(
+                tx,
+                leased.lease,
+                CollectionResult(
+                    report_count=merged.totals.report_count,
+                    interval=merged.totals.interval,
+                    leader_share=encode(leader_share),
+                    helper_share=encode(helper_share.encrypted_aggregate_share),
+                ),
+            )
+
+        with span("release batch", reports=merged.totals.report_count):
+            await database.run("release batch", finish)
+        COLLECTION_SECONDS.observe(self._runtime.clock.now() - job.created_at)
+        log.info("collection job finished", job=job.job_id.hex())
+        # The lease ended with the job, and with it the right to go on that its renewal checks.
+        with anyio.CancelScope(shield=True):
+            await delete_leftovers_or_leave_them(database)
+
+    async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
+        """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
+        delay = _POLL_SECONDS if answer.retry_after is None else answer.retry_after
+
+        def wait(tx: Transaction) -> None:
+            if answer.location is not None:
+                store_share_location(tx, leased.lease, answer.location)
+            reason = "the helper has not released its share"
+            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
+
+        await self._runtime.database.run("await aggregate share", wait)
+
+    @override
+    async def _release(
+        self, leased: Leased[CollectionJob], reason: str, asked: int | None = None
+    ) -> None:
+        delay = retry_delay(leased.lease.attempts, asked)
+        log.info("job waits", next_in=f"{delay}s")
+        await self._runtime.database.run(
+            "release collection job",
+            lambda tx: release_collection_job(tx, leased.lease, delay, reason=reason),
+        )
+
+    async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
+        """Fail the job if the helper says why, or refuses for too long; otherwise ask again.
+
+        A job that fails reopens its batch, which is no harm even if the helper has released its
+        share: it counts no report of the batch any more, so the batch stays the same, and whoever
+        asks for it again makes the same request and gets that share.
+        """
+        log.error("helper refused an aggregate share", reason=str(error))
+        note_outcome(Outcome.REFUSED)
+        is_lost = leased.job.helper_location is not None and is_gone(error)
+
+        def refused(tx: Transaction) -> None:
+            if is_lost:
+                store_share_location(tx, leased.lease, None)
+            refused_for = note_refusal(tx, leased.lease)
+            problem = error.problem
+            if not is_final(problem) or is_lost:
+                problem = _of_the_helper(error, refused_for)
+                if refused_for < self._settings.refusal_seconds:
+                    delay = retry_delay(leased.lease.attempts, None)
+                    release_collection_job(tx, leased.lease, delay, reason=str(error))
+                    log.info("job waits", next_in=f"{delay}s")
+                    return
+            batch = selected_batch(tx, leased.lease)
+            self._fail(tx, leased, problem)
+            if task.batching.leader_selects and not isinstance(problem, _FAULTS_OF_A_BATCH):
+                select_again(tx, leased.job.task_id, batch)
+
+        await self._runtime.database.run("aggregate share refused", refused)
+
+
+def _of_the_helper(error: PeerRefused, seconds: int) -> Problem:
+    """Return the helper's problem for the collector, who has to hear whose it is."""
+    detail = f"the helper has refused for {seconds} seconds, with status {error.status}"
+    return CollectionFailed(f"{detail}: {error.problem}", error.problem.task_id)
+
+
+def _batch_if_ready(
+    tx: Transaction, task: Task, job: CollectionJob
+) -> tuple[Batch, BatchTotals] | None:
+    batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+    if batch is None or not _is_ready(tx, task, batch):
+        return None
+    return batch, summarize_batch(tx, job.task_id, batch)
+
+
+def _is_ready(tx: Transaction, task: Task, batch: Batch) -> bool:
+    """Return whether the batch is open and no report of it waits, or waiting would not help.
+
+    A batch that cannot become large enough fails at once: until then it takes no uploads.
+    """
+    task_id = task.task_id.value
+    if closed_batches(tx, task_id, batch).overall() is not None:
+        return False
+    waiting = waiting_in_batch(tx, task_id, batch)
+    return not waiting or report_count(tx, task_id, batch) + waiting < task.min_batch_size

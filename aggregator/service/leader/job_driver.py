@@ -1,0 +1,396 @@
+"""Leases an aggregation job, steps it, asks the helper, and stores the outcome.
+
+The exact request is stored before it is sent. Whoever leases the job after a crash sends the same
+bytes again, gets the same answer, recomputes our half and commits the out shares, the report ids
+and the job's end in one transaction.
+
+No report is lost by what the helper does. Whatever it answers, the same bytes follow, for it may
+have counted the reports. Only a request that it has refused each time, so that it surely has not,
+is made anew, or split where it was too large. Answers that cannot be used are asked for again
+`max_attempts` times; then the job is held, as DAP has it abandoned, until an operator decides.
+
+Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
+"""
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from typing_extensions import override
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.ids import ReportId, TaskId
+from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import media_type, path
+from aggregator.errors import PeerError
+from aggregator.protocol.aggregation import (
+    IncompatibleResponse,
+    LeaderState,
+    largest_response,
+    leader_finish,
+    leader_init,
+    leader_resume,
+)
+from aggregator.protocol.reports import Rejected
+from aggregator.protocol.verified import Verified
+from aggregator.service.leader.helper_peer import helper_of, is_gone, retry_delay
+from aggregator.service.leader.lease_driver import LeaseDriver
+from aggregator.service.leader.scheduler import Jobs
+from aggregator.service.runtime import ServedTask, commit
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    AggregationJob,
+    due_aggregation_jobs,
+    finish_aggregation_job,
+    forget_request,
+    hold_aggregation_job,
+    lease_aggregation_jobs,
+    note_failure,
+    note_sending,
+    note_unprocessed,
+    release_aggregation_job,
+    renew_aggregation_job,
+    reports_in_job,
+    split_aggregation_job,
+    store_job_location,
+    store_request,
+)
+from aggregator.service.storage.jobs.leases import Lease, Leased
+from aggregator.service.storage.reports.counters import reason
+from aggregator.service.storage.reports.reports import StoredReport, reports_of_job
+from aggregator.service.telemetry.lines import log
+from aggregator.service.telemetry.metrics import Outcome, note_outcome
+from aggregator.service.telemetry.tracing import note
+from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
+
+_DEFAULT_POLL_SECONDS = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Request:
+    """A stored request and the state that belongs to it; None if that must be recomputed."""
+
+    body: bytes = dataclasses.field(repr=False)
+    state: LeaderState | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rejects:
+    """The reports of a job that are not aggregated, by their ids.
+
+    Attributes:
+        reasons: Those that are rejected for good.
+        too_early: Those that wait until their time has come.
+    """
+
+    reasons: dict[bytes, str]
+    too_early: list[bytes]
+
+    @classmethod
+    def of(cls, rejected: Sequence[Rejected]) -> "_Rejects":
+        """Tell them apart: only of `report_too_early` DAP lets us ask again."""
+        rejects = cls({}, [])
+        for each in rejected:
+            if each.error is ReportError.REPORT_TOO_EARLY:
+                rejects.too_early.append(each.report_id.value)
+            else:
+                rejects.reasons[each.report_id.value] = each.error.draft_name
+        return rejects
+
+
+class JobDriver(LeaseDriver[AggregationJob]):
+    """Drives the aggregation jobs of all tasks of the leader."""
+
+    jobs = Jobs("aggregation", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
+
+    @override
+    async def _step(self, leased: Leased[AggregationJob]) -> None:
+        job = leased.job
+        served = await self._runtime.task(TaskId(job.task_id))
+        if job.request is None:
+            request = await self._prepare(served, leased)
+            if request is None:
+                return
+        else:
+            request = _Request(job.request, None)
+        try:
+            answer = await self._ask(served, leased, request)
+            if not answer.carried(AggregationJobResp.message):
+                await self._wait(leased, answer)
+                return
+        except PeerUnreachable as error:
+            log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
+            await self._release(
+                leased,
+                str(error),
+                error.retry_after,
+                is_unprocessed=error.is_unprocessed and job.helper_location is None,
+            )
+            return
+        except PeerRefused as error:
+            await self._refused(leased, error)
+            return
+        try:
+            verified, rejected = await self._finish(served, job, request, answer)
+        except (IncompatibleResponse, DecodeError) as error:
+            await self._unusable(leased, str(error), answer.location)
+        else:
+            await self._commit(leased, request.body, verified, rejected)
+            await self._forget_too_early(served, rejected, answer.location or job.helper_location)
+
+    async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
+        """Start verification and store the request; None if no report is left to ask about."""
+        stored = await self._reports(leased.job)
+        keypairs = await self._runtime.keypairs()
+        reports, undecodable = _decoded(stored)
+        init = await self._runtime.verify(
+            served.task,
+            lambda: leader_init(
+                served.task,
+                served.verification_key,
+                keypairs,
+                reports,
+                self._runtime.clock.now(),
+                self._runtime.clock_skew_seconds,
+                extensions=served.task.batching.job_extensions(leased.job.bucket),
+            ),
+        )
+        rejected = [*init.rejected, *undecodable]
+        rejects = _Rejects.of(rejected)
+        if init.request is None:
+            await self._runtime.database.run(
+                "finish aggregation job",
+                lambda tx: finish_aggregation_job(
+                    tx, leased.lease, [], rejects.reasons, rejects.too_early
+                ),
+            )
+            _log_outcome(leased.job, 0, rejected)
+            return None
+        body = encode(init.request)
+        await self._runtime.database.run(
+            "store aggregation request",
+            lambda tx: store_request(tx, leased.lease, body, rejects.reasons, rejects.too_early),
+        )
+        return _Request(body, init.state)
+
+    async def _ask(
+        self, served: ServedTask, leased: Leased[AggregationJob], request: _Request
+    ) -> Answer:
+        limit = largest_response(served.task, request.body)
+        job = leased.job
+        with self._asking(served) as helper:
+            if job.helper_location is not None:
+                return await helper.get(job.helper_location, limit=limit)
+            if job.request is not None:
+                await self._runtime.database.run(
+                    "send again", lambda tx: note_sending(tx, leased.lease)
+                )
+            return await helper.post(
+                path("aggregation_jobs", task_id=served.task.task_id),
+                media_type(AggregationJobInitReq.message),
+                request.body,
+                limit=limit,
+            )
+
+    async def _finish(
+        self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
+    ) -> tuple[Verified, list[Rejected]]:
+        stored = [] if request.state is not None else await self._reports(job)
+        keypairs = await self._runtime.keypairs()
+
+        def finish() -> tuple[Verified, list[Rejected]]:
+            response = decode(AggregationJobResp, answer.body)
+            state = request.state
+            if state is None:
+                state = leader_resume(
+                    served.task,
+                    served.verification_key,
+                    keypairs,
+                    decode(AggregationJobInitReq, request.body),
+                    _decoded(stored)[0],
+                )
+            is_final = job.failures + 1 >= self._settings.max_attempts
+            return leader_finish(served.task, state, response, is_final=is_final)
+
+        return await self._runtime.verify(served.task, finish)
+
+    async def _commit(
+        self,
+        leased: Leased[AggregationJob],
+        body: bytes,
+        verified: Verified,
+        rejected: list[Rejected],
+    ) -> None:
+        digest = hashlib.sha256(body).digest()
+
+        def finish(tx: Transaction) -> tuple[int, list[str]]:
+            refused = commit(tx, verified, digest)
+            aggregated = [
+                metadata.report_id.value
+                for metadata in verified.accepted
+                if metadata.report_id not in refused
+            ]
+            rejects = _Rejects.of(rejected)
+            left_out = {each.value: reason(error) for each, error in refused.items()}
+            finish_aggregation_job(
+                tx, leased.lease, aggregated, rejects.reasons | left_out, rejects.too_early
+            )
+            return len(aggregated), [*left_out.values()]
+
+        aggregated, left_out = await self._runtime.database.run("finish aggregation job", finish)
+        note(aggregated=aggregated)
+        _log_outcome(leased.job, aggregated, rejected, left_out)
+
+    async def _forget_too_early(
+        self, served: ServedTask, rejected: list[Rejected], location: str | None
+    ) -> None:
+        """Have the helper forget a finished job that is to be asked about again in part.
+
+        A job of the same reports would be the same bytes, and get the same answer.
+        """
+        if location is None or not _Rejects.of(rejected).too_early:
+            return
+        helper = helper_of(served, self._http, self._settings.peer_attempts)
+        try:
+            await helper.delete(location)
+        except PeerError as error:
+            log.warning("helper keeps a job with reports that were too early", reason=str(error))
+
+    async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
+        """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
+        delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
+
+        def wait(tx: Transaction) -> None:
+            if answer.location is not None:
+                store_job_location(tx, leased.lease, answer.location)
+            reason = "the helper has not finished it"
+            release_aggregation_job(tx, leased.lease, delay, reason=reason, progressed=True)
+
+        await self._runtime.database.run("await aggregation job", wait)
+
+    @override
+    async def _release(
+        self,
+        leased: Leased[AggregationJob],
+        reason: str,
+        asked: int | None = None,
+        *,
+        is_unprocessed: bool = False,
+    ) -> None:
+        delay = retry_delay(leased.lease.attempts, asked)
+        log.info("job waits", next_in=f"{delay}s")
+
+        def release(tx: Transaction) -> None:
+            if is_unprocessed:
+                note_unprocessed(tx, leased.lease)
+            release_aggregation_job(tx, leased.lease, delay, reason=reason)
+
+        await self._runtime.database.run("release aggregation job", release)
+
+    async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
+        """Wait, and ask again; if the helper has lost the job, with its stored request."""
+        log.error("helper refused an aggregation job", reason=str(error))
+        note_outcome(Outcome.REFUSED)
+        was_sent = leased.job.helper_location is None
+
+        def refused(tx: Transaction) -> int:
+            if not was_sent and is_gone(error):
+                store_job_location(tx, leased.lease, None)
+            return self._note_refusal(tx, leased.lease, error, was_sent=was_sent)
+
+        delay = await self._runtime.database.run("aggregation job refused", refused)
+        log.info("job waits", next_in=f"{delay}s")
+
+    def _note_refusal(
+        self, tx: Transaction, lease: Lease, error: PeerRefused, *, was_sent: bool
+    ) -> int:
+        """Count a refusal and give the job back; return after how many seconds it goes on.
+
+        Args:
+            tx: The transaction.
+            lease: The lease on the job.
+            error: The refusal.
+            was_sent: Whether it is the request that was refused, and not a look at its answer.
+        """
+        if was_sent and error.is_unprocessed:
+            note_unprocessed(tx, lease)
+        job = note_failure(tx, lease)
+        delay = retry_delay(job.failures, None)
+        if not job.unanswered:
+            if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports_in_job(tx, job) > 1:
+                split_aggregation_job(tx, lease)
+                delay = 0
+            elif job.failures >= self._settings.max_attempts:
+                forget_request(tx, lease)
+        release_aggregation_job(tx, lease, delay, reason=str(error))
+        return delay
+
+    async def _unusable(
+        self, leased: Leased[AggregationJob], reason: str, location: str | None
+    ) -> None:
+        """Ask again with the same bytes; hold the job when that has not helped.
+
+        Where the helper says that it keeps the job is believed only then: the job may be deleted.
+        """
+        log.error("helper's answer is unusable", reason=reason)
+        note_outcome(Outcome.UNUSABLE)
+
+        def note(tx: Transaction) -> int | None:
+            job = note_failure(tx, leased.lease)
+            if job.failures >= self._settings.max_attempts:
+                if location is not None:
+                    store_job_location(tx, leased.lease, location)
+                hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
+                return None
+            delay = retry_delay(job.failures, None)
+            release_aggregation_job(
+                tx, leased.lease, delay, reason=f"the helper's answer: {reason}"
+            )
+            return delay
+
+        delay = await self._runtime.database.run("aggregation job answered unusably", note)
+        if delay is None:
+            log.error("job is held: see `prio job list`")
+        else:
+            log.info("job waits", next_in=f"{delay}s")
+
+    async def _reports(self, job: AggregationJob) -> list[StoredReport]:
+        reports = await self._runtime.database.read(
+            "reports of job", lambda tx: reports_of_job(tx, job.key)
+        )
+        note(reports=len(reports))
+        return reports
+
+
+def _log_outcome(
+    job: AggregationJob,
+    aggregated: int,
+    rejected: Sequence[Rejected],
+    left_out: Sequence[str] = (),
+) -> None:
+    reasons = Counter([*(each.error.draft_name for each in rejected), *left_out])
+    # Where no report passes, the aggregators contradict each other more often than all clients lie.
+    say = log.info if aggregated else log.warning
+    say(
+        "aggregation job finished",
+        job=job.job_id.hex(),
+        aggregated=aggregated,
+        rejected=reasons.total(),
+        reasons=dict(reasons),
+    )
+
+
+def _decoded(stored: Sequence[StoredReport]) -> tuple[list[Report], list[Rejected]]:
+    """Return the stored reports, and those that cannot be read, which stop no other."""
+    reports, undecodable = [], []
+    for each in stored:
+        try:
+            reports.append(decode(Report, each.body))
+        except DecodeError:
+            undecodable.append(Rejected(ReportId(each.report_id), ReportError.INVALID_MESSAGE))
+    return reports, undecodable

@@ -1,0 +1,169 @@
+"""The leader's resources: HPKE configurations, uploads and collection jobs.
+
+Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Collecting Results".
+"""
+
+import dataclasses
+
+from fastapi import APIRouter, Request, Response
+
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeCiphertext
+from aggregator.dap.ids import CollectionJobId, TaskId
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
+from aggregator.dap.problems import BatchOverlap, TooManyCollections, UnrecognizedCollectionJob
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import path
+from aggregator.protocol.collection import check_collection_request
+from aggregator.protocol.reports import report_sizes
+from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
+from aggregator.service.runtime import Runtime
+from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
+from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import BatchState, CollectionJobState
+from aggregator.service.storage.jobs.collection_jobs import (
+    CollectionJob,
+    CollectionResult,
+    create_collection_job,
+    delete_collection_job,
+    find_collection_job,
+    get_collection_job,
+)
+from aggregator.service.storage.jobs.collection_room import (
+    MOST_PENDING,
+    forget_those_in_vain,
+    pending_collections,
+)
+from aggregator.service.telemetry.tracing import note
+from aggregator.service.web.aggregators import AggregatorResources, Kind
+from aggregator.service.web.messages import (
+    MAX_SHORT_MESSAGE,
+    dap_router,
+    deferred_response,
+    empty_response,
+    encoded_response,
+    message_response,
+    read_body,
+    task_id_of,
+)
+from aggregator.service.web.problems import stored_problem_response
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeaderLimits:
+    """Limits of the leader's application.
+
+    Attributes:
+        max_body_size: The largest upload, in bytes.
+        hpke_cache_seconds: How long clients may keep our HPKE configurations.
+        poll_seconds: How soon a collector is asked to come again.
+        max_report_age_seconds: How far behind our clock a report's time may lie.
+        grouping: How uploads are written together.
+    """
+
+    max_body_size: int
+    hpke_cache_seconds: int
+    poll_seconds: int
+    max_report_age_seconds: int
+    grouping: Grouping
+
+
+COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
+
+
+class LeaderResources(AggregatorResources):
+    """Answers clients and the collector."""
+
+    def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
+        """Answer for `runtime`."""
+        super().__init__(runtime, limits.hpke_cache_seconds)
+        self._limits = limits
+        self._uploads = Uploads(runtime, limits.max_report_age_seconds, limits.grouping)
+
+    def router(self) -> APIRouter:
+        """Return the routes of all the leader's resources."""
+        return dap_router(
+            Role.LEADER,
+            {
+                ("GET", "hpke_config"): self.hpke_config,
+                ("POST", "reports"): self.upload,
+                ("POST", "collection_jobs"): self.create_collection_job,
+                ("GET", "collection_job"): self.get_collection_job,
+                ("DELETE", "collection_job"): self.delete_collection_job,
+            },
+        )
+
+    async def upload(self, request: Request) -> Response:
+        """Take reports; name those that were refused."""
+        served = await self._runtime.task(task_id_of(request))
+        largest = MAX_REPORTS * report_sizes(served.task).report
+        body = await read_body(
+            request, UploadRequest.message, min(largest, self._limits.max_body_size)
+        )
+        errors = await self._uploads.take(served, body)
+        return encoded_response(errors) if errors.status else empty_response()
+
+    async def create_collection_job(self, request: Request) -> Response:
+        """Take a collector's request, or find the job of exactly this request."""
+        served = await self._authorised(request)
+        body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
+        latest = self._runtime.clock.now() + self._runtime.clock_skew_seconds
+        batch = check_collection_request(served.task, decode(CollectionJobReq, body), latest)
+        task_id = served.task.task_id
+
+        def create(tx: Transaction) -> CollectionJob:
+            found = find_collection_job(tx, task_id.value, body)
+            if found is not None:
+                return found
+            if (
+                batch is not None
+                and closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED
+            ):
+                raise BatchOverlap("a part of the batch was collected before", task_id)
+            if pending_collections(tx, task_id.value) >= MOST_PENDING:
+                raise TooManyCollections(
+                    f"{MOST_PENDING}; another is taken when one of them has ended", task_id
+                )
+            leader_selects = served.task.batching.leader_selects
+            forget_those_in_vain(tx, task_id.value, leader_selects=leader_selects)
+            return create_collection_job(tx, task_id.value, body, batch)
+
+        job = await self._runtime.database.run("create collection job", create)
+        note(resource=job.job_id.hex())
+        created = path(
+            "collection_job", task_id=task_id, collection_job_id=CollectionJobId(job.job_id)
+        )
+        return await self._state(job, created)
+
+    async def get_collection_job(self, request: Request) -> Response:
+        """Return the result of a collection job, or ask the collector to wait."""
+        served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
+        if job.state is CollectionJobState.DELETED:
+            raise COLLECTION_JOB.missing(served)
+        return await self._state(job, None)
+
+    async def delete_collection_job(self, request: Request) -> Response:
+        """Forget a collection job, whose result the collector has saved or does not want."""
+        answer = await self._deleted(request, COLLECTION_JOB, delete_collection_job)
+        await self._runtime.after_charge_without_share()
+        await delete_leftovers_or_leave_them(self._runtime.database)
+        return answer
+
+    async def _state(self, job: CollectionJob, created: str | None) -> Response:
+        if job.problem is not None:
+            return stored_problem_response(job.problem)
+        if job.result is None:
+            return deferred_response(self._limits.poll_seconds, created=created)
+        await self._runtime.before_share_leaves(TaskId(job.task_id), job.result.leader_share)
+        body = encode(_collection_response(job.result))
+        return message_response(CollectionJobResp.message, body, created=created)
+
+
+def _collection_response(result: CollectionResult) -> CollectionJobResp:
+    return CollectionJobResp(
+        report_count=result.report_count,
+        interval=result.interval,
+        leader_encrypted_agg_share=decode(HpkeCiphertext, result.leader_share),
+        helper_encrypted_agg_share=decode(HpkeCiphertext, result.helper_share),
+    )

@@ -1,0 +1,248 @@
+"""Decides when leased jobs are stepped, and how many at once; what a step does is the drivers'.
+
+A job is leased when there is a permit for it, and the next as soon as one ends: no job waits for
+another. `transport.permits` shares the permits among tasks and bounds what waits for one helper.
+
+A lease is renewed while its job is stepped. If that fails, the step is ended on our own clock
+before its lease is over on the database's, so no two drivers ever step one job.
+"""
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from aggregator.dap.ids import TaskId
+from aggregator.errors import AggregatorError, StoreError
+from aggregator.service.config import REFUSAL_SECONDS
+from aggregator.service.runtime import Runtime
+from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
+from aggregator.service.telemetry.lines import log
+from aggregator.service.telemetry.metrics import Outcome, note_outcome, timed_step
+from aggregator.service.telemetry.tracing import new_trace, span
+from aggregator.service.transport.peer import origin
+from aggregator.service.transport.permits import Demand, Permits
+
+_RENEWALS = 4
+"""How often a lease is renewed in its time."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """How jobs are driven.
+
+    Attributes:
+        concurrency: Jobs that one process steps at once.
+        lease_seconds: How long a job is ours unless we renew it; after a crash, another driver
+            takes it up then. At least 2: the database counts whole seconds.
+        max_attempts: How often an aggregation request that is refused, or whose answer cannot be
+            used, is sent before it is made anew or its job is held.
+        peer_attempts: How often one request is sent before its job waits.
+        jobs_per_helper: How many of the jobs may wait for one helper.
+        refusal_seconds: How long a helper may refuse an aggregate share before the collection job
+            fails.
+    """
+
+    concurrency: int
+    lease_seconds: int
+    max_attempts: int
+    peer_attempts: int = 3
+    jobs_per_helper: int = 4
+    refusal_seconds: int = REFUSAL_SECONDS
+
+
+class Job(Protocol):
+    """What all kinds of jobs have."""
+
+    @property
+    def task_id(self) -> bytes:
+        """Its task."""
+
+    @property
+    def job_id(self) -> bytes:
+        """Its id, unique in its task."""
+
+
+J = TypeVar("J", bound=Job)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Jobs(Generic[J]):
+    """One kind of jobs, and the store's verbs for it.
+
+    Attributes:
+        kind: What the log calls such a job.
+        due: Counts the jobs that may be leased, by task.
+        lease: Leases so many jobs for so many seconds, of one task.
+        renew: Holds a leased job for so many seconds from now on.
+    """
+
+    kind: str
+    due: Callable[[Transaction], Mapping[bytes, int]]
+    lease: Callable[[Transaction, int, int, bytes], list[Leased[J]]]
+    renew: Callable[[Transaction, Lease, int], None]
+
+
+class Scheduler(Generic[J]):
+    """Steps the jobs of one kind, of all tasks of the leader."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        jobs: Jobs[J],
+        step: Callable[[Leased[J]], Awaitable[None]],
+        settings: DriverSettings,
+        permits: Permits,
+    ) -> None:
+        """Step jobs.
+
+        Args:
+            runtime: The leader.
+            jobs: Where they come from.
+            step: Moves one job; may raise anything.
+            settings: How they are driven.
+            permits: How many are stepped at once.
+        """
+        self._runtime = runtime
+        self._jobs = jobs
+        self._step = step
+        self._settings = settings
+        self._permits = permits
+        self._helpers: dict[bytes, str] = {}
+
+    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
+        """Step jobs until `stop` is set; then end when those under way have.
+
+        Args:
+            stop: Ends the work.
+            poll_seconds: How soon to look for jobs again while there are too few.
+        """
+
+        async def wake_at_the_end() -> None:
+            await stop.wait()
+            self._permits.wake()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wake_at_the_end)
+            while not stop.is_set():
+                try:
+                    await self._begin(group)
+                except Unreachable as error:
+                    log.warning("the store cannot be reached", reason=str(error))
+                except Exception:  # the outermost edge: logged, and the next look tries again
+                    log.exception("no job could be leased", kind=self._jobs.kind)
+                await self._permits.wait(poll_seconds)
+
+    async def run_once(self) -> int:
+        """Step the jobs that are due now, as far as permits go; return how many."""
+        async with anyio.create_task_group() as group:
+            begun = await self._begin(group)
+        return begun  # noqa: RET504 - for mypy a group might swallow what is raised inside
+
+    async def _begin(self, group: TaskGroup) -> int:
+        """Begin to step what is due, as far as permits go; return how many jobs."""
+        if not self._permits.free:
+            return 0
+        kind, seconds = self._jobs.kind, self._settings.lease_seconds
+        due = await self._runtime.database.read(f"due {kind} jobs", self._jobs.due)
+        shares = self._permits.shares(
+            [Demand(task_id, await self._helper(task_id), count) for task_id, count in due.items()]
+        )
+        if not shares:
+            return 0
+        leased = await self._runtime.database.run(
+            f"lease {kind} jobs",
+            lambda tx: [
+                job
+                for task_id, count in shares.items()
+                for job in self._jobs.lease(tx, count, seconds, task_id)
+            ],
+        )
+        until = anyio.current_time() + self._leash
+        for job in leased:
+            host = await self._helper(job.job.task_id)
+            self._permits.take(job.job.task_id, host)
+            group.start_soon(self._hold, job, host, until)
+        return len(leased)
+
+    @property
+    def _leash(self) -> float:
+        """For how many seconds a lease surely lasts: the database counts whole ones."""
+        return 0.9 * (self._settings.lease_seconds - 1)
+
+    async def _helper(self, task_id: bytes) -> str:
+        """Return the host that the jobs of a task wait for; tasks that we do not serve have one."""
+        host = self._helpers.get(task_id)
+        if host is None:
+            try:
+                task = await self._runtime.public_task(TaskId(task_id))
+            except AggregatorError:
+                return ""  # the step says why
+            host = origin(task.configuration.helper_aggregator_endpoint)
+            self._helpers[task_id] = host
+        return host
+
+    async def _hold(self, leased: Leased[J], host: str, until: float) -> None:
+        """Step a job, and renew its lease meanwhile."""
+        job = leased.job
+        # The helper is sent the trace id with every request, and logs it too.
+        named: dict[str, str | int] = {
+            "task": str(TaskId(job.task_id)),
+            "job": job.job_id.hex(),
+            "attempt": leased.lease.attempts,
+        }
+        with new_trace(), structlog.contextvars.bound_contextvars(kind=self._jobs.kind, **named):
+            is_done = False
+            try:
+                async with anyio.create_task_group() as group:
+                    group.cancel_scope.deadline = until
+                    group.start_soon(self._renew, leased.lease, group.cancel_scope)
+                    with span(f"step {self._jobs.kind} job", **named), timed_step(self._jobs.kind):
+                        await self._step_and_log(leased)
+                    is_done = True
+                    group.cancel_scope.cancel()
+                if not is_done and anyio.current_time() >= group.cancel_scope.deadline:
+                    log.warning("job left: its lease could not be renewed")
+            finally:
+                self._permits.give_back(job.task_id, host)
+
+    async def _renew(self, lease: Lease, scope: anyio.CancelScope) -> None:
+        """Renew a lease again and again; end the step in `scope` if the lease is lost."""
+        seconds = self._settings.lease_seconds
+        while True:
+            await anyio.sleep(seconds / _RENEWALS)
+            asked = anyio.current_time()
+            try:
+                await self._runtime.database.run(
+                    f"renew {self._jobs.kind} job",
+                    lambda tx: self._jobs.renew(tx, lease, seconds),
+                )
+            except LeaseLost:
+                log.info("job taken by another driver, or deleted")
+                scope.cancel()
+            except StoreError as error:
+                log.warning("lease not renewed", reason=str(error))
+            else:
+                scope.deadline = asked + self._leash
+
+    async def _step_and_log(self, leased: Leased[J]) -> None:
+        """Step a job; one that fails is logged, and taken up again when its lease ends."""
+        try:
+            await self._step(leased)
+        except LeaseLost:
+            note_outcome(Outcome.LOST)
+            log.info("job taken by another driver, or deleted")
+        except Unreachable as error:
+            note_outcome(Outcome.FAILED)
+            log.warning("the store cannot be reached", reason=str(error))
+        except AggregatorError as error:
+            note_outcome(Outcome.FAILED)
+            log.exception("job failed", reason=str(error))
+        except Exception:  # the outermost edge of a job: logged, and the next lease tries again
+            note_outcome(Outcome.FAILED)
+            log.exception("job failed")

@@ -1,0 +1,313 @@
+"""Checks uploaded reports and writes them, several requests per transaction.
+
+Requests that arrive while a transaction is being written are written together by the next one:
+under load a transaction carries many requests, and without load nobody waits unless told to. Tasks
+take turns in the threads that check and in the transactions, so that a flood of one delays no other
+for long.
+
+A large request is written in pieces, so that no transaction holds the store's writer for long. If
+one of them fails, the request does, and those before it stay: a client that repeats it finds their
+reports stored.
+
+Source: DAP, "Uploading Reports".
+"""
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+
+import anyio
+
+from aggregator.codec import DecodeError, Reader
+from aggregator.dap.messages import (
+    ReportSizes,
+    ReportUploadStatus,
+    UploadedReport,
+    UploadErrors,
+    UploadRequest,
+)
+from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import StoreError
+from aggregator.protocol.reports import check_upload, report_sizes
+from aggregator.protocol.task import Task
+from aggregator.service.config import GROUP_REPORTS
+from aggregator.service.runtime import Runtime, ServedTask, Threads, Turns
+from aggregator.service.runtime.report_ages import ReportAges
+from aggregator.service.storage.engine.database import Transaction, UnknownTask
+from aggregator.service.storage.reports.counters import Stage, count_reports
+from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
+
+MAX_REPORTS = 20_000
+"""The most reports per request."""
+
+GROUP_SIZE = 4 * 2**20
+"""Bytes of reports in a piece of a request, and after which a transaction takes no further one."""
+
+GROUP_TASKS = 32
+"""The same in tasks. Each has locks of its own, up to nine on PostgreSQL, whose table of locks all
+processes share: groups of 500 tasks of four processes fill it. Such a transaction takes seconds."""
+
+_THREADS = 4
+"""Requests that are checked at once; the interpreter lock lets no more run."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grouping:
+    """How large transactions are, and how long the first of their uploads waits for others.
+
+    Attributes:
+        reports: In a piece of a request, and after which a transaction takes no further one; each
+            takes the writer 0.03 to 0.1 ms.
+        delay_seconds: How long a transaction waits for more while it has fewer.
+    """
+
+    reports: int = GROUP_REPORTS
+    delay_seconds: float = 0.0
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Upload:
+    """Checked reports of one request and, once they are written, their outcomes.
+
+    `called` is set then, or when it is this piece that has to write.
+    """
+
+    task: Task
+    reports: list[StoredReport]
+    first_day: int
+    refused: Counter[str]
+    outcomes: list[ReportError | None] | None = None
+    failure: StoreError | UnrecognizedTask | None = None
+    called: anyio.Event = dataclasses.field(default_factory=anyio.Event)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was written, or could not be."""
+        return self.outcomes is not None or self.failure is not None
+
+    @property
+    def size(self) -> int:
+        """Its reports in bytes."""
+        return sum(len(report.body) for report in self.reports)
+
+
+class Uploads:
+    """Takes the bodies of upload requests."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        max_age_seconds: int,
+        grouping: Grouping = Grouping(),
+    ) -> None:
+        """Write into the store of `runtime`.
+
+        Args:
+            runtime: The leader's.
+            max_age_seconds: How far behind its clock a report's time may lie.
+            grouping: What goes into one transaction.
+        """
+        self._grouping = grouping
+        self._runtime = runtime
+        self._ages = ReportAges(runtime, max_age_seconds)
+        self._threads = Threads(_THREADS)
+        self._waiting: Turns[_Upload] = Turns()
+        self._is_writing = False
+        self._missing = 0  # reports, of the transaction that waits for more
+        self._is_full: anyio.Event | None = None  # while one does
+
+    async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
+        """Store the reports of one request; return those that were refused, in their order.
+
+        A report whose id was uploaded before is discarded silently: a client that repeats a report
+        because the answer was lost needs no error, and the report counts once.
+
+        Raises:
+            DecodeError: The body is not a sequence of reports; none of it is stored.
+            MessageTooLarge: There are more than `MAX_REPORTS`; none of them is stored.
+            UnrecognizedTask: The task was forgotten meanwhile.
+        """
+        config_ids = await self._runtime.config_ids()
+        now = self._runtime.clock.now()
+        limit = self._ages.limit(served.task, now)
+        sizes = report_sizes(served.task)
+
+        def checked() -> list[tuple[UploadedReport, ReportError | None]]:
+            return [
+                (
+                    report,
+                    ReportError.REPORT_DROPPED
+                    if served.is_ended
+                    else check_upload(
+                        served.task,
+                        report,
+                        config_ids,
+                        now,
+                        self._runtime.clock_skew_seconds,
+                        limit.seconds,
+                    ),
+                )
+                for report in _reports(body, sizes)
+            ]
+
+        reports = await self._threads.run(served.task.task_id.value, checked)
+        stored = [
+            StoredReport(
+                report.report_id.value,
+                served.task.batching.bucket(report.metadata),
+                report.encoding,
+            )
+            for report, error in reports
+            if error is None and report.encoding is not None
+        ]
+        refused = Counter(error.draft_name for _, error in reports if error is not None)
+        written: list[ReportError | None] = []
+        for piece in _pieces(stored, self._grouping.reports):
+            written += await self._write(_Upload(served.task, piece, limit.first_day, refused))
+            refused = Counter()
+        outcomes = iter(written)
+        statuses = []
+        for report, error in reports:
+            why = next(outcomes) if error is None else error
+            if why is not None and why is not ReportError.REPORT_REPLAYED:
+                statuses.append(ReportUploadStatus(report.report_id, why))
+        return UploadErrors(tuple(statuses))
+
+    async def _write(self, upload: _Upload) -> list[ReportError | None]:
+        """Store a piece of a request; return what `put_reports` says of its reports."""
+        if self._is_writing:
+            await self._wait(upload)
+        if not upload.is_done:
+            self._is_writing = True
+            try:
+                # Shielded: whoever writes for the others may not leave them half-way.
+                with anyio.CancelScope(shield=True):
+                    await self._gather(upload)
+                    await self._write_group(upload)
+            finally:
+                self._hand_on()
+        if upload.failure is not None:
+            raise upload.failure
+        return upload.outcomes or []
+
+    async def _gather(self, upload: _Upload) -> None:
+        """Let others join, if they are to have time for it and are not here already."""
+        if not self._grouping.delay_seconds:
+            return
+        here = len(upload.reports) + sum(len(each.reports) for each in self._waiting)
+        self._missing = self._grouping.reports - here
+        if self._missing > 0:
+            self._is_full = anyio.Event()
+            with anyio.move_on_after(self._grouping.delay_seconds):
+                await self._is_full.wait()
+            self._is_full = None
+
+    async def _wait(self, upload: _Upload) -> None:
+        """Wait until a piece is written by another, or is the one to write."""
+        task = upload.task.task_id.value
+        self._waiting.put(task, upload)
+        self._missing -= len(upload.reports)
+        if self._is_full is not None and self._missing <= 0:
+            self._is_full.set()
+        try:
+            await upload.called.wait()
+        except BaseException:
+            self._waiting.discard(task, upload)
+            if upload.called.is_set() and not upload.is_done:
+                self._hand_on()
+            raise
+
+    def _hand_on(self) -> None:
+        """Let the piece write whose turn it is, if any waits."""
+        self._is_writing = bool(self._waiting)
+        if self._waiting:
+            self._waiting.take().called.set()
+
+    async def _write_group(self, upload: _Upload) -> None:
+        """Write a piece, and others whose turn it is, or note why that failed."""
+        group, size, reports = [upload], upload.size, len(upload.reports)
+        tasks = {upload.task.task_id}
+        while self._waiting and size < GROUP_SIZE and reports < self._grouping.reports:
+            if len(tasks) == GROUP_TASKS:
+                break
+            group.append(self._waiting.take())
+            size += group[-1].size
+            reports += len(group[-1].reports)
+            tasks.add(group[-1].task.task_id)
+        UPLOAD_GROUP_REPORTS.observe(reports)
+        try:
+            with self._ages.learning():
+                await self._runtime.database.run("upload", lambda tx: _put(tx, group))
+        except StoreError as error:
+            _fail(group, error)
+        except BaseException:
+            _fail(group, StoreError("the transaction that carried this upload failed"))
+            raise
+        finally:
+            for member in group:
+                member.called.set()
+
+
+def _fail(group: list[_Upload], failure: StoreError) -> None:
+    for upload in group:
+        upload.outcomes, upload.failure = None, failure  # nothing was committed
+
+
+def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
+    """Yield the reports of an upload request.
+
+    A body within our limit in bytes could hold over a million tiny reports, and anybody may send
+    one: each report would take far more memory than it has bytes, and all of them one transaction.
+    """
+    reader = Reader(body)
+    for _ in range(MAX_REPORTS):
+        if not reader.remaining:
+            return
+        try:
+            yield UploadedReport.read(reader, sizes)
+        except DecodeError as error:
+            error.message_name = UploadRequest.__name__
+            raise
+    if reader.remaining:
+        raise MessageTooLarge(f"a request may carry {MAX_REPORTS} reports")
+
+
+def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredReport]]:
+    """Yield the reports in pieces, of which there is at least one; a report alone is one."""
+    piece: list[StoredReport] = []
+    size = 0
+    for report in reports:
+        is_full = len(piece) == most or size + len(report.body) > GROUP_SIZE
+        if piece and is_full:
+            yield piece
+            piece, size = [], 0
+        piece.append(report)
+        size += len(report.body)
+    yield piece
+
+
+def _put(tx: Transaction, group: list[_Upload]) -> None:
+    of_task: dict[bytes, list[_Upload]] = {}
+    for upload in group:
+        of_task.setdefault(upload.task.task_id.value, []).append(upload)
+    # Other processes write their groups too: all take the locks of their tasks in one order.
+    for task_id, uploads in sorted(of_task.items()):
+        task, failure = uploads[0].task, None
+        reports = [report for upload in uploads for report in upload.reports]
+        refused = sum((upload.refused for upload in uploads), Counter[str]())
+        outcomes: list[ReportError | None] = []
+        try:
+            first_day = min(upload.first_day for upload in uploads)
+            outcomes = put_reports(
+                tx, task_id, reports, task.max_reports, task.smallest_batch, first_day
+            )
+            count_reports(tx, task_id, Stage.UPLOAD, refused)
+        except UnknownTask:  # forgotten since the request came; the others are stored
+            failure = UnrecognizedTask("no such task here", task.task_id)
+        rest = iter(outcomes)
+        for upload in uploads:
+            upload.outcomes = list(itertools.islice(rest, len(upload.reports)))
+            upload.failure = failure

@@ -1,0 +1,31 @@
+"""The aggregators' runtime: what the leader's and the helper's shells share."""
+
+from typing import TYPE_CHECKING
+
+from aggregator.lazily import exports
+
+if TYPE_CHECKING:
+    from aggregator.service.runtime.commitment import commit
+    from aggregator.service.runtime.fair_queue import Threads, Turns
+    from aggregator.service.runtime.runtime import Runtime, ServedTask
+    from aggregator.service.runtime.spending import charge_of, check_limits
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "commitment": ("commit",),
+            "runtime": ("Runtime", "ServedTask"),
+            "spending": ("charge_of", "check_limits"),
+            "fair_queue": ("Threads", "Turns"),
+        },
+    )
+
+__all__ = [
+    "Runtime",
+    "ServedTask",
+    "Threads",
+    "Turns",
+    "charge_of",
+    "check_limits",
+    "commit",
+]

@@ -1,0 +1,68 @@
+"""Adds verified reports to their buckets, the same for both aggregators."""
+
+from aggregator.dap.ids import ReportId
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.buckets import BucketShare, add_to_agg_share
+from aggregator.protocol.verified import Verified
+from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.batches.sums import Addition, accumulate
+from aggregator.service.storage.engine import locks
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.tables import aggregated_reports
+from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.reports.ids import admit
+from aggregator.service.storage.reports.room import room_to_add
+from aggregator.vdaf.prio3 import Prio3
+
+
+def commit(
+    tx: Transaction, verified: Verified, job: bytes, first_day: int | None = None
+) -> dict[ReportId, ReportError]:
+    """Add verified reports to their buckets and remember their ids.
+
+    Args:
+        tx: The transaction.
+        verified: The reports.
+        job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
+        first_day: At the helper, as of `admit`. A leader has each report in one job.
+
+    Returns:
+        The reports that were left out because they are late, replayed or too many.
+
+    Raises:
+        IdsForgotten: See `admit`.
+    """
+    accepted = verified.accepted
+    if not accepted:
+        return {}
+    task = verified.task
+    task_id = task.task_id.value
+    buckets = [verified.bucket(metadata) for metadata in accepted]
+    locks.keep_batches(tx, task_id)
+    batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
+    room = room_to_add(tx, task_id, batches, task.max_reports, len(accepted))
+    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    arrivals = [
+        (metadata.report_id.value, bucket)
+        for metadata, bucket in zip(accepted, buckets, strict=True)
+    ]
+    errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
+    refused = {
+        metadata.report_id: error
+        for metadata, error in zip(accepted, errors, strict=True)
+        if error is not None
+    }
+    added = verified.bucket_shares(refused)
+    accumulate(tx, task_id, [_addition(verified.vdaf, share) for share in added])
+    for share in added:
+        alone = add_to_agg_share(verified.vdaf, None, share.agg_share)
+        put_job_share(tx, task_id, JobShare(share.bucket, job, alone, share.totals))
+    return refused
+
+
+def _addition(vdaf: Prio3, share: BucketShare) -> Addition:
+    def merge(stored: bytes | None) -> bytes:
+        return add_to_agg_share(vdaf, stored, share.agg_share)
+
+    return Addition(share.bucket, merge, share.totals)

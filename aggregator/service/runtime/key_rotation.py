@@ -1,0 +1,137 @@
+"""Changes an aggregator's HPKE key by age, and destroys old private keys.
+
+A key is advertised, then retired, then destroyed: once no report can need it that was accepted
+while it was taken (`protocol.hpke_rotation`), which is
+
+- at the leader, when no report is left that was stored while the key was taken;
+- at the helper, which does not see what waits at the leader, when `wait_seconds` more have passed
+  and no window is open that has reports from then, or from `wait_seconds` before. A task that was
+  ended has no open windows.
+
+Older reports need older keys: one that is held, or a window that is never collected, keeps those,
+and not all that come after it.
+
+What was sealed to a destroyed key can never be opened again, by anybody.
+"""
+
+from collections.abc import Iterator
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.dap.times import DAY
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.task import task_from_toml
+from aggregator.service.storage.batches.sums import is_window_open
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.reports.reports import received_between
+from aggregator.service.storage.tasks.hpke_keys import (
+    HpkeKey,
+    StoredConfig,
+    destroy_hpke_key,
+    list_hpke_configs,
+    next_config_id,
+    put_hpke_key,
+    retire_hpke_key,
+)
+from aggregator.service.storage.tasks.tasks import list_tasks
+from aggregator.service.telemetry.lines import log
+
+UPLOAD_SECONDS = 600
+"""How long an upload whose keys were checked may take until it is stored, clocks' skew included."""
+
+CLOCK_SECONDS = DAY
+"""By how much a clock may have been put back since it dated a key, before it dated its reports."""
+
+
+def new_key(tx: Transaction, entropy: Entropy) -> int:
+    """Make a key pair, which is advertised before the others; return its id.
+
+    Raises:
+        Conflict: All ids are taken.
+    """
+    made = generate_keypair(next_config_id(tx), entropy)
+    put_hpke_key(tx, HpkeKey(made.config.id, encode(made.config), made.private_key))
+    return made.config.id
+
+
+def needed_for(
+    tx: Transaction, role: Role, rotation: HpkeRotation, key: StoredConfig
+) -> str | None:
+    """Return what a private key is still needed for; None if it can be destroyed."""
+    if key.retired_at is None:
+        return "advertised"
+    last_upload = rotation.taken_until(key.retired_at) + UPLOAD_SECONDS
+    if tx.now < last_upload:
+        return "clients that have not heard of the next key"
+    if role is Role.LEADER:
+        since = key.created_at - CLOCK_SECONDS
+        is_needed = received_between(tx, since, last_upload)
+        return "reports that are not aggregated" if is_needed else None
+    if tx.now < last_upload + rotation.wait_seconds:
+        return "reports that may wait at the leader"
+    since = max(0, key.created_at - rotation.wait_seconds)
+    return next(_open_windows(tx, since, last_upload), None)
+
+
+def _open_windows(tx: Transaction, since: int, until: int) -> Iterator[str]:
+    """Yield what says that tasks have open windows with reports of a time, in seconds."""
+    for stored in list_tasks(tx):
+        if stored.ended_at is not None:
+            continue
+        try:
+            task = task_from_toml(stored.definition)
+        except ParameterError:
+            yield f"task {TaskId(stored.task_id)}, which cannot be read"
+            continue
+        if is_window_open(tx, stored.task_id, task.time(since), task.time(until)):
+            yield f"open windows of task {task.task_id}"
+
+
+class KeyRotation:
+    """Changes and destroys the keys of one aggregator as time passes."""
+
+    def __init__(
+        self, role: Role, database: Database, entropy: Entropy, rotation: HpkeRotation
+    ) -> None:
+        """Look after the keys in `database`."""
+        self._role = role
+        self._database = database
+        self._entropy = entropy
+        self._rotation = rotation
+
+    async def run_once(self) -> int:
+        """Do what is due now; return how many keys were made or destroyed."""
+        due = await self._database.read("hpke keys that are due", self._due)
+        if due == (False, []):
+            return 0
+        made, destroyed = await self._database.run("rotate hpke keys", self._rotate)
+        for config_id in made:
+            log.info("hpke key made", config_id=config_id)
+        for config_id in destroyed:
+            log.info("hpke key destroyed", config_id=config_id)
+        return len(made) + len(destroyed)
+
+    def _due(self, tx: Transaction) -> tuple[bool, list[int]]:
+        """Return whether a new key is due, and which keys can be destroyed."""
+        keys = list_hpke_configs(tx)
+        unneeded = [
+            key.config_id for key in keys if needed_for(tx, self._role, self._rotation, key) is None
+        ]
+        return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
+
+    def _rotate(self, tx: Transaction) -> tuple[list[int], list[int]]:
+        """Do what is due; return which keys were made, and which destroyed."""
+        is_due, unneeded = self._due(tx)  # again: another process may have been faster
+        made = []
+        if is_due:
+            before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
+            made.append(new_key(tx, self._entropy))
+            for key in before:
+                retire_hpke_key(tx, key.config_id)
+        for config_id in unneeded:
+            destroy_hpke_key(tx, config_id)
+        return made, unneeded

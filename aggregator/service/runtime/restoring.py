@@ -1,0 +1,155 @@
+"""Closes what an aggregator may have released since the backup that its store is restored from.
+
+For a store whose journal of releases is lost, or as old as the backup: nobody knows any more what
+was released, so all that may have been is closed for ever and charged. What the journal does know
+is exact, and entered before (`storage.reconciliation`).
+
+A window may have been released once it was over, whatever the store has of it, since reports come
+late. It is charged if it was not over when the backup was made or held reports then, and so is a
+batch whose collection was under way. So is a window before that whose reports may all have come
+late, back to where the task's interval begins or, if it has none, to its first batch that the store
+knows: of windows before that one, only the closing is certain.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+from aggregator.dap.ids import BatchId
+from aggregator.dap.profile import Role
+from aggregator.dap.times import Interval
+from aggregator.dp.window import Window
+from aggregator.errors import ParameterError
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.budget import horizon
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.time_interval import batch_of_interval
+from aggregator.service.runtime.spending import charge_of, releases_left
+from aggregator.service.storage.backup.reconciliation import close, close_selected
+from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.batches.sums import buckets_without_key, open_buckets
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.operator.progress import newest_entry_at
+from aggregator.service.storage.reports.waiting import waiting_buckets
+from aggregator.service.storage.tasks.tasks import list_tasks
+
+MOST_CHARGES = 10_000
+"""No task is charged for more releases at once: no budget pays for so many."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Presumed:
+    """What was closed of a task.
+
+    Attributes:
+        task: The task.
+        closed: The range of buckets that is closed from now on; None if nothing can have been
+            released.
+        charges: How many releases were charged.
+    """
+
+    task: Task
+    closed: Batch | None
+    charges: int
+
+
+def presume_released(
+    tx: Transaction, role: Role, backup_time: int, skew_seconds: int
+) -> list[Presumed]:
+    """Close and charge, for each task, what may have been released since the backup.
+
+    Args:
+        tx: The transaction.
+        role: Which aggregator we are.
+        backup_time: When the backup was begun, in seconds, or any time before.
+        skew_seconds: How far ahead of our clock a batch may reach.
+
+    Raises:
+        ParameterError: The time is in the future, or the store has entries from after it.
+    """
+    newest = newest_entry_at(tx)
+    if not newest <= backup_time <= tx.now:
+        raise ParameterError(
+            f"backup-time: must be from {newest}, when the store's newest entry was made, to now, "
+            f"{tx.now}, not {backup_time}"
+        )
+    tasks = [task_from_toml(each.definition) for each in list_tasks(tx)]
+    return [_presume(tx, task, role, backup_time, tx.now + skew_seconds) for task in tasks]
+
+
+def close_without_keys(tx: Transaction) -> int:
+    """Close the buckets whose keys did not come back with the store; return how many.
+
+    Their sums cannot be read any more, so they are never released, and nothing is charged.
+    """
+    lost = buckets_without_key(tx)
+    for task_id, bucket in lost:
+        close(tx, task_id, Batch(bucket, bucket))
+    return len(lost)
+
+
+def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: int) -> Presumed:
+    task_id = task.task_id.value
+    stored = [*open_buckets(tx, task_id), *waiting_buckets(tx, task_id)]
+    if task.batching.leader_selects:
+        close_selected(tx, task_id)
+        return Presumed(task, None, _charge(tx, task, _selected(tx, task, stored)))
+    window = task.policy.window or Window(1)
+    end = window.first_unit(task.time(latest).units + 1)
+    if role is Role.HELPER and task.policy.window is not None:
+        end += window.length  # only a leader is asked for windows that are over, and checks that
+    if end <= 0:
+        return Presumed(task, None, 0)
+    closed = batch_of_interval(Interval.of(0, end))
+    units = [int.from_bytes(bucket, "big") for bucket, _ in stored]
+    first = window.first_unit(min([task.time(backup_time).units, *units]))
+    begun = [each for each in ledger.list_reserved(tx, task_id) if each.first <= closed.last]
+    before, length = closed_batches(tx, task_id, closed), window.length
+    since = _since(task, [first, *(int.from_bytes(each, "big") for each in before.firsts)])
+    oldest = max(since, first - MOST_CHARGES * length)
+    starts = itertools.chain(
+        range(first, end, length), range(first - length, oldest - length, -length)
+    )
+    windows = (
+        batch_of_interval(Interval.of(max(0, start), min(start, 0) + length)) for start in starts
+    )
+    close(tx, task_id, closed)
+    untouched = (each for each in windows if not before.overlaps(each))
+    return Presumed(task, closed, _charge(tx, task, itertools.chain(begun, untouched)))
+
+
+def _since(task: Task, known: list[int]) -> int:
+    """Return the first unit that can have reports; without an interval, the first that had any."""
+    return min(known) if task.interval is None else task.interval.start.units
+
+
+def _selected(tx: Transaction, task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:
+    """Return batches that the leader may have selected, those without a known id by numbers.
+
+    Of a task without a limit there may be as many as its population's budget pays for.
+    """
+    known = {bucket for bucket, _ in stored} - {b""}
+    for bucket in sorted(known):
+        yield Batch(bucket, bucket)
+    unplaced = sum(count for bucket, count in stored if not bucket)
+    more = MOST_CHARGES
+    if horizon(task) is None:
+        more = max(unplaced // task.min_batch_size, releases_left(tx, task, MOST_CHARGES))
+    for number in range(more):
+        # An id that no leader of ours makes: their serial numbers begin with 1.
+        bucket = number.to_bytes(BatchId.size, "big")
+        yield Batch(bucket, bucket)
+
+
+def _charge(tx: Transaction, task: Task, batches: Iterator[Batch]) -> int:
+    """Charge for the batches, as far as the task's limits and ours go; return for how many."""
+    task_id, most = task.task_id.value, horizon(task)
+    left = MOST_CHARGES if most is None else most - ledger.releases_made(tx, task_id)
+    charge, charged = charge_of(task), 0
+    for batch in batches:
+        if charged >= min(left, MOST_CHARGES):
+            break
+        ledger.presume(tx, task_id, batch, charge)
+        charged += 1
+    return charged

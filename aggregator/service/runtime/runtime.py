@@ -1,0 +1,273 @@
+"""One aggregator: its database, its tasks and its HPKE keys.
+
+The leader's and the helper's shells share it. It reads the database anew each time, so that several
+processes of one aggregator agree, and keeps only what is costly to make from its rows.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import to_thread
+
+from aggregator.clock import Clock
+from aggregator.codec import decode
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import TaskRefused, UnrecognizedTask
+from aggregator.dap.profile import Role
+from aggregator.entropy import Entropy
+from aggregator.errors import ConfigurationError, LocalError, ParameterError
+from aggregator.protocol.aggregation import VerificationKey
+from aggregator.protocol.floor import Floor, check_floor
+from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.service.runtime.key_rotation import KeyRotation, new_key
+from aggregator.service.runtime.verification import VerificationThreads
+from aggregator.service.storage.backup.reconciliation import (
+    write_down_share,
+    write_down_without_share,
+)
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.ledger.journal import Journal, share_sha256
+from aggregator.service.storage.tasks.caller_tokens import valid_token_hashes
+from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_configs, list_hpke_keys
+from aggregator.service.storage.tasks.tasks import (
+    StoredTask,
+    get_public_task,
+    get_task,
+    list_tasks,
+    undecryptable_tasks,
+)
+from aggregator.service.telemetry.lines import log
+from aggregator.service.telemetry.tracing import span
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServedTask:
+    """A task and what this aggregator holds for it.
+
+    Attributes:
+        task: The task.
+        verification_key: The task's one verification key.
+        peer_token: Leader: the bearer token that we show to the helper.
+        is_ended: Whether uploads are no longer taken.
+    """
+
+    task: Task
+    verification_key: VerificationKey
+    peer_token: str | None = dataclasses.field(repr=False)
+    is_ended: bool
+
+
+class Runtime:
+    """One aggregator, for its web application and its workers."""
+
+    def __init__(
+        self,
+        role: Role,
+        database: Database,
+        clock: Clock,
+        entropy: Entropy,
+        journal: Journal | None = None,
+        *,
+        floor: Floor | None = None,
+        rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
+        clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+        verification_threads: int | None = None,
+    ) -> None:
+        """Put an aggregator together.
+
+        Args:
+            role: LEADER or HELPER; tasks of the other role are not served.
+            database: Its store, at the head of its migrations.
+            clock: Tells the time.
+            entropy: Where noise and ephemeral keys are drawn from.
+            journal: The journal of releases; without one no share leaves.
+            floor: The least protection that a task must give.
+            rotation: When HPKE keys change.
+            clock_skew_seconds: How far ahead of the clock a report's time may lie.
+            verification_threads: How many batches are verified at once; one per core by default.
+        """
+        self.role = role
+        self.database = database
+        self.clock = clock
+        self.entropy = entropy
+        self.clock_skew_seconds = clock_skew_seconds
+        self._journal = journal
+        self._rotation = rotation
+        self._floor = Floor() if floor is None else floor
+        self._verification = VerificationThreads(role, verification_threads)
+        self._tasks: dict[str, Task | TaskRefused] = {}
+        self._keypairs: dict[bytes, HpkeKeypair] = {}
+
+    async def task(self, task_id: TaskId) -> ServedTask:
+        """Return a task that we serve.
+
+        Raises:
+            UnrecognizedTask: There is no such task for our role.
+            TaskRefused: It is below our floor.
+        """
+        stored = await self.database.read("task", lambda tx: get_task(tx, task_id.value))
+        if stored is None or stored.record.role != self.role.name.lower():
+            raise UnrecognizedTask("no such task here", task_id)
+        return self._served(stored)
+
+    async def public_task(self, task_id: TaskId) -> Task:
+        """Return a task that we serve without its secrets, which may not be readable.
+
+        Raises:
+            UnrecognizedTask: There is no such task for our role.
+            TaskRefused: It is below our floor.
+        """
+        stored = await self.database.read(
+            "public task", lambda tx: get_public_task(tx, task_id.value)
+        )
+        if stored is None or stored.role != self.role.name.lower():
+            raise UnrecognizedTask("no such task here", task_id)
+        return self._task(stored.task_id, stored.definition)
+
+    async def tasks(self) -> list[Task]:
+        """Return all tasks that we serve, oldest first.
+
+        Those below our floor are left out, and so is one whose stored file cannot be read, which
+        the log names.
+        """
+        served = []
+        for stored in await self.database.read("tasks", list_tasks):
+            if stored.role == self.role.name.lower():
+                try:
+                    served.append(self._task(stored.task_id, stored.definition))
+                except TaskRefused:
+                    continue
+                except LocalError as error:
+                    task_id = str(TaskId(stored.task_id))
+                    log.error("task cannot be served", task=task_id, reason=str(error))
+        return served
+
+    async def keypairs(self) -> dict[int, HpkeKeypair]:
+        """Return our HPKE key pairs by configuration id, including retired ones."""
+        keys = await self.database.read("hpke keys", list_hpke_keys)
+        keypairs = [self._keypair(key) for key in keys]
+        self._keypairs = {key.config: keypair for key, keypair in zip(keys, keypairs, strict=True)}
+        return {keypair.config.id: keypair for keypair in keypairs}
+
+    async def configs(self) -> HpkeConfigList:
+        """Return the HPKE configurations that we advertise, newest first."""
+        stored = await self.database.read("hpke configurations", list_hpke_configs)
+        advertised = [each.config for each in stored if each.retired_at is None]
+        return HpkeConfigList(tuple(decode(HpkeConfig, config) for config in advertised))
+
+    async def config_ids(self) -> frozenset[int]:
+        """Return the ids of the HPKE configurations to which an upload may be sealed now."""
+
+        def taken(tx: Transaction) -> frozenset[int]:
+            stored = list_hpke_configs(tx)
+            return frozenset(
+                each.config_id
+                for each in stored
+                if self._rotation.is_taken(each.retired_at, tx.now)
+            )
+
+        return await self.database.read("hpke configurations", taken)
+
+    def key_rotation(self) -> KeyRotation:
+        """Return what changes our HPKE keys as time passes."""
+        return KeyRotation(self.role, self.database, self.entropy, self._rotation)
+
+    async def caller_token_hashes(self, task_id: TaskId) -> list[bytes]:
+        """Return the SHA-256 of each token that a caller may show us for a task, if we serve it."""
+        role = self.role.name.lower()
+        return await self.database.read(
+            "tokens", lambda tx: valid_token_hashes(tx, task_id.value, role)
+        )
+
+    async def ensure_keypair(self) -> None:
+        """Make an HPKE key pair if this aggregator has none."""
+
+        def ensure(tx: Transaction) -> None:
+            if not list_hpke_keys(tx):  # decrypts them: a wrong store key is found at the start
+                new_key(tx, self.entropy)
+
+        await self.database.run("ensure hpke key", ensure)
+
+    async def before_share_leaves(self, task_id: TaskId, share: bytes) -> None:
+        """Write the release of a sealed share, as it is stored, into the journal of releases.
+
+        Raises:
+            LocalError: It cannot be written, or contradicts another: the share must not leave.
+        """
+        digest = share_sha256(share)
+        journal = self.journal
+        if not journal.holds(task_id.value, digest):
+            await to_thread.run_sync(
+                write_down_share, self.database, journal, task_id.value, digest
+            )
+
+    async def after_charge_without_share(self) -> None:
+        """Write what was charged for the other aggregator's share alone into the journal."""
+        await to_thread.run_sync(write_down_without_share, self.database, self.journal)
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of releases.
+
+        Raises:
+            LocalError: There is none: nothing is released here.
+        """
+        if self._journal is None:
+            raise LocalError("this aggregator has no journal of releases")
+        return self._journal
+
+    async def verify(self, task: Task, work: Callable[[], T]) -> T:
+        """Run a step of verification in a thread; many at once, and the tasks in turn."""
+        with span("verify"):
+            return await self._verification.run(task, work)
+
+    async def warm_up(self) -> None:
+        """Get the kernels of all tasks, in the background, before the first report comes."""
+        broken = await self.database.read("undecryptable tasks", undecryptable_tasks)
+        for task_id, reason in broken.items():
+            log.error("task cannot be served", task=str(TaskId(task_id)), reason=reason)
+        for task in await self.tasks():
+            log.info("task", task=str(task.task_id), fingerprint=task.fingerprint)
+            self._verification.warm_up(task)
+
+    def _served(self, stored: StoredTask) -> ServedTask:
+        record = stored.record
+        return ServedTask(
+            task=self._task(record.task_id, record.definition),
+            verification_key=VerificationKey(record.verify_key_id, record.verify_key),
+            peer_token=record.peer_token,
+            is_ended=stored.ended_at is not None,
+        )
+
+    def _task(self, task_id: bytes, definition: str) -> Task:
+        task = self._tasks.get(definition)
+        if task is None:
+            task = self._checked(task_id, definition)
+            self._tasks[definition] = task
+        if isinstance(task, TaskRefused):
+            raise TaskRefused(task.detail, task.task_id)
+        return task
+
+    def _checked(self, task_id: bytes, definition: str) -> Task | TaskRefused:
+        """Return the task of a stored file, or why we do not take part in it."""
+        task = task_from_toml(definition)
+        if task.task_id.value != task_id:
+            raise ConfigurationError("a stored task's file is of another task")
+        try:
+            check_floor(task, self._floor)
+        except ParameterError as error:
+            log.warning("task refused", task=str(task.task_id), reason=str(error))
+            return TaskRefused(str(error), task.task_id)
+        return task
+
+    def _keypair(self, key: HpkeKey) -> HpkeKeypair:
+        keypair = self._keypairs.get(key.config)
+        if keypair is None:
+            keypair = HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
+        return keypair

@@ -1,0 +1,87 @@
+"""Prices a release and holds it to the limits of its task and of its population.
+
+Both aggregators do so by their own ledgers, in the transaction that reserves or makes the release.
+"""
+
+from aggregator.dap.problems import BudgetExceeded
+from aggregator.errors import ParameterError
+from aggregator.protocol.budget import check_budget, check_population, releases_of
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.ledger.charges import Charge, has_released, releases_made, spent_by
+from aggregator.service.storage.ledger.populations import Population, get_population, put_population
+from aggregator.service.storage.tasks.tasks import list_tasks
+
+
+def charge_of(task: Task) -> Charge:
+    """Return what one release of the task costs, as the ledger keeps it."""
+    policy = task.policy
+    return Charge(policy.mechanism.name, releases_of(task, 1).cost, policy.population)
+
+
+def check_limits(tx: Transaction, task: Task) -> None:
+    """Refuse one release more than the task or its population may make.
+
+    Raises:
+        BudgetExceeded: It would be one too many; the detail says what is left.
+    """
+    check_budget(task, releases_made(tx, task.task_id.value))
+    name = task.policy.population
+    limits = get_population(tx, name).limits if name else None
+    if limits is not None:
+        check_population(task, limits, spent_by(tx, name))
+
+
+def releases_left(tx: Transaction, task: Task, most: int) -> int:
+    """Return how many releases, up to `most`, its population pays for; 0 if that has no budget."""
+    name, each = task.policy.population, releases_of(task, 1).cost
+    limits = get_population(tx, name).limits if name else None
+    if limits is None:
+        return 0
+    spent, count = spent_by(tx, name), 0
+    while each is not None and count < most and limits.allows(spent := spent + each):
+        count += 1
+    return count
+
+
+def check_new_task(tx: Transaction, task: Task) -> None:
+    """Refuse a task that its population has no room for.
+
+    Raises:
+        ParameterError: Not one release of it would be allowed.
+        Conflict: The population is closed, and has made a release.
+    """
+    name = task.policy.population
+    if not name:
+        return
+    population = get_population(tx, name)
+    if population.is_closed and has_released(tx, name):
+        raise tx.refuse(
+            Conflict(f"population {name!r}: is closed, and takes no task after its first release")
+        )
+    _check_one_release(tx, task, population)
+
+
+def fix_population(tx: Transaction, name: str, population: Population) -> None:
+    """Fix what the tasks of a population may cost together, before its first release.
+
+    Raises:
+        ParameterError: Not one release of a task that it has would be allowed.
+        Conflict: It has made a release.
+    """
+    put_population(tx, name, population)
+    for stored in list_tasks(tx):
+        task = task_from_toml(stored.definition)
+        if task.policy.population == name:
+            _check_one_release(tx, task, population)
+
+
+def _check_one_release(tx: Transaction, task: Task, population: Population) -> None:
+    name = task.policy.population
+    if population.limits is None:
+        return
+    try:
+        check_population(task, population.limits, spent_by(tx, name))
+    except BudgetExceeded as problem:
+        raise ParameterError(f"task {task.task_id}: {problem.detail}") from problem

@@ -1,0 +1,50 @@
+"""The threads in which an aggregator verifies, beside the event loop.
+
+Kernels release the interpreter lock, so as many steps run at once as there are cores. Tasks take
+turns.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from aggregator.dap.profile import Role
+from aggregator.protocol.task import Task
+from aggregator.service.runtime.fair_queue import Threads
+from aggregator.service.telemetry.metrics import VERIFICATION_SECONDS, VERIFICATION_WAIT_SECONDS
+
+T = TypeVar("T")
+
+
+class VerificationThreads:
+    """Runs steps of verification for one role."""
+
+    def __init__(self, role: Role, threads: int | None) -> None:
+        """Verify as `role`, in this many threads; one per core by default."""
+        self._role = role
+        self._threads = Threads(threads or os.cpu_count() or 1)
+
+    async def run(self, task: Task, work: Callable[[], T]) -> T:
+        """Return `work()`, a step of verification of reports of `task`.
+
+        It waits for no compiler: until the kernels are compiled, it is done without them.
+        """
+        self.warm_up(task)
+        asked = time.perf_counter()
+
+        def timed() -> T:
+            VERIFICATION_WAIT_SECONDS.observe(time.perf_counter() - asked)
+            with VERIFICATION_SECONDS.time():
+                return work()
+
+        return await self._threads.run(task.task_id.value, timed)
+
+    def warm_up(self, task: Task) -> None:
+        """Get the kernels of a task, in the background."""
+        from aggregator.service.runtime.compilation import Kind
+        from aggregator.service.runtime.kernel_keeper import kernel_keeper
+
+        configuration = task.configuration
+        kind = Kind(self._role, configuration.vdaf_type, configuration.vdaf_configuration)
+        kernel_keeper().want(kind)

@@ -1,0 +1,1 @@
+"""Backups, and what is entered into a store that was restored from one."""

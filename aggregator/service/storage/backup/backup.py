@@ -1,0 +1,109 @@
+"""Backups of a store, made while it is used, and what can be said of one without restoring it.
+
+A backup is one moment of the database and nothing else: not the store key, not the journal of
+releases, and none of the keys of un-noised sums. These are destroyed when their batches are
+released, and a copy would bring them back to life; so a batch that was open when the backup was
+made can be released from it only with the keys that the aggregator still has.
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from aggregator.errors import ParameterError
+from aggregator.service.storage.engine.backends import backend
+from aggregator.service.storage.engine.backup_contents import BackupContents, NoBackup
+from aggregator.service.storage.engine.schema import head
+from aggregator.service.storage.engine.secret_columns import SECRETS
+from aggregator.service.storage.secrets.crypter import FINGERPRINT_SIZE, Crypter
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checked:
+    """What a backup is, and what keeps it from taking a store's place."""
+
+    version: str
+    roles: frozenset[str]
+    secrets: int
+    faults: list[str]
+
+
+def back_up(url: str, file: Path) -> None:
+    """Write a backup of the store at `url` to a new file, whole or not at all.
+
+    Raises:
+        ParameterError: The file exists, or cannot be written.
+        StoreError: The store cannot be read.
+        ConfigurationError: A program that it takes is not installed; it is named.
+    """
+    if file.exists():
+        raise ParameterError(f"backup: the file {file} exists; name one that does not")
+    _written_whole(file, backend(url).back_up)
+
+
+def check_backup(url: str, file: Path, role: str, crypter: Crypter) -> Checked:
+    """Read a backup of a store like that at `url`, all of it.
+
+    Args:
+        url: The store's.
+        file: The backup.
+        role: The party's, whose tasks it should have.
+        crypter: The keys that should open its secrets.
+
+    Raises:
+        NoBackup: It is none, or damaged.
+    """
+    if not file.is_file():
+        raise NoBackup(f"backup: there is no file {file}")
+    found = backend(url).read_backup(
+        file, [(each.table.name, each.column.name) for each in SECRETS]
+    )
+    return Checked(
+        version=found.version,
+        roles=found.roles,
+        secrets=len(found.secrets),
+        faults=_faults(found, role, crypter),
+    )
+
+
+def _faults(found: BackupContents, role: str, crypter: Crypter) -> list[str]:
+    faults = []
+    if found.version != head():
+        faults.append(f"its schema is at version {found.version}, and this program needs {head()}")
+    others = sorted(found.roles - {role})
+    if others:
+        faults.append(f"it has tasks of a {' and a '.join(others)}, and this party is a {role}")
+    unknown = {secret[:FINGERPRINT_SIZE] for secret in found.secrets} - crypter.fingerprints
+    if unknown:
+        names = ", ".join(sorted(each.hex() for each in unknown))
+        faults.append(f"its secrets are under the store key {names}, which is not given")
+    if found.has_bucket_keys:
+        faults.append("it has keys of un-noised sums, which no backup may have: destroy it")
+    return faults
+
+
+def _written_whole(file: Path, write: Callable[[Path], None]) -> None:
+    try:
+        folder = file.absolute().parent
+        descriptor, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=folder)
+        os.close(descriptor)
+        draft = Path(name)
+        try:
+            write(draft)
+            _sync(draft)
+            os.link(draft, file)
+            _sync(folder)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise ParameterError(f"backup: {file}: {error.strerror}") from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

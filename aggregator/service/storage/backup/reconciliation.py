@@ -1,0 +1,199 @@
+"""Brings a store and its journal together, when a store is opened and before a share leaves.
+
+What the journal knows and the store does not was released before the store was restored from a
+backup: its batch is closed for ever and charged, and whatever was under way in it fails. What the
+store knows and the journal does not was committed by a process that died before it could write it
+down, so it has not left: it is written down now.
+"""
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import update
+
+from aggregator.dap.ids import BatchId, TaskId
+from aggregator.dap.problems import CollectionFailed, problem_document
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.batches import closed as closed_batches
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.states import COLLECTION_JOB, CollectionJobState, LedgerState
+from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.ledger.charges import LedgerEntry
+from aggregator.service.storage.ledger.journal import Contradiction, Journal, JournalError, Release
+from aggregator.service.storage.reports.counters import reason
+from aggregator.service.storage.reports.reports import reject_waiting
+from aggregator.service.storage.tasks.tasks import end_task, list_tasks
+from aggregator.service.telemetry.lines import log
+
+_LOST = "a part of the batch was released before the store was restored from a backup"
+
+
+def reconcile(database: Database, journal: Journal, *, may_be_missing: bool = False) -> int:
+    """Bring both up to each other; return how many releases the store had forgotten.
+
+    Args:
+        database: The store.
+        journal: Its journal; made for a store that has released nothing.
+        may_be_missing: Whether it is made for any other store too.
+
+    Raises:
+        JournalError: The journal is missing, or cannot be used.
+    """
+    if not journal.exists():
+        if not may_be_missing and database.read_sync("look for releases", _charged):
+            raise JournalError(
+                f"the journal of releases {journal.name} does not exist, and the store has made "
+                "releases: bring the journal back; if it is lost, or if this store is from a "
+                "backup, `prio store restored` says what to do"
+            )
+        journal.create()
+    written = journal.releases()
+    forgotten = 0
+    if database.read_sync("look for forgotten releases", lambda tx: _forgotten(tx, written)):
+        forgotten = database.run_sync("enter releases", lambda tx: enter_releases(tx, written))
+        log.warning("releases taken over from the journal", releases=forgotten)
+    write_down(database, journal)
+    return forgotten
+
+
+def write_down(database: Database, journal: Journal) -> None:
+    """Write all charges that the journal does not have into it."""
+    known = {(each.task_id, each.batch): each.share_sha256 for each in journal.releases()}
+    missing = []
+    for entry in database.read_sync("list charges", _charged):
+        share = known.get((entry.task_id, entry.batch), b"")
+        if share == b"" or entry.share_sha256 not in (share, None):
+            missing.append(_release(entry))
+    _append(journal, missing)
+
+
+def write_down_without_share(database: Database, journal: Journal) -> None:
+    """Write the charges of batches of which no share of ours will leave into the journal."""
+    charges = database.read_sync("list charges", ledger.list_without_share)
+    _append(journal, [_release(each) for each in charges])
+
+
+def write_down_share(
+    database: Database, journal: Journal, task_id: bytes, share_sha256: bytes
+) -> None:
+    """Write the release of a sealed share into the journal, before the share leaves.
+
+    Raises:
+        JournalError: The store has no such release, or the journal another one of the batch.
+    """
+    entry = database.read_sync(
+        "find release", lambda tx: ledger.find_charged(tx, task_id, share_sha256)
+    )
+    if entry is None:
+        raise JournalError("a share was to leave that the ledger does not know")
+    journal.append([_release(entry)])
+
+
+def enter_releases(
+    tx: Transaction, releases: Sequence[Release], task_id: bytes | None = None
+) -> int:
+    """Close the batches of releases that the store has forgotten, and charge for them.
+
+    Args:
+        tx: The transaction.
+        releases: The journal's.
+        task_id: Only this task's.
+
+    Returns:
+        How many they are. Those of tasks that the store does not have are left for later.
+    """
+    forgotten = [
+        each for each in _forgotten(tx, releases) if task_id is None or each.task_id == task_id
+    ]
+    for release in forgotten:
+        close(tx, release.task_id, release.batch)
+        ledger.enter(
+            tx,
+            release.task_id,
+            release.batch,
+            release.charge,
+            release.charged_at,
+            release.share_sha256,
+        )
+        if len(release.batch.first) == BatchId.size:
+            close_selected(tx, release.task_id)
+    return len(forgotten)
+
+
+def close_selected(tx: Transaction, task_id: bytes) -> None:
+    """End a leader-selected task for good, all that it has stored included.
+
+    Its reports name no batch. The ids of those that were released since the backup are forgotten,
+    so in another batch they would be released again.
+    """
+    close(tx, task_id, Batch(bytes(BatchId.size), b"\xff" * BatchId.size))
+    reject_waiting(tx, task_id, Batch(b"", b""), reason(ReportError.BATCH_COLLECTED))
+    end_task(tx, task_id)
+
+
+def close(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close a range of buckets for ever: its collections fail, its waiting reports are rejected."""
+    closed_batches.close_for_ever(tx, task_id, batch)
+    _fail_collections(tx, task_id, batch)
+    ledger.cancel_in(tx, task_id, batch)
+    reject_waiting(tx, task_id, batch, reason(ReportError.BATCH_COLLECTED))
+
+
+def _fail_collections(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    job, transition = tables.collection_jobs, COLLECTION_JOB.transition("fail_collection_job")
+    problem = problem_document(CollectionFailed(_LOST, TaskId(task_id)))
+    tx.connection.execute(
+        update(job)
+        .where(
+            job.c.task == tx.task_key(task_id),
+            job.c.state == CollectionJobState.FROZEN,
+            job.c.first_bucket <= batch.last,
+            job.c.last_bucket >= batch.first,
+        )
+        .values(
+            state=transition.target,
+            problem=json.dumps(problem),
+            lease_token=None,
+            ended_at=tx.now,
+        )
+    )
+
+
+def _forgotten(tx: Transaction, releases: Sequence[Release]) -> list[Release]:
+    """Return the releases of our tasks that the ledger has not charged."""
+    tasks = {each.task_id for each in list_tasks(tx)}
+    known = {(each.task_id, each.batch) for each in _charged(tx)}
+    return [
+        each
+        for each in releases
+        if each.task_id in tasks and (each.task_id, each.batch) not in known
+    ]
+
+
+def _charged(tx: Transaction) -> list[LedgerEntry]:
+    entries = ledger.list_ledger(tx)
+    return [each for each in entries if each.state is not LedgerState.RESERVED]
+
+
+def _append(journal: Journal, releases: Sequence[Release]) -> None:
+    """Write releases into the journal; one that it contradicts is left out and its share stays."""
+    try:
+        journal.append(releases)
+    except Contradiction:
+        for release in releases:
+            try:
+                journal.append([release])
+            except Contradiction as error:
+                log.error("a release contradicts the journal", reason=str(error))
+
+
+def _release(entry: LedgerEntry) -> Release:
+    return Release(
+        task_id=entry.task_id,
+        batch=entry.batch,
+        share_sha256=entry.share_sha256,
+        charge=entry.charge,
+        charged_at=entry.created_at if entry.charged_at is None else entry.charged_at,
+    )

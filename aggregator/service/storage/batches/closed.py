@@ -1,0 +1,233 @@
+"""Which batches are closed: frozen while one is being released, or collected, which destroys them.
+
+They are kept as ranges of buckets, so one of 2^63 units costs no more than one of a single unit.
+"""
+
+import bisect
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, delete, false, func, insert, select, update
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+from aggregator.errors import StoreError
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import BatchState, CollectionJobState
+
+
+class BatchClosed(StoreError):
+    """The batch, or a part of it, is frozen or collected; `state` says which."""
+
+    def __init__(self, state: BatchState) -> None:
+        """Say that (part of) the batch is in `state`."""
+        super().__init__(f"the batch is {state}")
+        self.state = state
+
+
+class ClosedBatches:
+    """Closed batches of a task, for looking up many buckets: `bucket in closed`."""
+
+    __slots__ = ("_firsts", "_lasts", "_states")
+
+    def __init__(self, rows: list[tuple[bytes, bytes, str]]) -> None:
+        """Hold `(first bucket, last bucket, state)` rows, in order and without overlap."""
+        self._firsts = [first for first, _, _ in rows]
+        self._lasts = [last for _, last, _ in rows]
+        self._states = [BatchState(state) for _, _, state in rows]
+
+    @property
+    def firsts(self) -> list[bytes]:
+        """The first bucket of each, in order."""
+        return self._firsts
+
+    def __contains__(self, bucket: object) -> bool:
+        return isinstance(bucket, bytes) and self.state(bucket) is not None
+
+    def state(self, bucket: bytes) -> BatchState | None:
+        """Return the state of the batch that holds `bucket`, None if it is open."""
+        index = bisect.bisect_right(self._firsts, bucket) - 1
+        return self._states[index] if index >= 0 and bucket <= self._lasts[index] else None
+
+    def overlaps(self, batch: Batch) -> bool:
+        """Return whether a closed batch has a bucket in common with `batch`."""
+        index = bisect.bisect_right(self._firsts, batch.last) - 1
+        return index >= 0 and self._lasts[index] >= batch.first
+
+    def overall(self) -> BatchState | None:
+        """Return COLLECTED if anything is collected, else FROZEN if anything is, else None."""
+        return max(self._states, key=lambda s: s is BatchState.COLLECTED, default=None)
+
+
+def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
+    """Return the closed batches of the task that overlap `batch`."""
+    closed = tables.closed_batches.c
+    query = (
+        select(closed.first_bucket, closed.last_bucket, closed.state)
+        .where(*_overlapping(tx, task_id, batch))
+        .order_by(closed.first_bucket)
+    )
+    return ClosedBatches(list(tx.connection.execute(query)))
+
+
+def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[bool]:
+    """Return the condition that the bucket of a row with a task is in a closed batch."""
+    closed = tables.closed_batches.c
+    last = (
+        select(closed.last_bucket)
+        .where(closed.task == row.task, closed.first_bucket <= row.bucket)
+        .order_by(closed.first_bucket.desc())
+        .limit(1)
+    )
+    return func.coalesce(last.scalar_subquery() >= row.bucket, false())
+
+
+def _overlapping(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a closed batch overlaps `batch`.
+
+    Closed batches do not overlap one another, so of those that begin at the beginning of `batch` or
+    before only the last one can. There may be many, which are not looked at.
+    """
+    closed = tables.closed_batches.c
+    of_task = closed.task == tx.task_key(task_id)
+    before = (
+        select(closed.first_bucket)
+        .where(of_task, closed.first_bucket <= batch.first)
+        .order_by(closed.first_bucket.desc())
+        .limit(1)
+    )
+    first = func.coalesce(before.scalar_subquery(), batch.first)
+    return (
+        of_task,
+        closed.first_bucket.between(first, batch.last),
+        closed.last_bucket >= batch.first,
+    )
+
+
+def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
+    """Return what takes no more uploads of `batch`: closed batches, and those that are asked for.
+
+    A collection waits for the reports that came before it was asked for. If others could join them,
+    a trickle would keep it waiting for ever.
+    """
+    job, closed = tables.collection_jobs.c, tables.closed_batches.c
+    asked_for = (
+        job.task == tx.task_key(task_id),
+        job.state == CollectionJobState.START,
+        job.first_bucket <= batch.last,
+        job.last_bucket >= batch.first,
+    )
+    shut = (
+        select(table.first_bucket, table.last_bucket).where(*conditions)
+        for table, conditions in (
+            (closed, _overlapping(tx, task_id, batch)),
+            (job, asked_for),
+        )
+    )
+    rows: list[tuple[bytes, bytes, str]] = []
+    for first, last in sorted(row for query in shut for row in tx.connection.execute(query).all()):
+        if rows and first <= rows[-1][1]:  # two jobs may ask for batches that overlap
+            rows[-1] = (rows[-1][0], max(last, rows[-1][1]), BatchState.FROZEN)
+        else:
+            rows.append((first, last, BatchState.FROZEN))
+    return ClosedBatches(rows)
+
+
+def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close the batch until `unfreeze` or `mark_collected`.
+
+    Raises:
+        BatchClosed: A part of it is closed already.
+    """
+    _close(tx, task_id, batch, BatchState.FROZEN)
+
+
+def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Reopen a batch that `freeze` closed."""
+    locks.change_batches(tx, task_id)
+    tx.connection.execute(delete(tables.closed_batches).where(*_is_frozen(tx, task_id, batch)))
+
+
+def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
+
+    Keys outside the database are overwritten when the transaction is committed. `leftovers` deletes
+    the shares themselves afterwards.
+
+    Raises:
+        BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
+    """
+    locks.change_batches(tx, task_id)
+    frozen = (
+        update(tables.closed_batches)
+        .where(*_is_frozen(tx, task_id, batch))
+        .values(state=BatchState.COLLECTED, changed_at=tx.now, leftovers=1)
+    )
+    if tx.connection.execute(frozen).rowcount == 0:
+        _close(tx, task_id, batch, BatchState.COLLECTED)
+    destroy_shares(tx, task_id, batch)
+
+
+def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close all of the range that is not collected, whatever is frozen in it, and destroy shares.
+
+    For a store that has lost what was released of the range: nothing of it is released again.
+    """
+    locks.change_batches(tx, task_id)
+    closed = tables.closed_batches.c
+    overlapping = (
+        closed.task == tx.task_key(task_id),
+        closed.first_bucket <= batch.last,
+        closed.last_bucket >= batch.first,
+    )
+    frozen = closed.state == BatchState.FROZEN
+    tx.connection.execute(delete(tables.closed_batches).where(*overlapping, frozen))
+    query = select(closed.first_bucket, closed.last_bucket).where(*overlapping)
+    collected = tx.connection.execute(query.order_by(closed.first_bucket)).all()
+    size, first = len(batch.first), int.from_bytes(batch.first, "big")
+    end = int.from_bytes(batch.last, "big") + 1
+    for start, last in [*collected, ((end).to_bytes(size + 1, "big"), batch.last)]:
+        before = int.from_bytes(start, "big")
+        if first < before:
+            gap = Batch(first.to_bytes(size, "big"), (before - 1).to_bytes(size, "big"))
+            _close(tx, task_id, gap, BatchState.COLLECTED)
+        first = max(first, int.from_bytes(last, "big") + 1)
+    destroy_shares(tx, task_id, batch)
+
+
+def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch | None = None) -> None:
+    """Destroy the keys of the batch's shares, or of all the task's, with the transaction."""
+    keys = tables.bucket_keys
+    collected: tuple[ColumnElement[bool], ...] = (keys.c.task == tx.task_key(task_id),)
+    if batch is not None:
+        collected += (keys.c.bucket.between(batch.first, batch.last),)
+    slots = tx.connection.execute(select(keys.c.slot).where(*collected)).scalars().all()
+    tx.connection.execute(delete(keys).where(*collected))
+    tx.destroyed_slots += tx.keys.delete(slots)
+
+
+def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> None:
+    locks.change_batches(tx, task_id)
+    closed = closed_batches(tx, task_id, batch).overall()
+    if closed is not None:
+        raise tx.refuse(BatchClosed(closed))
+    tx.connection.execute(
+        insert(tables.closed_batches).values(
+            task=tx.task_key(task_id),
+            first_bucket=batch.first,
+            last_bucket=batch.last,
+            state=state,
+            changed_at=tx.now,
+            leftovers=int(state is BatchState.COLLECTED),
+        )
+    )
+
+
+def _is_frozen(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
+    closed = tables.closed_batches.c
+    return (
+        closed.task == tx.task_key(task_id),
+        closed.first_bucket == batch.first,
+        closed.last_bucket == batch.last,
+        closed.state == BatchState.FROZEN,
+    )

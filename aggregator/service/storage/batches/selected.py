@@ -1,0 +1,94 @@
+"""Batches that the Leader selects: which of a task's is filled, and which is collected next.
+
+A batch is filled up to a size. It counts the reports that are aggregated and those in unfinished
+jobs, so a batch of which reports were rejected takes others in their place. A batch is selected for
+one collection job at most, unless that failed for what is no fault of the batch.
+
+Source: DAP, "Leader-selected Batch Mode".
+"""
+
+from sqlalchemy import func, select, update
+
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.leader_selected import new_bucket
+from aggregator.service.storage.batches.sums import has_share
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import CollectionJobState
+
+
+def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, int]:
+    """Return the key of the oldest batch with room, or of a new one, and how many reports it takes.
+
+    Args:
+        tx: The transaction, in which the reports are also claimed.
+        task_id: The task.
+        size: How many reports fill a batch.
+    """
+    locks.claim_waiting(tx, task_id)
+    bucket, job, report = tables.buckets.c, tables.aggregation_jobs.c, tables.reports.c
+    task = tx.task_key(task_id)
+    of_task = select(job.bucket).where(job.task == task, job.bucket.is_not(None))
+    newest_first = of_task.order_by(job.bucket.desc()).limit(1)
+    newest = tx.connection.execute(newest_first).scalar() or b""
+    short = (
+        select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == task)
+        .group_by(bucket.bucket)
+        .having(func.sum(bucket.report_count) < size)
+    )
+    # A batch is filled before the next one is begun, so one with room is the newest, or reports of
+    # it were rejected.
+    keys = {newest, *tx.connection.execute(short).scalars()} - {b""}
+    for key in sorted(keys):
+        in_bucket = (bucket.task == task, bucket.bucket == key)
+        aggregated = select(func.coalesce(func.sum(bucket.report_count), 0)).where(*in_bucket)
+        jobs = select(job.id).where(job.task == task, job.bucket == key)
+        claimed = select(func.count()).where(report.task == task, report.job.in_(jobs))
+        # In one statement: a job that ends meanwhile is counted once.
+        both = select(aggregated.scalar_subquery() + claimed.scalar_subquery())
+        room = size - int(tx.connection.execute(both).scalar_one())
+        if room > 0:
+            return key, room
+    return new_bucket(newest, tx.entropy), size
+
+
+def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
+    """Return the oldest batch of `size` reports that was not selected before, if any.
+
+    Its reports are all aggregated, for no more than `size` were ever put into it.
+    """
+    locks.change_batches(tx, task_id)  # or another transaction could select the same
+    bucket, job = tables.buckets.c, tables.collection_jobs.c
+    selected = select(job.id).where(job.task == bucket.task, job.first_bucket == bucket.bucket)
+    query = (
+        select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == tx.task_key(task_id), ~selected.exists())
+        .group_by(bucket.bucket)
+        .having(func.sum(bucket.report_count) >= size)
+        .order_by(bucket.bucket)
+        .limit(1)
+    )
+    key = tx.connection.execute(query).scalar()
+    return None if key is None else Batch(key, key)
+
+
+def select_again(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Let a batch be selected once more whose collection job failed: the failed job forgets it.
+
+    Nothing of it was released by us. If the Helper has released it, it repeats its share for the
+    same request, and refuses any other.
+    """
+    locks.change_batches(tx, task_id)
+    job = tables.collection_jobs
+    tx.connection.execute(
+        update(job)
+        .where(
+            job.c.task == tx.task_key(task_id),
+            job.c.state.in_((CollectionJobState.FAILED, CollectionJobState.DELETED)),
+            job.c.first_bucket.between(batch.first, batch.last),
+        )
+        .values(first_bucket=None, last_bucket=None)
+    )

@@ -1,0 +1,338 @@
+"""Batches and their un-noised aggregate shares, which are destroyed on collection.
+
+A bucket is what its shards add up to: as many rows as transactions have added to it at once, each
+by itself (`locks.own_shard`). Whoever reads adds them up, counts and shares alike.
+A shard's share is encrypted under a random key of its own, which is itself encrypted (`crypter`)
+and lies outside the database (`key_file`), unless that is on a server (`key_table`). Releasing a
+batch overwrites the keys before anybody is told of the release, which destroys the shares, wherever
+copies of them may be left.
+Only buckets that hold reports have rows; which are closed, `closed_batches` knows.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    and_,
+    func,
+    insert,
+    select,
+    tuple_,
+)
+
+from aggregator.dap.times import Time
+from aggregator.errors import StoreError
+from aggregator.protocol.batches import Batch, BatchTotals
+from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.secrets.crypter import KEY_SIZE, Crypter
+from aggregator.service.storage.secrets.key_file import KeyGone
+
+_BUCKETS_PER_QUERY = 500
+_TOTALS = tuple(
+    tables.buckets.c[name] for name in ("report_count", "checksum", "first_time", "last_time")
+)
+
+
+class BatchChanged(StoreError):
+    """The batch holds other reports than were read: some joined, or a bucket is damaged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Addition:
+    """What some reports add to a bucket.
+
+    Attributes:
+        bucket: The bucket's key.
+        merge: Returns the new encoded aggregate share for the one so far, None for the first.
+        totals: The totals of the reports.
+    """
+
+    bucket: bytes
+    merge: Callable[[bytes | None], bytes]
+    totals: BatchTotals
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredShard:
+    """A shard of a bucket: its key and number, its un-noised aggregate share, and what is stated.
+
+    Attributes:
+        bucket: The bucket's key.
+        shard: Which of its shards.
+        share: What the shard's reports add up to, encoded.
+        totals: What else is stated of them.
+    """
+
+    bucket: bytes
+    shard: int
+    share: bytes = dataclasses.field(repr=False)
+    totals: BatchTotals
+
+
+def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
+    """Merge out shares into buckets; `admit` belongs in the same transaction.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        additions: What is added, at most one addition to each bucket.
+
+    Raises:
+        BatchClosed: A bucket is frozen or collected; the transaction must not go on.
+    """
+    if not additions:
+        return
+    buckets = [addition.bucket for addition in additions]
+    locks.keep_batches(tx, task_id)
+    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    for state in map(closed.state, buckets):
+        if state is not None:
+            raise tx.refuse(BatchClosed(state))
+    task = tx.task_key(task_id)
+    shard = locks.own_shard(tx, task)  # what is read here must not change until the write
+    stored = _stored_shards(tx, task_id, buckets, shard)
+    sealed: list[bytes] = []
+    keys, shares, counts = [], [], []
+    for addition in additions:
+        place = {"task": task, "bucket": addition.bucket, "shard": shard}
+        row = shard_row(task_id, addition.bucket, shard)
+        found = stored.get(addition.bucket)
+        if found is None:
+            key, old, totals = tx.entropy.bytes(KEY_SIZE), None, addition.totals
+            keys.append(place)
+            sealed.append(tx.crypter.encrypt("bucket_keys", row, "key", key))
+            cipher = _cipher_of(tx, key)
+        else:
+            cipher = _stored_cipher(tx, row, found.slot)
+            old = cipher.decrypt("bucket_shares", row, "share", found.share)
+            totals = totals_of(found) + addition.totals
+        share = cipher.encrypt("bucket_shares", row, "share", addition.merge(old))
+        shares.append({**place, "share": share})
+        counts.append({**place, **totals_columns(totals)})
+    if keys:
+        slots = tx.keys.put(sealed, _first_unused_slot(tx))
+        tx.made_slots += slots
+        rows = [{**place, "slot": slot} for place, slot in zip(keys, slots, strict=True)]
+        tx.connection.execute(insert(tables.bucket_keys), rows)
+    _put(tx, tables.bucket_shares, shares)
+    _put(tx, tables.buckets, counts)
+
+
+def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
+    """Return how many reports the batch holds, and which."""
+    query = select(*_TOTALS).where(*_in_batch(tx, tables.buckets.c.bucket, task_id, batch))
+    return sum((totals_of(row) for row in tx.connection.execute(query)), BatchTotals())
+
+
+def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
+    """Return how many reports the batch holds."""
+    buckets = tables.buckets.c
+    query = select(func.coalesce(func.sum(buckets.report_count), 0)).where(
+        *_in_batch(tx, buckets.bucket, task_id, batch)
+    )
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def check_unchanged(tx: Transaction, task_id: bytes, batch: Batch, totals: BatchTotals) -> None:
+    """Check that the batch holds the reports that were read, none more and none fewer.
+
+    Buckets only grow, so their sizes tell.
+
+    Raises:
+        BatchChanged: It does not.
+    """
+    if report_count(tx, task_id, batch) != totals.report_count:
+        raise tx.refuse(BatchChanged("the batch holds other reports than were read"))
+
+
+def read_shards(
+    tx: Transaction, task_id: bytes, batch: Batch, limit: int, after: StoredShard | None = None
+) -> list[StoredShard]:
+    """Return the first shards of the batch's buckets that are not destroyed, in order.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        batch: The batch.
+        limit: The most shards to return.
+        after: The last of those returned before; None to begin.
+
+    Raises:
+        CrypterError: A share was changed.
+    """
+    bucket, shard = tables.buckets.c.bucket, tables.buckets.c.shard
+    left = batch if after is None else Batch(after.bucket, batch.last)
+    query = _stored().where(*_in_batch(tx, bucket, task_id, left)).order_by(bucket, shard)
+    if after is not None:
+        query = query.where(tuple_(bucket, shard) > (after.bucket, after.shard))
+    stored = []
+    for row in tx.connection.execute(query.limit(limit)):
+        name = shard_row(task_id, row.bucket, row.shard)
+        cipher = _stored_cipher(tx, name, row.slot)
+        share = cipher.decrypt("bucket_shares", name, "share", row.share)
+        stored.append(StoredShard(row.bucket, row.shard, share, totals_of(row)))
+    return stored
+
+
+def is_window_open(tx: Transaction, task_id: bytes, first: Time, last: Time) -> bool:
+    """Return whether a bucket that is not collected may have a report from `first` to `last`."""
+    bucket = tables.buckets.c
+    query = (
+        select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
+        .where(
+            bucket.task == tx.task_key(task_id),
+            bucket.first_time <= last.units,
+            bucket.last_time >= first.units,
+        )
+    )
+    return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
+def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
+    """Return the buckets of a task that are not collected, each with its number of reports."""
+    bucket = tables.buckets.c
+    query = (
+        select(bucket.bucket, func.sum(bucket.report_count))
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == tx.task_key(task_id))
+        .group_by(bucket.bucket)
+    )
+    return [(key, int(reports)) for key, reports in tx.connection.execute(query)]
+
+
+def buckets_without_key(tx: Transaction) -> list[tuple[bytes, bytes]]:
+    """Return the tasks and keys of buckets that are not collected and lack a share.
+
+    The key of such a share is not where the store has put it: the store was restored without it.
+    """
+    key, task = tables.bucket_keys.c, tables.tasks.c
+    query = select(task.task_id, key.bucket, key.slot).join(tables.tasks, task.id == key.task)
+    lost = {}  # in the order in which they are found
+    for task_id, bucket, slot in tx.connection.execute(query).all():
+        try:
+            tx.keys.get(slot)
+        except KeyGone:
+            lost[task_id, bucket] = True
+    return list(lost)
+
+
+def _in_batch(
+    tx: Transaction, bucket: Column[bytes], task_id: bytes, batch: Batch
+) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a row belongs to the batch, by its column `bucket`."""
+    return (
+        bucket.table.c.task == tx.task_key(task_id),
+        bucket.between(batch.first, batch.last),
+    )
+
+
+def totals_columns(totals: BatchTotals) -> dict[str, object]:
+    """Return the columns in which totals are stored."""
+    first, last = totals.times or (None, None)
+    return {
+        "report_count": totals.report_count,
+        "checksum": totals.checksum,
+        "first_time": None if first is None else first.units,
+        "last_time": None if last is None else last.units,
+    }
+
+
+def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
+    """Return the totals that a row holds."""
+    columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
+    first, last = columns["first_time"], columns["last_time"]
+    times = None if first is None else (Time(first), Time(last))
+    return BatchTotals(columns["report_count"], columns["checksum"], times)
+
+
+def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:
+    """Return what the secrets of a shard of a bucket are bound to, beside table and column."""
+    return task_id + bucket + bytes([shard])
+
+
+def shard_cipher(tx: Transaction, task_id: bytes, bucket: bytes, shard: int) -> Crypter:
+    """Return a crypter under the own key of a shard whose share is not destroyed."""
+    key = tables.bucket_keys.c
+    query = select(key.slot).where(
+        key.task == tx.task_key(task_id), key.bucket == bucket, key.shard == shard
+    )
+    stored = tx.connection.execute(query).scalar_one()
+    return _stored_cipher(tx, shard_row(task_id, bucket, shard), stored)
+
+
+def replace_share(tx: Transaction, task_id: bytes, stored: StoredShard) -> None:
+    """Replace the encoded un-noised share of a shard, and what is stated of its reports."""
+    place = {"task": tx.task_key(task_id), "bucket": stored.bucket, "shard": stored.shard}
+    cipher = shard_cipher(tx, task_id, stored.bucket, stored.shard)
+    row = shard_row(task_id, stored.bucket, stored.shard)
+    share = cipher.encrypt("bucket_shares", row, "share", stored.share)
+    _put(tx, tables.bucket_shares, [{**place, "share": share}])
+    _put(tx, tables.buckets, [{**place, **totals_columns(stored.totals)}])
+
+
+def _stored_shards(
+    tx: Transaction, task_id: bytes, buckets: Sequence[bytes], shard: int
+) -> dict[bytes, Row[tuple[object, ...]]]:
+    counts, found = tables.buckets.c, {}
+    for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
+        some = buckets[start : start + _BUCKETS_PER_QUERY]
+        query = _stored().where(
+            counts.task == tx.task_key(task_id), counts.bucket.in_(some), counts.shard == shard
+        )
+        found.update({row.bucket: row for row in tx.connection.execute(query)})
+    return found
+
+
+def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert the rows of shards, or replace those that are there."""
+    statement = tx.insert(table)
+    replaced = [column.name for column in table.c if not column.primary_key]
+    tx.connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["task", "bucket", "shard"],
+            set_={name: statement.excluded[name] for name in replaced},
+        ),
+        rows,
+    )
+
+
+def has_share() -> ColumnElement[bool]:
+    """Return what joins `buckets` with `bucket_keys`: the shares of those with keys still exist."""
+    bucket, key = tables.buckets.c, tables.bucket_keys.c
+    return and_(key.task == bucket.task, key.bucket == bucket.bucket, key.shard == bucket.shard)
+
+
+def _stored() -> Select[tuple[object, ...]]:
+    """Select what is stored of shards that are not destroyed."""
+    bucket, share = tables.buckets.c, tables.bucket_shares.c
+    of_bucket = and_(
+        share.task == bucket.task, share.bucket == bucket.bucket, share.shard == bucket.shard
+    )
+    return (
+        select(bucket.bucket, bucket.shard, *_TOTALS, share.share, tables.bucket_keys.c.slot)
+        .join(tables.bucket_keys, has_share())
+        .join(tables.bucket_shares, of_bucket)
+    )
+
+
+def _first_unused_slot(tx: Transaction) -> int:
+    """Return the first slot above those of all buckets."""
+    last = tx.connection.execute(select(func.max(tables.bucket_keys.c.slot))).scalar()
+    return 0 if last is None else last + 1
+
+
+def _stored_cipher(tx: Transaction, row: bytes, slot: int) -> Crypter:
+    """Return a crypter under a shard's own key."""
+    return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", tx.keys.get(slot)))
+
+
+def _cipher_of(tx: Transaction, key: bytes) -> Crypter:
+    return Crypter((key,), tx.entropy)

@@ -1,0 +1,1 @@
+"""The database: its two backends, its tables and their states, transactions, locks, the schema."""

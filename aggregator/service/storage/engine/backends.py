@@ -1,0 +1,259 @@
+"""The database under the store: what we need from it, and its errors in our words.
+
+The verbs speak SQLAlchemy Core, which both databases understand; where they differ is in `Backend`:
+`sqlite.Sqlite`, one file with one writer, and `postgresql.Postgresql`, for many processes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import sqlalchemy
+from sqlalchemy import Column, Connection, Engine, Row, Table
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    OperationalError,
+    SQLAlchemyError,
+)
+
+from aggregator.errors import ConfigurationError, StoreError
+from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.engine.sqlite import Sqlite
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
+
+
+class Busy(StoreError):
+    """Others held the database for too long; the transaction was tried several times."""
+
+
+class DiskFull(StoreError):
+    """There is no room for what was to be stored; none of it was."""
+
+
+class Unreachable(StoreError):
+    """There is no connection to the database; if it broke at the commit, that may have happened."""
+
+
+class Disconnected(Unreachable):
+    """The connection broke before the commit, at every attempt: nothing was written."""
+
+
+class Damaged(StoreError):
+    """The store's file is damaged, or is not a store."""
+
+
+class Conflict(StoreError):
+    """What a verb was asked to store contradicts what is there."""
+
+
+class LostRace(Conflict):
+    """Another transaction stored the same first; the transaction was tried several times."""
+
+
+class BodyGone(StoreError):
+    """A body is no longer where the transaction's snapshot says; it was tried several times."""
+
+
+class KeySlots(Protocol):
+    """Sealed keys of buckets by the number of their slot, for one transaction."""
+
+    def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:
+        """Store keys; return their slots, none below `first_unused`."""
+
+    def get(self, slot: int) -> bytes:
+        """Return a key.
+
+        Raises:
+            KeyGone: The slot holds none.
+        """
+
+    def replace(self, slot: int, key: bytes) -> None:
+        """Put another ciphertext of the same key into a slot that holds it."""
+
+    def delete(self, slots: Sequence[int]) -> Sequence[int]:
+        """Delete keys with the transaction; return those to be destroyed after its commit."""
+
+
+class BucketKeys(Protocol):
+    """All such keys of a store."""
+
+    def within(self, connection: Connection) -> KeySlots:
+        """Return the keys for a transaction on `connection`."""
+
+    def held(self) -> Sequence[int]:
+        """Return the slots outside the database whose keys are not destroyed."""
+
+    def destroy(self, slots: Iterable[int]) -> None:
+        """Destroy keys outside the database at once."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class Backend(Protocol):
+    """What each database does its own way."""
+
+    writers: int
+    """How many transactions of one process may write at once."""
+
+    shards: int
+    """How many transactions of all processes may add to one bucket at once (`shards`)."""
+
+    def engine(self, readers: int = 0) -> Engine:
+        """Return an engine for `writers` writers, or for `readers` readers."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the store."""
+
+    def stored_bytes(self, connection: Connection) -> int:
+        """Return how many bytes the store has."""
+
+    def free_bytes(self) -> int | None:
+        """Return how much room its disk has, None if only its server knows."""
+
+    def exists(self) -> bool:
+        """Return whether there is a store."""
+
+    def create(self) -> None:
+        """Make a place for a store unless there is one."""
+
+    def now(self, connection: Connection) -> int:
+        """Return the seconds since the Unix epoch by the database's clock."""
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+
+    def insert_many(
+        self,
+        connection: Connection,
+        statement: sqlalchemy.Insert,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> Sequence[Row[Any]]:
+        """Insert one or more rows of the same columns; return what `statement` returns, if any."""
+
+    def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
+        """Hold what `names` stand for until the transaction ends; `locks` says what that is."""
+
+    def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
+        """Hold one of `names` as `lock` does, which nobody else holds if possible; return which."""
+
+    def lock_alone(self, connection: Connection, table: Table) -> bool:
+        """Keep all others from a table until the transaction ends, if nobody uses it now.
+
+        Returns:
+            Whether it is kept; nobody is waited for.
+        """
+
+    def empty(self, connection: Connection, content: Column[bytes]) -> None:
+        """Delete the rows of the table of `content`, all or so many as hold nobody up for long.
+
+        They have no secrets: what they leave on the disk is not overwritten.
+        """
+
+    def bucket_keys(self) -> BucketKeys:
+        """Return where the short-lived keys of buckets lie."""
+
+    def empty_log(self) -> bool:
+        """Empty the database's log of what was destroyed; return whether that was possible now."""
+
+    def back_up(self, file: Path) -> None:
+        """Write one moment of the database to an empty file, without the keys of buckets.
+
+        Raises:
+            ConfigurationError: A program that it takes is not installed.
+            StoreError: It failed.
+        """
+
+    def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
+        """Read such a file to its end; `secrets` are the tables and columns of ciphertexts.
+
+        Raises:
+            NoBackup: It is none, or damaged.
+        """
+
+    def is_busy(self, error: OperationalError) -> bool:
+        """Return whether others held the database for too long."""
+
+    def is_unreachable(self, error: DBAPIError) -> bool:
+        """Return whether there is no server, or it has ended the connection."""
+
+    def is_lost_race(self, error: DBAPIError) -> bool:
+        """Return whether another transaction stored the same since ours looked."""
+
+    def is_full(self, error: OperationalError) -> bool:
+        """Return whether the disk has no room."""
+
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the store is damaged."""
+
+    def reason(self, error: DBAPIError) -> str:
+        """Return what the database says is wrong, without values that were to be stored."""
+
+
+def backend(url: str) -> Backend:
+    """Return the database that `url` names.
+
+    For example `sqlite:////var/lib/prio/leader.sqlite` or `postgresql://prio@db.example/leader`.
+
+    Raises:
+        ConfigurationError: It is not a URL, or names a database that we do not know.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):  # the latter for a port that is not a number
+        # `from None`: the cause repeats the text, which may hold a password.
+        raise ConfigurationError("the store's URL cannot be read") from None
+    match parsed.drivername:
+        case "sqlite" | "sqlite+pysqlite":
+            return Sqlite(parsed)
+        case "postgresql" | "postgresql+psycopg":
+            from aggregator.service.storage.engine.postgresql import Postgresql
+
+            return Postgresql(parsed)
+        case _:
+            raise ConfigurationError(
+                "the store's URL must name an SQLite file, like "
+                "sqlite:////var/lib/prio/leader.sqlite, or a PostgreSQL database, like "
+                "postgresql://prio@db.example/leader"
+            )
+
+
+@contextmanager
+def translated(
+    database: Backend, name: str, broken: type[Unreachable] = Unreachable
+) -> Iterator[None]:
+    """Turn the database's errors into ours, once; `broken` is that of a broken connection."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _in_our_words(database, name, broken, error) from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"transaction {name!r}: {error}") from error
+
+
+def _in_our_words(
+    database: Backend, name: str, broken: type[Unreachable], error: DBAPIError
+) -> StoreError:
+    reason = database.reason(error)
+    if database.is_unreachable(error):
+        return broken(f"transaction {name!r}: {database.name} cannot be reached: {reason}")
+    match error:
+        case IntegrityError():
+            kind = LostRace if database.is_lost_race(error) else Conflict
+            return kind(f"transaction {name!r}: {reason}")
+        case OperationalError() if database.is_busy(error):
+            return Busy(f"transaction {name!r}: the database is busy")
+        case OperationalError() if database.is_full(error):
+            return DiskFull(f"transaction {name!r}: the disk of {database.name} is full")
+    if database.is_damaged(error):
+        return Damaged(f"the store {database.name} is damaged: {reason}")
+    return StoreError(f"transaction {name!r}: {database.name}: {reason}")

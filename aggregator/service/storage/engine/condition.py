@@ -1,0 +1,44 @@
+"""The condition of any party's store: its size, the room on its disk."""
+
+import aggregator
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.telemetry.health import Metric
+
+SHOWN_JOBS = 20
+LEAST_FREE_BYTES = 16 * 2**20
+"""With less room on the disk a service is not ready: what it would take could not be stored."""
+
+
+def disk_faults(tx: Transaction) -> list[str]:
+    """Return what is wrong with the disk under a store, if anything that we can see."""
+    free = tx.backend.free_bytes()
+    if free is None or free >= LEAST_FREE_BYTES:
+        return []
+    return [
+        f"the disk of {tx.backend.name} is full: {free:,} of {LEAST_FREE_BYTES:,} bytes are free"
+    ]
+
+
+def common_details(tx: Transaction, role: str) -> dict[str, object]:
+    """Return the members that the document of every party has."""
+    return {
+        "role": role,
+        "prio": aggregator.__version__,
+        "store": tx.backend.name,
+        "store_bytes": tx.backend.stored_bytes(tx.connection),
+        "free_bytes": tx.backend.free_bytes(),
+    }
+
+
+def common_metrics(tx: Transaction) -> list[Metric]:
+    """Return the metrics of every party."""
+    stored, free = tx.backend.stored_bytes(tx.connection), tx.backend.free_bytes()
+    return [
+        Metric("prio_store_bytes", "The store and its log.", "gauge", [({}, stored)]),
+        Metric(
+            "prio_store_free_bytes",
+            "Room on the store's disk.",
+            "gauge",
+            [] if free is None else [({}, free)],
+        ),
+    ]

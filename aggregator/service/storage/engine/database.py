@@ -1,0 +1,353 @@
+"""The database: one transaction is one synchronous function, run whole in a worker thread.
+
+`Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits: either
+all that `work` wrote is stored or none of it, whenever the process is killed. `Database.read` does
+the same over one snapshot, without writing. If the database was busy, the connection broke, or
+another transaction stored the same first, `work` is called again, a few times at most, so it must
+have no effects outside the transaction. A connection that breaks while it commits is the caller's
+affair, as if the process had died then: nobody knows whether the transaction was committed. A verb
+that refuses (a `StoreError`) spoils its transaction, which is rolled back even if `work` catches
+the error: half a verb is never committed.
+
+A transaction is not cancelled half-way: a cancelled caller waits until its thread has committed or
+rolled back.
+"""
+
+import dataclasses
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, ParamSpec, TypeVar
+
+import sqlalchemy
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+from sqlalchemy import Connection, Engine, Row, Table, select
+
+from aggregator.clock import Clock
+from aggregator.dap.ids import encode_base64url
+from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.errors import StoreError
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import (
+    Backend,
+    BodyGone,
+    Busy,
+    Disconnected,
+    Insert,
+    KeySlots,
+    LostRace,
+    backend,
+    translated,
+)
+from aggregator.service.storage.engine.schema import check
+from aggregator.service.storage.engine.scrubber import Scrubber
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.secrets.key_file import KeyGone
+
+__all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+E = TypeVar("E", bound=StoreError)
+OnTransaction = Callable[[str, str], None]
+
+_ATTEMPTS = 6
+_ID_SIZE = 16
+_READERS = 8
+
+
+class UnknownTask(StoreError):
+    """There is no task with this id."""
+
+
+@dataclasses.dataclass(slots=True)
+class Transaction:
+    """An open transaction, and what else the verbs need."""
+
+    connection: Connection
+    backend: Backend
+    crypter: Crypter
+    entropy: Entropy
+    keys: KeySlots
+    is_writing: bool
+    now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
+    made_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, used if committed
+    destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
+    scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
+    shards: dict[int, int] = dataclasses.field(default_factory=dict)  # by task, set by `locks`
+    failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
+    _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+        return self.backend.insert(table)
+
+    def insert_many(
+        self, statement: sqlalchemy.Insert, rows: Sequence[Mapping[str, object]]
+    ) -> Sequence[Row[Any]]:
+        """Insert one or more rows of the same columns; return what `statement` returns, if any."""
+        return self.backend.insert_many(self.connection, statement, rows)
+
+    def lock(self, names: set[bytes], *, shared: bool = False) -> None:
+        """Hold what `names` stand for until the transaction ends; readers have their snapshot."""
+        if self.is_writing:
+            self.backend.lock(self.connection, names, shared=shared)
+
+    def lock_one_of(self, names: Sequence[bytes]) -> int:
+        """Hold one of `names` until the transaction ends, if it writes; return which."""
+        return self.backend.lock_one_of(self.connection, names) if self.is_writing else 0
+
+    def random_id(self) -> bytes:
+        """Return a fresh name for a resource of ours, 16 bytes."""
+        return self.entropy.bytes(_ID_SIZE)
+
+    def refuse(self, error: E) -> E:
+        """Return `error`, to be raised; from now on nothing is committed, even if it is caught."""
+        self.failure = error
+        return error
+
+    def task_key(self, task_id: bytes) -> int:
+        """Return the key by which other tables name the task.
+
+        A transaction that writes keeps the task's row until it ends, so that the task cannot be
+        forgotten meanwhile and leave behind what is being stored.
+
+        Raises:
+            UnknownTask: There is no such task.
+        """
+        key = self._task_keys.get(task_id)
+        if key is None:
+            task = tables.tasks.c
+            query = select(task.id).where(task.task_id == task_id, task.forgotten_at.is_(None))
+            if self.is_writing:
+                query = query.with_for_update(read=True, key_share=True)
+            key = self.connection.execute(query).scalar()
+            if key is None:
+                raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")
+            self._task_keys[task_id] = key
+        return key
+
+
+class Database:
+    """An open store whose schema is the one this program was written for."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        crypter: Crypter,
+        clock: Clock | None,
+        entropy: Entropy,
+        on_transaction: OnTransaction,
+    ) -> None:
+        """Use `open`, which also checks the schema."""
+        self._backend = backend
+        self._writers = backend.engine()
+        self._readers = backend.engine(readers=_READERS)
+        self._crypter = crypter
+        self._clock = clock
+        self._entropy = entropy
+        self._on_transaction = on_transaction
+        self._writer = threading.BoundedSemaphore(backend.writers)
+        self._reader = threading.BoundedSemaphore(_READERS)
+        self._keys = backend.bucket_keys()
+        self._undestroyed: set[int] = set()
+        self._is_closed = False
+        self._scrubber = Scrubber(backend.empty_log)
+        # Writers wait for their turn in the event loop, without holding a thread each.
+        self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
+        self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
+
+    @staticmethod
+    def open(
+        url: str,
+        crypter: Crypter,
+        clock: Clock | None = None,
+        on_transaction: OnTransaction | None = None,
+        entropy: Entropy | None = None,
+    ) -> "Database":
+        """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
+
+        Args:
+            url: As `engine.backend` takes it.
+            crypter: The keys of the secret columns.
+            clock: Gives `Transaction.now`; the database's own clock by default.
+            on_transaction: Called with the transaction's name and `begin`, `before commit` or
+                `committed` at those moments, in the transaction's thread. If it raises, the
+                transaction ends there.
+            entropy: Where keys, tokens and resource ids come from.
+
+        Raises:
+            SchemaMismatch: The schema is not the one of this program; both are named.
+        """
+        check(url)
+        database = Database(
+            backend(url),
+            crypter,
+            clock,
+            SystemEntropy() if entropy is None else entropy,
+            _ignore if on_transaction is None else on_transaction,
+        )
+        database._destroy_what_a_killed_process_left()
+        database._scrubber.request()  # it may have left destroyed secrets in the log as well
+        return database
+
+    async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """Return `work(transaction)` for one committed write transaction, run in a worker thread.
+
+        Raises:
+            Busy: Other transactions held the database during every attempt.
+            Unreachable: There is no connection to it. If it broke during the commit, the
+                transaction may have been committed all the same.
+            StoreError: The database failed, or is closed; nothing was written.
+        """
+        limiter = _limiter(self._write_limiter, self._backend.writers)
+        run = _timed("write", self.run_sync)
+        return await to_thread.run_sync(run, name, work, limiter=limiter)
+
+    async def read(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """Return `work(transaction)` over one snapshot; writing fails."""
+        limiter = _limiter(self._read_limiter, _READERS)
+        read = _timed("read", self.read_sync)
+        return await to_thread.run_sync(read, name, work, limiter=limiter)
+
+    def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """`run` in the calling thread."""
+        with self._writer:
+            return self._persist(self._writers, name, work)
+
+    def read_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """`read` in the calling thread."""
+        with self._reader:
+            return self._persist(self._readers, name, work)
+
+    def close(self) -> None:
+        """Close every connection as soon as nobody uses it; whoever comes later is refused."""
+        self._scrubber.close()
+        with ExitStack() as turns:
+            for turn, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
+                for _ in range(count):
+                    turns.enter_context(turn)
+            self._is_closed = True
+            self._readers.dispose()
+            self._writers.dispose()
+            self._keys.close()
+
+    def _destroy_what_a_killed_process_left(self) -> None:
+        """Destroy the keys whose buckets were collected when a process died."""
+        held = self._keys.held()
+        # Others may be about to commit what they put there: only a writer can tell.
+        if held and _unused(held, self.read_sync("look for keys", _used_slots)):
+            self.run_sync("destroy keys", self._destroy_unused)
+
+    def _destroy_unused(self, tx: Transaction) -> None:
+        tx.destroyed_slots += _unused(self._keys.held(), _used_slots(tx))
+
+    def _destroy(self, slots: Iterable[int]) -> None:
+        """Destroy keys before anybody is answered, and those of a transaction that failed to."""
+        self._undestroyed.update(slots)
+        pending = list(self._undestroyed)
+        if pending:
+            self._keys.destroy(pending)
+            self._undestroyed.difference_update(pending)
+
+    @contextmanager
+    def _destroying_if_it_fails(self, transaction: Transaction) -> Iterator[None]:
+        """Have the keys of a transaction destroyed that is not going to be committed.
+
+        What it has written may lie in the log all the same.
+        """
+        try:
+            yield
+        except BaseException:
+            self._undestroyed.update(transaction.made_slots)
+            raise
+
+    def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        metrics = _metrics()
+        with nullcontext() if metrics is None else metrics.TRANSACTION_SECONDS.labels(name).time():
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return self._transact(engine, name, work)
+                except (Busy, Disconnected, LostRace, KeyGone, BodyGone):
+                    # At once: a database that is busy has waited before it said so, a connection
+                    # that broke is made anew or refused, and a batch that was collected, or a body
+                    # that was moved, since this snapshot was taken is so in the next.
+                    if metrics is not None:
+                        metrics.TRANSACTION_RETRIES.labels(name).inc()
+            return self._transact(engine, name, work)
+
+    def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        if self._is_closed:  # a connection made now would never be closed
+            raise StoreError(f"transaction {name!r}: the store is closed")
+        self._destroy(())
+        with translated(self._backend, name), engine.connect() as connection:
+            with connection.begin():
+                self._on_transaction(name, "begin")
+                clock = self._clock
+                now = self._backend.now(connection) if clock is None else clock.now()
+                transaction = Transaction(
+                    connection,
+                    self._backend,
+                    self._crypter,
+                    self._entropy,
+                    self._keys.within(connection),
+                    engine is self._writers,
+                    now,
+                )
+                with self._destroying_if_it_fails(transaction):
+                    with translated(self._backend, name, Disconnected):
+                        result = work(transaction)
+                    if transaction.failure is not None:
+                        raise transaction.failure
+                    self._on_transaction(name, "before commit")
+            self._on_transaction(name, "committed")
+            self._destroy(transaction.destroyed_slots)
+            if transaction.scrub_log:
+                self._scrubber.request()
+            return result
+
+
+def _used_slots(tx: Transaction) -> set[int]:
+    return set(tx.connection.execute(select(tables.bucket_keys.c.slot)).scalars())
+
+
+def _unused(held: Iterable[int], used: set[int]) -> list[int]:
+    return [slot for slot in held if slot not in used]
+
+
+def _timed(access: str, run: Callable[P, T]) -> Callable[P, T]:
+    """Return `run`, whose wait for a thread began now."""
+    asked = time.perf_counter()
+
+    def begin(*args: P.args, **kwargs: P.kwargs) -> T:
+        metrics = _metrics()
+        if metrics is not None:
+            metrics.TRANSACTION_WAIT_SECONDS.labels(access).observe(time.perf_counter() - asked)
+        return run(*args, **kwargs)
+
+    return begin
+
+
+def _metrics() -> Any:  # noqa: ANN401  a module
+    """Return the process's metrics; None in a command, which has nobody to show them to.
+
+    A process that shows metrics has loaded them, which takes a command longer than its transaction.
+    """
+    return sys.modules.get("aggregator.service.telemetry.metrics")
+
+
+def _ignore(_name: str, _moment: str) -> None:
+    """Do nothing: nobody listens."""
+
+
+def _limiter(variable: RunVar[CapacityLimiter], tokens: int) -> CapacityLimiter:
+    """Return this event loop's limiter; a limiter cannot be shared between loops."""
+    try:
+        return variable.get()
+    except LookupError:
+        limiter = CapacityLimiter(tokens)
+        variable.set(limiter)
+        return limiter

@@ -1,0 +1,73 @@
+"""The short-lived keys of buckets in a table, where the database is on a server.
+
+Deleting a key is part of the transaction that releases its batch, so nothing is left to be done
+after the commit. It is weaker than `key_file`: the server keeps deleted rows for a while, as
+docs/operations/postgresql.md says.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import BigInteger, Connection, any_, delete, insert, literal, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from aggregator.service.storage.engine.tables import bucket_key_slots
+from aggregator.service.storage.secrets.key_file import KeyGone
+
+
+class KeyTable:
+    """Sealed keys by the number of their slot, of which nothing lies outside the database."""
+
+    def within(self, connection: Connection) -> "SlotRows":
+        """Return the keys for a transaction on `connection`."""
+        return SlotRows(connection)
+
+    def held(self) -> Sequence[int]:
+        """Return nothing: a killed process leaves no key of a released batch."""
+        return ()
+
+    def destroy(self, slots: Iterable[int]) -> None:
+        """Do nothing: `SlotRows.delete` leaves nothing to be destroyed."""
+
+    def close(self) -> None:
+        """Do nothing: only transactions have connections."""
+
+
+class SlotRows:
+    """The keys as a transaction sees them."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Use the transaction on `connection`."""
+        self._connection = connection
+
+    def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:  # noqa: ARG002  the server numbers no two rows alike
+        """Store keys; return their slots."""
+        statement = insert(bucket_key_slots).returning(
+            bucket_key_slots.c.slot, sort_by_parameter_order=True
+        )
+        rows = [{"key": key} for key in keys]
+        return list(self._connection.execute(statement, rows).scalars())
+
+    def get(self, slot: int) -> bytes:
+        """Return a key.
+
+        Raises:
+            KeyGone: The slot holds none.
+        """
+        query = select(bucket_key_slots.c.key).where(bucket_key_slots.c.slot == slot)
+        key: bytes | None = self._connection.execute(query).scalar()
+        if key is None:
+            raise KeyGone(f"the store has no key in slot {slot}")
+        return key
+
+    def replace(self, slot: int, key: bytes) -> None:
+        """Put another ciphertext of the same key into its slot."""
+        statement = update(bucket_key_slots).where(bucket_key_slots.c.slot == slot)
+        self._connection.execute(statement.values(key=key))
+
+    def delete(self, slots: Sequence[int]) -> Sequence[int]:
+        """Delete keys with the transaction; there is nothing to be destroyed after its commit."""
+        if slots:  # as one statement: a large batch has tens of thousands
+            given = any_(literal(list(slots), ARRAY(BigInteger)))
+            statement = delete(bucket_key_slots).where(bucket_key_slots.c.slot == given)
+            self._connection.execute(statement)
+        return ()

@@ -1,0 +1,258 @@
+"""Everything particular to PostgreSQL, behind `engine.Backend`.
+
+Several transactions write at once, each statement seeing what was committed before it (READ
+COMMITTED). What a verb relies on from its look to its commit it locks, by a constraint, a row or an
+advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import Column, Connection, Engine, Row, Table, event, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, Insert
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.storage.engine import postgresql_backup
+from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.engine.key_table import KeyTable
+
+LOCK_TIMEOUT_SECONDS = 5
+_IDLE_TIMEOUT_SECONDS = 300
+_KEEPALIVE_SECONDS = 10
+# https://www.postgresql.org/docs/15/errcodes-appendix.html
+_BUSY = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
+_GONE = ("08", "57P", "53300")  # no connection, ended by the operator, too many connections
+_TAKEN = "55P03"
+_UNIQUE = "23505"
+_FULL = ("53100",)
+_DAMAGED = ("XX001", "XX002")
+
+
+class Postgresql:
+    """A store in a database of its own on a PostgreSQL server."""
+
+    writers = 4
+    shards = 8  # of all processes of a store: `room` relies on it
+
+    def __init__(self, url: URL) -> None:
+        """Keep the store in the database that `url` names.
+
+        Raises:
+            ConfigurationError: It names none.
+        """
+        if not url.database:
+            raise ConfigurationError("the store's URL must name a database of the server")
+        self._url = url.set(drivername="postgresql+psycopg")
+
+    def engine(self, readers: int = 0) -> Engine:
+        """Return an engine for `writers` writers, or for `readers` readers, with our settings.
+
+        Raises:
+            ConfigurationError: The driver is not installed, or the URL has an option unknown to it.
+        """
+        try:
+            made = sqlalchemy.create_engine(
+                self._url,
+                # A statement's values may be secrets: keep them out of error messages.
+                hide_parameters=True,
+                pool_size=readers or self.writers,
+                max_overflow=0,
+                pool_pre_ping=True,  # after a restart of the server, connect again
+                isolation_level="REPEATABLE READ" if readers else "READ COMMITTED",
+            )
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                "PostgreSQL's driver is not installed: pip install 'prio-aggregator[postgresql]'"
+            ) from error
+        from psycopg.types.array import ListBinaryDumper
+
+        settings = {
+            # Our statements take milliseconds; to compile one takes a hundred.
+            "jit": "off",
+            "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
+            # A machine that is lost in the middle of a transaction must not hold its locks.
+            "idle_in_transaction_session_timeout": f"{_IDLE_TIMEOUT_SECONDS}s",
+            "tcp_keepalives_idle": str(_KEEPALIVE_SECONDS),
+            "tcp_keepalives_interval": str(_KEEPALIVE_SECONDS),
+            "tcp_keepalives_count": "3",
+            "default_transaction_read_only": "on" if readers else "off",
+        }
+
+        def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+            # Bytes in arrays would go as text otherwise, of twice the length.
+            connection.adapters.register_dumper(list, ListBinaryDumper)
+            cursor = connection.cursor()
+            for name, value in settings.items():
+                cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
+            # A commit must survive a power cut; stricter settings of the server are left alone.
+            cursor.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+            cursor.close()
+            connection.commit()
+
+        event.listen(made, "connect", configure)
+        return made
+
+    @property
+    def name(self) -> str:
+        """What messages call the store: its server and its database, without user and password."""
+        host = self._url.host or self._url.query.get("host", "localhost")
+        return f"{host}/{self._url.database}"
+
+    def stored_bytes(self, connection: Connection) -> int:
+        """Return how many bytes the database has, without the server's log."""
+        size = connection.exec_driver_sql("SELECT pg_database_size(current_database())")
+        return int(size.scalar_one())
+
+    def free_bytes(self) -> int | None:
+        """Return None: the server's disk is not ours to see."""
+        return None
+
+    def exists(self) -> bool:
+        """Return whether there is a store, of any version."""
+        made = self.engine(readers=1)
+        try:
+            with made.connect() as connection:
+                found = connection.exec_driver_sql("SELECT to_regclass('alembic_version')")
+                return found.scalar_one() is not None
+        finally:
+            made.dispose()
+
+    def create(self) -> None:
+        """Do nothing: the database is the operator's to make, and its tables are the schema's."""
+
+    def now(self, connection: Connection) -> int:
+        """Return the seconds since the Unix epoch by the database's clock."""
+        seconds = connection.exec_driver_sql("SELECT floor(extract(epoch FROM now()))::bigint")
+        return int(seconds.scalar_one())
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+        return postgresql_insert(table)
+
+    def insert_many(
+        self,
+        connection: Connection,
+        statement: sqlalchemy.Insert,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> Sequence[Row[Any]]:
+        """Insert rows as one statement with an array for each column, whatever their number."""
+        columns = [statement.table.c[name] for name in rows[0]]
+        arrays = (
+            literal([row[column.name] for row in rows], ARRAY(column.type)) for column in columns
+        )
+        given = func.unnest(*arrays).table_valued(*rows[0]).render_derived()
+        made = statement.from_select(columns, select(given), include_defaults=False)
+        result = connection.execute(made)
+        return result.all() if result.returns_rows else ()
+
+    def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
+        """Take the advisory locks `names` until the transaction ends, in an order of their own.
+
+        A name is hashed to 64 bits; two that meet only wait for each other.
+        """
+        function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+        for key in sorted(_lock_key(name) for name in names):
+            connection.exec_driver_sql(f"SELECT {function}(%s)", (key,))
+
+    def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
+        """Take the first of the advisory locks that is free, or else wait for one; return which."""
+        keys = [_lock_key(name) for name in names]
+        # Tried one after another, and no further than the first that is free.
+        tried = " ".join(
+            f"WHEN pg_try_advisory_xact_lock({key}) THEN {place}" for place, key in enumerate(keys)
+        )
+        query = f"SELECT CASE {tried} END, pg_backend_pid()"
+        free, session = connection.exec_driver_sql(query).one()
+        if free is not None:
+            return int(free)
+        place = int(session) % len(keys)
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (keys[place],))
+        return place
+
+    def lock_alone(self, connection: Connection, table: Table) -> bool:
+        """Lock a table against readers, too, unless somebody has it locked in any way."""
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql(
+                    f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE NOWAIT"
+                )
+        except OperationalError as error:
+            if _code(error) == _TAKEN:
+                return False
+            raise
+        return True
+
+    def empty(self, connection: Connection, content: Column[bytes]) -> None:
+        """Truncate the table, whose files the server then removes."""
+        connection.exec_driver_sql(f"TRUNCATE {content.table.name}")
+
+    def bucket_keys(self) -> KeyTable:
+        """Return the table of short-lived keys."""
+        return KeyTable()
+
+    def empty_log(self) -> bool:
+        """Do nothing, successfully: its log and dead rows are the server's to recycle."""
+        return True
+
+    def back_up(self, file: Path) -> None:
+        """Write one moment of the database to an empty file; see `postgresql_backup`."""
+        postgresql_backup.dump(self._url, file)
+
+    def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
+        """Read such a file to its end; see `postgresql_backup`."""
+        return postgresql_backup.contents(file, secrets)
+
+    def is_busy(self, error: OperationalError) -> bool:
+        """Return whether others held the database for too long, or stood in our way."""
+        return _code(error) in _BUSY
+
+    def is_unreachable(self, error: DBAPIError) -> bool:
+        """Return whether there is no server, or it has ended the connection.
+
+        What goes wrong on the way has no code: the server has not said it.
+        """
+        code = _code(error)
+        is_silent = isinstance(error, OperationalError) and code is None
+        return error.connection_invalidated or is_silent or (code or "").startswith(_GONE)
+
+    def is_lost_race(self, error: DBAPIError) -> bool:
+        """Return whether a row was there by the time it was to be inserted.
+
+        Every verb looks before it inserts, so another transaction has inserted it in between; the
+        verb finds it the next time.
+        """
+        return _code(error) == _UNIQUE
+
+    def is_full(self, error: OperationalError) -> bool:
+        """Return whether the disk has no room."""
+        return _code(error) in _FULL
+
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the store is damaged."""
+        return _code(error) in _DAMAGED
+
+    def reason(self, error: DBAPIError) -> str:
+        """Return what the server says is wrong, in one line, without the row that it may quote."""
+        diagnosis = getattr(error.orig, "diag", None)
+        text: str = getattr(diagnosis, "message_primary", None) or str(error.orig)
+        return re.sub(r"\s+", " ", text).strip()
+
+
+def _code(error: DBAPIError) -> str | None:
+    return getattr(error.orig, "sqlstate", None)
+
+
+def _lock_key(name: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)

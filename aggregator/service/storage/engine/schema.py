@@ -1,0 +1,169 @@
+"""The schema's version: `upgrade` runs the Alembic revisions in this package.
+
+Which revisions there are is read from the names of their files, and which one a store is at from
+Alembic's table: Alembic itself is loaded only to change a store.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy
+
+import aggregator
+from aggregator.errors import StoreError
+from aggregator.service.storage.engine.backends import Busy, backend, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from alembic.config import Config
+
+_SCRIPTS = "aggregator.service.storage.engine:migrations"
+_REVISION = re.compile(r"revision_(\d+)_.*\.py$")
+_VERSIONS = sqlalchemy.table("alembic_version", sqlalchemy.column("version_num"))
+_MAKE_ATTEMPTS = 12
+"""How often a process waits for another one that makes the store; each time some 5 s."""
+
+
+class SchemaMismatch(StoreError):
+    """The database has a different schema from the one this program was written for."""
+
+
+def is_made(url: str) -> bool:
+    """Return whether there is a store at `url`, of any schema; an empty file is none."""
+    return _version(url) is not None
+
+
+def make(url: str) -> None:
+    """Make the store at `url` with this program's schema, unless there is one of any schema.
+
+    Several processes may do this at once: the first does the work and the others find it done.
+    """
+    backend(url).create()
+    for attempts_left in reversed(range(_MAKE_ATTEMPTS)):
+        if _version(url) is not None:
+            return
+        try:
+            _upgrade(url)
+        except Busy:  # with what another process is making
+            if not attempts_left:
+                raise
+
+
+def upgrade(url: str) -> tuple[str, str]:
+    """Bring the existing store at `url` to this program's schema.
+
+    Returns:
+        The schema's version before and after.
+
+    Raises:
+        SchemaMismatch: There is no store, or a version made it that this program does not know.
+    """
+    found, needed = _version(url), head()
+    if found is None or found not in _revisions():
+        raise _mismatch(url, found)
+    if found != needed:
+        _upgrade(url)
+    return found, needed
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Take the store at `url` back to `revision`; `base` is the empty database."""
+    from alembic import command
+
+    _migrate(url, command.downgrade, revision)
+
+
+def check(url: str) -> None:
+    """Check that the store at `url` has this program's schema; nothing is written or locked.
+
+    Raises:
+        SchemaMismatch: It does not; the message names both versions and says what to do.
+    """
+    found = _version(url)
+    if found != head():
+        raise _mismatch(url, found)
+
+
+def _mismatch(url: str, found: str | None) -> SchemaMismatch:
+    if found is None:
+        reason = "there is no store"
+    elif found in _revisions():
+        reason = "stop its processes and run `prio store upgrade`"
+    elif found > head():
+        reason = "it is of a newer program"
+    else:
+        reason = "it is of an unreleased program and cannot be upgraded"
+    return SchemaMismatch(
+        f"the store {backend(url).name}: its schema is at version {found or 'none'}, and prio "
+        f"{aggregator.__version__} needs {head()}: {reason}"
+    )
+
+
+def head() -> str:
+    """Return the version that this program needs."""
+    return _revisions()[-1]
+
+
+def _revisions() -> Sequence[str]:
+    """Return the versions that this program knows, oldest first."""
+    return _revisions_in(_SCRIPTS)
+
+
+@functools.cache
+def _revisions_in(scripts: str) -> Sequence[str]:
+    package, _, folder = scripts.rpartition(":")  # as Alembic reads it
+    place = resources.files(package) / folder if package else Path(folder)
+    names = [file.name for file in (place / "versions").iterdir()]
+    return sorted(found[1] for found in map(_REVISION.match, names) if found)
+
+
+def _version(url: str) -> str | None:
+    database = backend(url)
+    with translated(database, "check schema"):
+        if not database.exists():  # connecting would make an empty file
+            return None
+    made = database.engine(readers=1)
+    try:
+        with translated(database, "check schema"), made.connect() as connection:
+            if not sqlalchemy.inspect(connection).has_table(_VERSIONS.name):
+                return None
+            found: str | None = connection.execute(
+                sqlalchemy.select(_VERSIONS.c.version_num)
+            ).scalar()
+            return found
+    finally:
+        made.dispose()
+
+
+def _upgrade(url: str) -> None:
+    from alembic import command
+
+    _migrate(url, command.upgrade, "head")
+
+
+def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> None:
+    database = backend(url)
+    made = database.engine()
+    try:
+        # One transaction for all revisions: a killed migration leaves the old schema.
+        with translated(database, "migrate"), made.begin() as connection:
+            database.lock(connection, {b"schema"}, shared=False)
+            config = _config()
+            config.attributes["connection"] = connection
+            step(config, revision)
+    finally:
+        made.dispose()
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", _SCRIPTS)
+    return config

@@ -1,0 +1,280 @@
+"""Everything particular to SQLite, behind `engine.Backend`.
+
+One writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), readers
+beside it (WAL), `synchronous=FULL` so that a commit survives a power cut, `secure_delete=ON` so
+that deleted bytes are overwritten, but for those that `empty` deletes.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import Column, Connection, Engine, Row, Table, delete, event, func, select
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from aggregator.errors import ConfigurationError, StoreError
+from aggregator.service.storage.engine import sqlite_backup
+from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.secrets.key_file import KeyFile
+
+BUSY_TIMEOUT_SECONDS = 5
+STEP_BYTES = 8 << 20
+"""The most that `empty` deletes at once, in bytes; a row alone always."""
+STEP_ROWS = 5000
+_BUSY = 5
+_LOCKED = 6
+_DAMAGED = (11, 26)
+_FULL = 13
+
+
+class Moved(sqlite3.OperationalError):
+    """The file is not the one that was opened: what is written to that one would be lost."""
+
+
+class Sqlite:
+    """A store in one SQLite file."""
+
+    writers = 1
+    shards = 1
+
+    def __init__(self, url: URL) -> None:
+        """Keep the store in the file that `url` names.
+
+        Raises:
+            ConfigurationError: It names no lasting file, or has options.
+        """
+        if url.database in (None, "", ":memory:"):
+            raise ConfigurationError("the store's URL must name a file that lasts")
+        if url.query:
+            raise ConfigurationError("the store's URL must end with the file: it takes no options")
+        self._url = url
+        self._path = Path(url.database)
+        self._opened: tuple[int, int] | None = None  # the device and the number of the file
+
+    def engine(self, readers: int = 0) -> Engine:
+        """Return an engine for one writer, or for `readers` readers, with our settings."""
+        made = sqlalchemy.create_engine(
+            self._url,
+            # A statement's values may be secrets: keep them out of error messages.
+            hide_parameters=True,
+            pool_size=readers or 1,
+            max_overflow=0,
+            poolclass=sqlalchemy.QueuePool,
+            connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
+        )
+
+        def configure(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+            connection.isolation_level = None  # we say BEGIN ourselves, below
+            for pragma in (
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                "secure_delete=ON",
+                "foreign_keys=ON",
+                "trusted_schema=OFF",
+                "temp_store=MEMORY",
+                f"query_only={'ON' if readers else 'OFF'}",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+
+            if self._opened is None:
+                self._opened = self._file()
+
+        def begin(connection: Connection) -> None:
+            self._check_place()
+            # A writer takes its lock at once: a lock taken later could fail after work was done.
+            connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
+
+        # SQLite would make a new file where there is none.
+        event.listen(made, "do_connect", lambda *_: self._check_place())
+        event.listen(made, "connect", configure)
+        event.listen(made, "begin", begin)
+        return made
+
+    def _file(self) -> tuple[int, int] | None:
+        """Return which file is at the path now, None if there is none."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_place(self) -> None:
+        """Check that the file is still where it was opened.
+
+        Raises:
+            Moved: It is not. A program that is started next would not find what is written now, and
+                two files at one path share a log, which damages both.
+        """
+        if self._opened is not None and self._file() != self._opened:
+            raise OperationalError(
+                None,
+                None,
+                Moved(
+                    "the file was moved, removed or replaced while it was in use: put it back; "
+                    "where that was meant, start this process again"
+                ),
+            )
+
+    @property
+    def name(self) -> str:
+        """What messages call the store: its file."""
+        return str(self._path)
+
+    def stored_bytes(self, connection: Connection) -> int:  # noqa: ARG002  the files say it
+        """Return how many bytes the file and its log have."""
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def free_bytes(self) -> int | None:
+        """Return how much room the disk under the file has."""
+        return shutil.disk_usage(self._path.parent).free
+
+    def exists(self) -> bool:
+        """Return whether there is a store; connecting would make an empty one."""
+        return self._path.exists()
+
+    def create(self) -> None:
+        """Make a missing file, readable by its owner only; the log inherits the mode.
+
+        An existing file is left alone: closing any descriptor of it would drop the locks that
+        SQLite holds on it in this process (POSIX), and another process could then empty the log of
+        a store in use.
+
+        Raises:
+            StoreError: The file cannot be made; it is named.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"the store's file {self._path} cannot be made: {error.strerror}"
+            ) from error
+
+    def now(self, connection: Connection) -> int:
+        """Return the seconds since the Unix epoch by the database's clock."""
+        seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")
+        return int(seconds.scalar_one())
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+        return sqlite_insert(table)
+
+    def insert_many(
+        self,
+        connection: Connection,
+        statement: sqlalchemy.Insert,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> Sequence[Row[Any]]:
+        """Insert rows one after another, or if they return something many at once."""
+        result = connection.execute(statement, rows)
+        return result.all() if result.returns_rows else ()
+
+    def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
+        """Do nothing: the one writer holds the whole store from the beginning."""
+
+    def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:  # noqa: ARG002  as above
+        """Return 0: nobody else holds any."""
+        return 0
+
+    def lock_alone(self, connection: Connection, table: Table) -> bool:  # noqa: ARG002  as above
+        """Return True: nobody else writes, and readers have their snapshot."""
+        return True
+
+    def empty(self, connection: Connection, content: Column[bytes]) -> None:
+        """Delete the first rows of the table, up to some bytes of `content`.
+
+        Pages that are free then are not overwritten, which would write all of them once more.
+        """
+        (key,) = content.table.primary_key.columns
+        size = func.length(content)
+        first = select(key.label("key"), size.label("size")).order_by(key).limit(STEP_ROWS)
+        row = first.subquery().c
+        up_to = func.sum(row.size).over(order_by=row.key)
+        rows = select(row.key, row.size, up_to.label("up_to")).subquery().c
+        step = select(func.max(rows.key)).where(
+            (rows.up_to <= STEP_BYTES) | (rows.up_to == rows.size)  # the latter: the first
+        )
+        connection.exec_driver_sql("PRAGMA secure_delete=FAST")
+        try:
+            connection.execute(delete(content.table).where(key <= step.scalar_subquery()))
+        finally:
+            connection.exec_driver_sql("PRAGMA secure_delete=ON")
+
+    def bucket_keys(self) -> KeyFile:
+        """Return the file of short-lived keys: the database's path and `.keys`."""
+        return KeyFile(self._path.with_name(f"{self._path.name}.keys"))
+
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.
+
+        It has a connection of its own. What the log holds is first copied without the writers'
+        lock, so that emptying the log holds the lock for a moment only.
+
+        Returns:
+            Whether it is empty now; a writer, or a reader that still needs it, prevents that.
+        """
+        if self._file() != self._opened:
+            return False
+        try:
+            with closing(sqlite3.connect(self._path, timeout=0)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError:  # locked; what was committed stays so
+            return False
+        return not busy
+
+    def back_up(self, file: Path) -> None:
+        """Write one moment of the database to an empty file.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        try:
+            sqlite_backup.copy(self._path, file)
+        except sqlite3.Error as error:
+            # SQLite does not say which of the two it could not read or write.
+            way = f"the store {self.name} to {file.parent}"
+            raise StoreError(f"backup: {way}: {error}") from error
+
+    def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
+        """Read such a file to its end; see `sqlite_backup`."""
+        return sqlite_backup.contents(file, secrets)
+
+    def is_busy(self, error: OperationalError) -> bool:
+        """Return whether others held the database for too long."""
+        return _code(error) in (_BUSY, _LOCKED)
+
+    def is_unreachable(self, error: DBAPIError) -> bool:
+        """Return whether the file is not there any more."""
+        return isinstance(error.orig, Moved)
+
+    def is_lost_race(self, error: DBAPIError) -> bool:  # noqa: ARG002  one writer: no race
+        """Return False: nobody else writes between a verb's look and its insert."""
+        return False
+
+    def is_full(self, error: OperationalError) -> bool:
+        """Return whether the disk has no room."""
+        return _code(error) == _FULL
+
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the file is damaged, or no database at all."""
+        return _code(error) in _DAMAGED
+
+    def reason(self, error: DBAPIError) -> str:
+        """Return what SQLite says is wrong."""
+        return str(error.orig)
+
+
+def _code(error: DBAPIError) -> int:
+    return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF

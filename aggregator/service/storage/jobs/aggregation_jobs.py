@@ -1,0 +1,310 @@
+"""The Leader's aggregation jobs: created with their reports, sent, finished.
+
+The exact request is stored before it is sent, and only the driver that holds the job's lease moves
+it. So the successor of a killed driver sends the same bytes again and gets the same answer. No
+driver gives a job up with its reports: `interventions` has the verbs of a person who does.
+`states.AGGREGATION_JOB` draws the life of a job. Every verb that takes a lease raises `LeaseLost`
+if it is not ours any more.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import func, insert, select, update
+
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import AGGREGATION_JOB, AggregationJobState
+from aggregator.service.storage.jobs import leases
+from aggregator.service.storage.jobs.leases import Lease, Leased
+from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
+from aggregator.service.storage.reports.reports import (
+    JobSize,
+    claim_reports,
+    claimable_reports,
+    drop_reports,
+    postpone_reports,
+    reject_reports,
+    report_ids_of_job,
+)
+
+TOO_EARLY_SECONDS = 60
+"""How long a report waits that one of the aggregators found too early."""
+
+_UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AggregationJob:
+    """An aggregation job of the Leader.
+
+    Attributes:
+        key: Its key in the database; `reports_of_job` takes it.
+        task_id: Its task, 32 bytes.
+        job_id: Our own name for it, 16 bytes; the Helper has its own.
+        state: Where it is in its life.
+        bucket: The key of the bucket that all its reports fall in; empty if each has its own.
+        request: The exact AggregationJobInitReq, from `store_request` until the job ends.
+        helper_location: Where the Helper put the job, if it said so.
+        failures: Refusals of the request and unusable answers to it so far.
+        unanswered: How often the request was sent that the Helper may have processed.
+    """
+
+    key: int
+    task_id: bytes
+    job_id: bytes
+    state: AggregationJobState
+    bucket: bytes
+    request: bytes | None = dataclasses.field(repr=False)
+    helper_location: str | None
+    failures: int = 0
+    unanswered: int = 0
+
+
+def create_aggregation_job(
+    tx: Transaction,
+    task_id: bytes,
+    size: JobSize,
+    *,
+    only_full: bool = False,
+    bucket: bytes = b"",
+) -> AggregationJob | None:
+    """Claim reports for a new job; None if there are none, or too few for a full one if it must be.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        size: How much goes into the job.
+        only_full: Whether the job must be full.
+        bucket: Where its reports fall from then on (`selected_batches`); empty where each has a
+            bucket of its own.
+    """
+    locks.claim_waiting(tx, task_id)
+    claimable = claimable_reports(tx, task_id, size)
+    if not claimable.reports or (only_full and not claimable.is_full):
+        return None
+    job = _put_job(tx, task_id, bucket)
+    claim_reports(tx, task_id, job.key, size, bucket)
+    return job
+
+
+def due_aggregation_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.aggregation_jobs, _UNFINISHED)
+
+
+def lease_aggregation_jobs(
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
+) -> list[Leased[AggregationJob]]:
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
+    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds, task_id)
+    return [Leased(_get(tx, lease.key), lease) for lease in held]
+
+
+def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on."""
+    leases.renew(tx, tables.aggregation_jobs, lease, seconds)
+
+
+def store_request(
+    tx: Transaction,
+    lease: Lease,
+    request: bytes,
+    rejected: Mapping[bytes, str],
+    too_early: Collection[bytes] = (),
+) -> None:
+    """Store the exact request before it is sent, and take the reports that are not in it away.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        request: The encoded AggregationJobInitReq, sent unchanged on every attempt.
+        rejected: Reports that we rejected before sending, each with its reason.
+        too_early: Reports whose time has not come: they wait for another job.
+
+    Raises:
+        LeaseLost: The lease is not ours any more, or a request is stored already.
+    """
+    job = tables.aggregation_jobs
+    digest = hashlib.sha256(request).digest()
+    values = {"request": request, "request_sha256": digest, "unanswered": 1}
+    leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
+    reject_reports(tx, _get(tx, lease.key).task_id, lease.key, rejected)
+    postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
+
+
+def note_sending(tx: Transaction, lease: Lease) -> None:
+    """Remember, before the stored request is sent once more, that it may be processed."""
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"unanswered": table.c.unanswered + 1})
+
+
+def note_unprocessed(tx: Transaction, lease: Lease) -> None:
+    """Take `note_sending` back: the Helper has surely not processed what was sent this time."""
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"unanswered": table.c.unanswered - 1})
+
+
+def note_failure(tx: Transaction, lease: Lease) -> AggregationJob:
+    """Count a refusal or an unusable answer; return the job as it is now."""
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"failures": table.c.failures + 1})
+    return _get(tx, lease.key)
+
+
+def forget_request(tx: Transaction, lease: Lease) -> None:
+    """Take the job's request back, for a new one with the same reports.
+
+    Raises:
+        Conflict: The Helper may have processed the request: only the same bytes may follow it.
+    """
+    if _get(tx, lease.key).unanswered:
+        raise tx.refuse(Conflict("the Helper may have processed the request"))
+    values = {"request": None, "request_sha256": None, "failures": 0, "helper_location": None}
+    table = tables.aggregation_jobs
+    leases.advance(tx, table, AGGREGATION_JOB, "forget_request", lease, values, ends=False)
+
+
+def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
+    """Forget the request, and move half of the job's reports into a new job.
+
+    Raises:
+        Conflict: The Helper may have processed the request, or the job has a single report.
+    """
+    forget_request(tx, lease)
+    job = _get(tx, lease.key)
+    report = tables.reports.c
+    of_job = (report.task == tx.task_key(job.task_id), report.job == job.key)
+    keys = tx.connection.execute(select(report.id).where(*of_job).order_by(report.id)).scalars()
+    moved = list(keys)
+    del moved[: (len(moved) + 1) // 2]
+    if not moved:
+        raise tx.refuse(Conflict("a job of one report cannot be split"))
+    other = _put_job(tx, job.task_id, job.bucket)
+    tx.connection.execute(
+        update(tables.reports).where(*of_job, report.id >= moved[0]).values(job=other.key)
+    )
+
+
+def hold_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
+    """Leave the job to an operator: it is no longer driven, and keeps its request and reports."""
+    values = {"lease_token": None, "reason": reason}
+    table = tables.aggregation_jobs
+    leases.advance(tx, table, AGGREGATION_JOB, "hold_aggregation_job", lease, values, ends=False)
+
+
+def store_job_location(tx: Transaction, lease: Lease, location: str | None) -> None:
+    """Store where the Helper put the job, so that another driver can poll or delete it.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        location: Its URL; None if the Helper has lost the job.
+    """
+    leases.write(tx, tables.aggregation_jobs, lease, {"helper_location": location})
+
+
+def finish_aggregation_job(
+    tx: Transaction,
+    lease: Lease,
+    aggregated: Sequence[bytes],
+    rejected: Mapping[bytes, str],
+    too_early: Collection[bytes] = (),
+) -> None:
+    """End the job, in the transaction in which the out shares of `aggregated` were added.
+
+    The bodies are dropped and every report counted, but those that wait.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        aggregated: Ids of the reports that were merged.
+        rejected: Ids of others, each with its reason.
+        too_early: Ids of those whose time has not come: they wait for another job.
+
+    Raises:
+        Conflict: The reports named are not exactly the job's.
+    """
+    table = tables.aggregation_jobs
+    values = {"request": None, "reason": None}
+    leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
+    job = _get(tx, lease.key)
+    named = [*aggregated, *rejected, *too_early]
+    if len(set(named)) != len(named) or set(named) != report_ids_of_job(tx, job.key):
+        raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
+    postpone_reports(tx, job.key, too_early, TOO_EARLY_SECONDS)
+    reject_reports(tx, job.task_id, job.key, rejected)
+    drop_reports(tx, job.task_id, job.key)
+    if aggregated:
+        count_reports(tx, job.task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
+
+
+def release_aggregation_job(
+    tx: Transaction,
+    lease: Lease,
+    delay_seconds: int,
+    *,
+    reason: str | None = None,
+    progressed: bool = False,
+) -> None:
+    """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        delay_seconds: Nobody leases the job before.
+        reason: Why it waits, for an operator.
+        progressed: Whether the attempts so far no longer count.
+    """
+    leases.write(tx, tables.aggregation_jobs, lease, {"reason": reason})
+    leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
+
+
+def reports_in_job(tx: Transaction, job: AggregationJob) -> int:
+    """Return how many reports the job has left."""
+    report = tables.reports.c
+    query = select(func.count()).where(
+        report.task == tx.task_key(job.task_id), report.job == job.key
+    )
+    return tx.connection.execute(query).scalar_one()
+
+
+def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
+    job_id = tx.random_id()
+    table = tables.aggregation_jobs
+    key: int = tx.connection.execute(
+        insert(table)
+        .values(
+            task=tx.task_key(task_id),
+            job_id=job_id,
+            state=AggregationJobState.CREATED,
+            failures=0,
+            unanswered=0,
+            lease_expires_at=tx.now,
+            lease_set_at=tx.now,
+            lease_attempts=0,
+            created_at=tx.now,
+            bucket=bucket or None,
+        )
+        .returning(table.c.id)
+    ).scalar_one()
+    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
+
+
+def _get(tx: Transaction, key: int) -> AggregationJob:
+    job = tables.aggregation_jobs
+    query = select(tables.tasks.c.task_id, job).join(tables.tasks, tables.tasks.c.id == job.c.task)
+    row = tx.connection.execute(query.where(job.c.id == key)).one()
+    return AggregationJob(
+        key=row.id,
+        task_id=row.task_id,
+        job_id=row.job_id,
+        state=AggregationJobState(row.state),
+        bucket=row.bucket or b"",
+        request=row.request,
+        helper_location=row.helper_location,
+        failures=row.failures,
+        unanswered=row.unanswered,
+    )

@@ -1,0 +1,168 @@
+"""Leases: a driver holds a job for a while, and only the holder moves it.
+
+A lease is a random token in the job's row with an expiry by the database's clock, which its holder
+puts off while it works. Every write of a holder is a compare-and-set on the token, so a driver that
+sleeps past its expiry while another takes the job changes nothing: every verb that takes its lease
+raises `LeaseLost`. So it does no harm either that a lease or a delay ends when the clock is put
+back to well before it began; it would last too long.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+from sqlalchemy import ColumnElement, Table, func, select, update
+
+from aggregator.errors import StoreError
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import Machine
+
+T = TypeVar("T")
+_TOKEN_SIZE = 16
+
+LATE_SECONDS = 10
+"""How far behind what others write meanwhile the time of a transaction may lie on PostgreSQL, where
+it is that of its beginning. What was set so little ahead of it was not set by a clock since put
+back: a transaction would take a job whose holder has just renewed its lease."""
+
+
+class LeaseLost(StoreError):
+    """The job is no longer ours to move: taken by another driver, ended, or deleted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to move one job until `expires_at`, in seconds by the database's clock."""
+
+    key: int
+    token: bytes = dataclasses.field(repr=False)
+    attempts: int
+    expires_at: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leased(Generic[T]):
+    """A job and the lease on it."""
+
+    job: T
+    lease: Lease
+
+
+def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int]:
+    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are.
+
+    A task that is being forgotten still has rows for a while, which nobody leases any more.
+    """
+    task = tables.tasks.c
+    query = (
+        select(task.task_id, func.count())
+        .join(table, task.id == table.c.task)
+        .where(table.c.state.in_(states), _is_free(tx, table), task.forgotten_at.is_(None))
+        .group_by(task.id)
+    )
+    return dict(tx.connection.execute(query).all())
+
+
+def acquire(
+    tx: Transaction,
+    table: Table,
+    states: Sequence[str],
+    limit: int,
+    seconds: int,
+    task_id: bytes | None,
+) -> list[Lease]:
+    """Lease at most `limit` free jobs in `states`, of one task or any, longest due first.
+
+    Jobs that another transaction is leasing, moving or deleting are passed over.
+    """
+    free = (
+        select(table.c.id, table.c.lease_attempts)
+        .where(table.c.state.in_(states), _is_free(tx, table))
+        .order_by(table.c.lease_expires_at, table.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)  # on SQLite there is nobody else, and no such words
+    )
+    if task_id is not None:
+        free = free.where(table.c.task == tx.task_key(task_id))
+    leases = [
+        Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
+        for key, attempts in tx.connection.execute(free).all()
+    ]
+    for lease in leases:
+        tx.connection.execute(
+            update(table)
+            .where(table.c.id == lease.key)
+            .values(
+                lease_token=lease.token,
+                lease_expires_at=lease.expires_at,
+                lease_set_at=tx.now,
+                lease_attempts=lease.attempts,
+            )
+        )
+    return leases
+
+
+def _is_free(tx: Transaction, table: Table) -> ColumnElement[bool]:
+    """Return whether a job may be leased; what was set by a clock since put back is void."""
+    return (table.c.lease_expires_at <= tx.now) | (table.c.lease_set_at > tx.now + LATE_SECONDS)
+
+
+def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on."""
+    write(tx, table, lease, {"lease_expires_at": tx.now + seconds, "lease_set_at": tx.now})
+
+
+def release(
+    tx: Transaction, table: Table, lease: Lease, delay_seconds: int, *, progressed: bool
+) -> None:
+    """Give the job back; nobody leases it for `delay_seconds`. Progress forgets the attempts."""
+    values: dict[str, object] = {
+        "lease_token": None,
+        "lease_expires_at": tx.now + delay_seconds,
+        "lease_set_at": tx.now,
+    }
+    if progressed:
+        values["lease_attempts"] = 0
+    write(tx, table, lease, values)
+
+
+def advance(
+    tx: Transaction,
+    table: Table,
+    machine: Machine,
+    verb: str,
+    lease: Lease,
+    values: Mapping[str, object],
+    *,
+    ends: bool,
+) -> None:
+    """Move the leased job along `verb`'s transition and store `values`; `ends` frees the lease.
+
+    Raises:
+        LeaseLost: The lease is not ours any more, or the job is in no state `verb` starts from.
+    """
+    transition = machine.transition(verb)
+    changes: dict[str, object] = {**values, "state": transition.target, "lease_attempts": 0}
+    if ends:
+        changes |= {"lease_token": None, "ended_at": tx.now}
+    write(tx, table, lease, changes, transition.sources)
+
+
+def write(
+    tx: Transaction,
+    table: Table,
+    lease: Lease,
+    values: Mapping[str, object],
+    sources: Sequence[str] = (),
+) -> None:
+    """Store `values` in the leased job's row, if the lease is ours and its state is in `sources`.
+
+    Raises:
+        LeaseLost: It is not.
+    """
+    statement = update(table).where(table.c.id == lease.key, table.c.lease_token == lease.token)
+    if sources:
+        statement = statement.where(table.c.state.in_(sources))
+    if tx.connection.execute(statement.values(**values)).rowcount != 1:
+        raise tx.refuse(LeaseLost(f"the lease on {table.name} {lease.key} was lost"))

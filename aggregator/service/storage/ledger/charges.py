@@ -1,0 +1,256 @@
+"""Privacy spent: one row per release, written in the transaction that makes the release.
+
+The Leader reserves the cost when it freezes a batch, before it asks the Helper. The reservation
+counts as spent until the release turns it into a charge or a failure cancels it. Costs are exact
+rationals, kept as text. `journal` keeps a copy of the charges that no backup has.
+"""
+
+import dataclasses
+
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
+
+from aggregator.dp.filters import Cost, total
+from aggregator.dp.rationals import format_rational, parse_cost
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import LedgerState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Charge:
+    """What one aggregator's release costs.
+
+    Attributes:
+        mechanism: Its name; `None` for the mechanism that adds no noise.
+        cost: What it adds to a person's; None if the mechanism promises nothing.
+        population: The population that the task declares, empty if it declares none.
+    """
+
+    mechanism: str
+    cost: Cost | None
+    population: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One release, made or reserved; `_at` is in seconds.
+
+    `share_sha256` is the hash of our sealed share, None if there is none.
+    """
+
+    task_id: bytes
+    state: LedgerState
+    batch: Batch
+    charge: Charge
+    created_at: int
+    charged_at: int | None
+    share_sha256: bytes | None = None
+
+
+def reserve(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
+    """Set `charge` aside for the batch, before anybody draws noise for it."""
+    _insert(tx, task_id, batch, charge, LedgerState.RESERVED)
+
+
+def settle(
+    tx: Transaction, task_id: bytes, batch: Batch, share_sha256: bytes | None = None
+) -> None:
+    """Turn the batch's reservation into a charge.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        batch: The batch.
+        share_sha256: Of our sealed share; None if there is none, and the Helper's may have left it.
+
+    Raises:
+        Conflict: There is none: the release would be free.
+    """
+    charged = (
+        update(tables.ledger)
+        .where(*_reserved(tx, task_id, batch))
+        .values(state=LedgerState.CHARGED, charged_at=tx.now, share_sha256=share_sha256)
+    )
+    if tx.connection.execute(charged).rowcount == 0:
+        raise tx.refuse(Conflict("no cost is reserved for the batch"))
+
+
+def cancel(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Cancel the batch's reservation: nothing was drawn and nothing was released."""
+    tx.connection.execute(delete(tables.ledger).where(*_reserved(tx, task_id, batch)))
+
+
+def charge(
+    tx: Transaction, task_id: bytes, batch: Batch, charge: Charge, share_sha256: bytes | None = None
+) -> None:
+    """Charge for the release of the batch, which had no reservation; see `settle`."""
+    _insert(tx, task_id, batch, charge, LedgerState.CHARGED, tx.now, share_sha256)
+
+
+def enter(
+    tx: Transaction,
+    task_id: bytes,
+    batch: Batch,
+    charge: Charge,
+    charged_at: int,
+    share_sha256: bytes | None,
+) -> None:
+    """Charge for what a journal says was released."""
+    _insert(tx, task_id, batch, charge, LedgerState.CHARGED, charged_at, share_sha256)
+
+
+def presume(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
+    """Charge for what may have been released: a store was restored, and nobody knows."""
+    _insert(tx, task_id, batch, charge, LedgerState.PRESUMED, tx.now)
+
+
+def cancel_in(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Cancel the reservations of all batches that overlap `batch`, which others are charged for."""
+    entry = tables.ledger.c
+    tx.connection.execute(
+        delete(tables.ledger).where(
+            entry.task == tx.task_key(task_id),
+            entry.state == LedgerState.RESERVED,
+            entry.first_bucket <= batch.last,
+            entry.last_bucket >= batch.first,
+        )
+    )
+
+
+def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEntry]:
+    """Return the entries of one task or of all, oldest first."""
+    mine = () if task_id is None else (tables.ledger.c.task == tx.task_key(task_id),)
+    return _entries(tx, *mine)
+
+
+def list_reserved(tx: Transaction, task_id: bytes) -> list[Batch]:
+    """Return the batches that a cost is set aside for, oldest first."""
+    entries = list_ledger(tx, task_id)
+    return [each.batch for each in entries if each.state is LedgerState.RESERVED]
+
+
+def list_without_share(tx: Transaction) -> list[LedgerEntry]:
+    """Return the charges for what only the other aggregator may have released."""
+    entry = tables.ledger.c
+    return _entries(tx, entry.state == LedgerState.CHARGED, entry.share_sha256.is_(None))
+
+
+def find_charged(tx: Transaction, task_id: bytes, share_sha256: bytes) -> LedgerEntry | None:
+    """Return the entry of the release of the share with this hash, if there is one."""
+    entry = tables.ledger.c
+    conditions = (entry.task == tx.task_key(task_id), entry.share_sha256 == share_sha256)
+    return next(iter(_entries(tx, *conditions)), None)
+
+
+def releases_made(tx: Transaction, task_id: bytes) -> int:
+    """Return how many releases the task has made, reservations included."""
+    locks.spend(tx)
+    counted = (
+        select(func.count())
+        .select_from(tables.ledger)
+        .where(tables.ledger.c.task == tx.task_key(task_id))
+    )
+    return tx.connection.execute(counted).scalar_one()
+
+
+def has_released(tx: Transaction, population: str) -> bool:
+    """Return whether a task of the population has made a release, reservations included."""
+    locks.spend(tx)
+    entry = tables.ledger.c
+    query = select(entry.id).where(entry.population == population).limit(1)
+    return tx.connection.execute(query).scalar() is not None
+
+
+def spent_by(tx: Transaction, population: str) -> Cost:
+    """Return the sum of the costs of a population's tasks, reservations included.
+
+    Releases that promise nothing are left out.
+    """
+    locks.spend(tx)
+    entry = tables.ledger.c
+    columns = (entry.epsilon, entry.delta, entry.rho)
+    # Thousands of releases have a few costs, and exact sums take time: each is taken as often.
+    query = select(*columns, func.count()).where(entry.population == population).group_by(*columns)
+    costs = [(cost_of(*row), count) for *row, count in tx.connection.execute(query)]
+    return total(cost.times(count) for cost, count in costs if cost is not None)
+
+
+def _entries(tx: Transaction, *conditions: ColumnElement[bool]) -> list[LedgerEntry]:
+    entry = tables.ledger.c
+    query = (
+        select(tables.tasks.c.task_id, tables.ledger)
+        .join(tables.tasks, tables.tasks.c.id == entry.task)
+        .where(*conditions)
+        .order_by(entry.id)
+    )
+    return [
+        LedgerEntry(
+            task_id=row.task_id,
+            state=LedgerState(row.state),
+            batch=Batch(row.first_bucket, row.last_bucket),
+            charge=Charge(row.mechanism, cost_of(row.epsilon, row.delta, row.rho), row.population),
+            created_at=row.created_at,
+            charged_at=row.charged_at,
+            share_sha256=row.share_sha256,
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def _reserved(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
+    entry = tables.ledger.c
+    return (
+        entry.task == tx.task_key(task_id),
+        entry.first_bucket == batch.first,
+        entry.last_bucket == batch.last,
+        entry.state == LedgerState.RESERVED,
+    )
+
+
+def cost_columns(cost: Cost | None) -> dict[str, str | None]:
+    """Return the columns of a cost, exact text; all None if the mechanism promises nothing."""
+    if cost is None:
+        return {"epsilon": None, "delta": None, "rho": None}
+    return {
+        "epsilon": None if cost.epsilon is None else format_rational(cost.epsilon),
+        "delta": format_rational(cost.delta),
+        "rho": format_rational(cost.rho),
+    }
+
+
+def cost_of(epsilon: str | None, delta: str | None, rho: str | None) -> Cost | None:
+    """Return the cost in a row's columns; None if the mechanism promises nothing."""
+    if rho is None or delta is None:
+        return None
+    return Cost(
+        None if epsilon is None else parse_cost(epsilon, "epsilon"),
+        parse_cost(rho, "rho"),
+        parse_cost(delta, "delta"),
+    )
+
+
+def _insert(
+    tx: Transaction,
+    task_id: bytes,
+    batch: Batch,
+    charge: Charge,
+    state: LedgerState,
+    charged_at: int | None = None,
+    share_sha256: bytes | None = None,
+) -> None:
+    tx.connection.execute(
+        insert(tables.ledger).values(
+            task=tx.task_key(task_id),
+            state=state,
+            first_bucket=batch.first,
+            last_bucket=batch.last,
+            mechanism=charge.mechanism,
+            **cost_columns(charge.cost),
+            population=charge.population,
+            created_at=tx.now,
+            charged_at=charged_at,
+            share_sha256=share_sha256,
+        )
+    )

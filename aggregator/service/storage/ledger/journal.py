@@ -1,0 +1,197 @@
+"""The journal of releases: what left an aggregator, kept where no backup of its store is.
+
+A store that is restored from a backup has forgotten the releases since. Its ledger, its closed
+batches and its report ids went back together, so nothing in it says that a batch was released.
+Therefore each release is written to a journal, and is there for good, before its sealed share
+leaves: `journal_file` or, for several machines, `journal_table`. `reconciliation` brings a store up
+to its journal.
+
+A journal holds no secret: a release is its task, its batch, its cost and a hash of its share.
+"""
+
+import bisect
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from aggregator.dap.ids import TaskId
+from aggregator.errors import AggregatorError, StoreError
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.ledger.charges import Charge, cost_columns, cost_of
+
+
+class JournalError(StoreError):
+    """The journal cannot be used, or says something else than the store."""
+
+
+class Contradiction(JournalError):
+    """The journal has another release of the batch, or of a part of it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """A batch that is charged for ever.
+
+    Attributes:
+        task_id: Its task, 32 bytes.
+        batch: The batch.
+        share_sha256: SHA-256 of our sealed share; None if none left us, and the batch is charged
+            because the other aggregator may have released its own.
+        charge: What it costs.
+        charged_at: Seconds.
+    """
+
+    task_id: bytes
+    batch: Batch
+    share_sha256: bytes | None
+    charge: Charge
+    charged_at: int
+
+
+class Journal(Protocol):
+    """Where releases are kept; threads and processes may use it at once."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    def exists(self) -> bool:
+        """Return whether it was made."""
+
+    def create(self) -> None:
+        """Make it unless it was made."""
+
+    def releases(self) -> Sequence[Release]:
+        """Return all releases, oldest first.
+
+        Raises:
+            JournalError: It cannot be read, or was changed.
+        """
+
+    def holds(self, task_id: bytes, share_sha256: bytes) -> bool:
+        """Return whether this program has seen the release of this share in it."""
+
+    def append(self, releases: Iterable[Release]) -> None:
+        """Write those that are not there; return when they are there for good.
+
+        Raises:
+            Contradiction: One of them overlaps another release of its task, or is of the same batch
+                with another share.
+            JournalError: It cannot be written.
+        """
+
+    def check(self) -> None:
+        """Look whether a release could be written.
+
+        Raises:
+            StoreError: It could not, and why.
+        """
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+def journal_faults(journal: Journal) -> list[str]:
+    """Return why no release can be written down, if so: no share leaves until that is mended."""
+    try:
+        journal.check()
+    except StoreError as error:
+        return [f"no result leaves: {error}"]
+    return []
+
+
+def share_sha256(share: bytes) -> bytes:
+    """Return the hash by which a journal and a ledger know a sealed share."""
+    return hashlib.sha256(share).digest()
+
+
+class Released:
+    """The releases of one task, none of which overlaps another."""
+
+    __slots__ = ("_batches", "_shares")
+
+    def __init__(self) -> None:
+        """Begin without a release."""
+        self._batches: list[tuple[bytes, bytes]] = []  # in order
+        self._shares: dict[tuple[bytes, bytes], bytes | None] = {}
+
+    def add(self, release: Release) -> bool:
+        """Add a release; return whether it is new.
+
+        Raises:
+            Contradiction: It is another one of the same batch, or of a part of it: its share must
+                not leave.
+        """
+        first, last = key = release.batch.first, release.batch.last
+        if key in self._shares:
+            if self._shares[key] != release.share_sha256:
+                raise Contradiction(f"{_described(release)}: was released before, with other noise")
+            return False
+        place = bisect.bisect_left(self._batches, key)
+        before, after = self._batches[max(0, place - 1) : place], self._batches[place : place + 1]
+        if any(other[1] >= first for other in before) or any(other[0] <= last for other in after):
+            raise Contradiction(f"{_described(release)}: a part of it was released before")
+        self._batches.insert(place, key)
+        self._shares[key] = release.share_sha256
+        return True
+
+
+def to_line(release: Release, before: bytes) -> tuple[bytes, bytes]:
+    """Return a release as one line, JSON, a space and a checksum; and that checksum.
+
+    Args:
+        release: The release.
+        before: The checksum of the line before, which this one covers too.
+    """
+    charge, share = release.charge, release.share_sha256
+    document = {
+        "task": release.task_id.hex(),
+        "batch": [release.batch.first.hex(), release.batch.last.hex()],
+        "share": None if share is None else share.hex(),
+        "charged_at": release.charged_at,
+        "mechanism": charge.mechanism,
+        "population": charge.population,
+        "cost": cost_columns(charge.cost),
+    }
+    text = json.dumps(document, separators=(",", ":")).encode()
+    found = checksum(before, text)
+    return b"%s %s\n" % (text, found.hex().encode()), found
+
+
+def from_line(line: bytes, before: bytes) -> tuple[Release, bytes]:
+    """Return the release in a line without its end, and the line's checksum.
+
+    Raises:
+        JournalError: The line, or one before it, was changed.
+    """
+    text, _, stated = line.rpartition(b" ")
+    found = checksum(before, text)
+    if found.hex().encode() != stated:
+        raise JournalError("its checksum is not that of the lines up to it")
+    try:
+        document = json.loads(text)
+        first, last = map(bytes.fromhex, document["batch"])
+        share = document["share"]
+        charge = Charge(document["mechanism"], cost_of(**document["cost"]), document["population"])
+        release = Release(
+            task_id=bytes.fromhex(document["task"]),
+            batch=Batch(first, last),
+            share_sha256=None if share is None else bytes.fromhex(share),
+            charge=charge,
+            charged_at=int(document["charged_at"]),
+        )
+    except (ValueError, TypeError, KeyError, AggregatorError) as error:
+        raise JournalError(f"it is of another program: {error}") from error
+    return release, found
+
+
+def checksum(before: bytes, text: bytes) -> bytes:
+    """Return the checksum of a line that follows one with the checksum `before`."""
+    return hashlib.sha256(before + text).digest()
+
+
+def _described(release: Release) -> str:
+    batch = f"{release.batch.first.hex()}/{release.batch.last.hex()}"
+    return f"task {TaskId(release.task_id)}, batch {batch}"

@@ -1,0 +1,207 @@
+"""The journal of releases in a file: one line per release, appended and synced to the disk.
+
+Each line ends with a checksum of itself and of all lines before it, so a line that was changed or
+removed is noticed. A power cut may leave a part of a line at the end: its share has not left, for
+nobody was told that it was written, and the next one takes its place.
+
+When a sync fails, the kernel may drop what it could not write and report success to whoever syncs
+next. So lines count as on the disk only if the same process has written and then synced them: those
+that it finds there it writes once more.
+"""
+
+import errno
+import fcntl
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from aggregator.service.storage.ledger.journal import (
+    JournalError,
+    Release,
+    Released,
+    checksum,
+    from_line,
+    to_line,
+)
+
+_HEADER = b"prio journal of releases, version 1"
+
+
+class JournalFile:
+    """A journal that the processes of one machine append to, one at a time (`flock`)."""
+
+    def __init__(self, path: Path) -> None:
+        """Keep the journal in the file at `path`."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._read = 0  # bytes of whole lines that we know
+        self._checksum = b""
+        self._releases: list[Release] = []
+        self._of_task: defaultdict[bytes, Released] = defaultdict(Released)
+        self._shares: set[tuple[bytes, bytes]] = set()
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its path."""
+        return str(self._path)
+
+    def exists(self) -> bool:
+        """Return whether the file is there, with its beginning: another process may be making it.
+
+        Raises:
+            JournalError: It cannot be looked at.
+        """
+        try:
+            return self._path.stat().st_size > len(_HEADER)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def create(self) -> None:
+        """Make the file, readable by its owner only, unless it is there.
+
+        Raises:
+            JournalError: It cannot be made.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            raise self._unusable(error) from error
+        with self._opened(fcntl.LOCK_EX) as descriptor:
+            if not self._read:
+                os.ftruncate(descriptor, 0)
+                _write(descriptor, 0, _HEADER + b"\n")
+                os.fsync(descriptor)
+
+    def releases(self) -> Sequence[Release]:
+        """Return all releases, oldest first.
+
+        Raises:
+            JournalError: The file is not there, cannot be read, or was changed.
+        """
+        with self._opened(fcntl.LOCK_SH):
+            return list(self._releases)
+
+    def holds(self, task_id: bytes, share_sha256: bytes) -> bool:
+        """Return whether we have seen the release of this share in the file."""
+        return (task_id, share_sha256) in self._shares
+
+    def append(self, releases: Iterable[Release]) -> None:
+        """Write those that are not there; return when the disk has them.
+
+        Raises:
+            Contradiction: One of them contradicts another.
+            JournalError: The file cannot be written.
+        """
+        with self._opened(fcntl.LOCK_EX) as descriptor:
+            if not self._read:
+                raise JournalError(f"the journal of releases {self._path} has no beginning")
+            lines, before, added = list[bytes](), self._checksum, list[Release]()
+            try:
+                for release in releases:
+                    if self._of_task[release.task_id].add(release):
+                        line, before = to_line(release, before)
+                        lines.append(line)
+                        added.append(release)
+                if lines:
+                    content = b"".join(lines)
+                    os.ftruncate(descriptor, self._read)  # less a line that was never synced
+                    _write(descriptor, self._read, content)
+                    os.fsync(descriptor)
+            except BaseException:
+                self._begin_anew()  # the file says what was written of it
+                raise
+            for release in added:
+                self._keep(release)
+            self._read += sum(map(len, lines))
+            self._checksum = before
+
+    def check(self) -> None:
+        """Look whether a release could be written.
+
+        Raises:
+            JournalError: It could not: the file is not there, was changed, or its disk is full.
+        """
+        with self._opened(fcntl.LOCK_SH) as descriptor:
+            if not os.fstatvfs(descriptor).f_bavail:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self) -> None:
+        """Do nothing: the file is open only while it is used."""
+
+    @contextmanager
+    def _opened(self, kind: int) -> Iterator[int]:
+        """Yield the file, locked, when all of its lines are known."""
+        with self._lock:
+            try:
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError as error:
+                raise self._unusable(error) from error
+            try:
+                fcntl.flock(descriptor, kind)
+                self._read_on(descriptor)
+                yield descriptor
+            except OSError as error:
+                raise self._unusable(error) from error
+            finally:
+                os.close(descriptor)
+
+    def _read_on(self, descriptor: int) -> None:
+        """Take the lines that others have written, or that we could not sync."""
+        size = os.fstat(descriptor).st_size
+        if size < self._read:
+            raise JournalError(f"the journal of releases {self._path} has become shorter")
+        whole, end, _ = os.pread(descriptor, size - self._read, self._read).rpartition(b"\n")
+        if end:
+            _write(descriptor, self._read, whole + end)
+            os.fsync(descriptor)
+            for line in whole.split(b"\n"):
+                self._take(line)
+                self._read += len(line) + 1
+
+    def _take(self, line: bytes) -> None:
+        if not self._read:
+            if line != _HEADER:
+                raise JournalError(f"{self._path} is no journal of releases")
+            self._checksum = checksum(b"", line)
+            return
+        try:
+            release, self._checksum = from_line(line, self._checksum)
+            self._of_task[release.task_id].add(release)
+        except JournalError as error:
+            number = len(self._releases) + 2
+            raise JournalError(
+                f"the journal of releases {self._path} is damaged: line {number}: {error}"
+            ) from error
+        self._keep(release)
+
+    def _keep(self, release: Release) -> None:
+        self._releases.append(release)
+        if release.share_sha256 is not None:
+            self._shares.add((release.task_id, release.share_sha256))
+
+    def _unusable(self, error: OSError) -> JournalError:
+        return JournalError(f"the journal of releases {self._path}: {error.strerror}")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, place: int, content: bytes) -> None:
+    while content:
+        written = os.pwrite(descriptor, content, place)
+        content, place = content[written:], place + written

@@ -1,0 +1,1 @@
+"""What an operator looks at and does: lists of jobs, progress, interventions, keys wrapped anew."""

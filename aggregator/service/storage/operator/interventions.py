@@ -1,0 +1,184 @@
+"""What an operator does to jobs by hand, whoever holds their leases; only a retry takes none away.
+
+A driver that holds the lease of such a job gets `LeaseLost` with its next write, so it changes
+nothing of what the operator has decided.
+"""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Table, select, update
+
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.batches import closed as closed_batches
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import (
+    AGGREGATION_JOB,
+    COLLECTION_JOB,
+    AggregationJobState,
+    CollectionJobState,
+    Machine,
+)
+from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.reports.counters import Stage, count_reports
+from aggregator.service.storage.reports.reports import drop_reports, return_reports
+
+DROPPED = "dropped_by_operator"
+"""The reason that counts reports whose job an operator gave up with them."""
+
+_AT_ONCE = 0  # before the jobs that are due, which are leased in the order of their times
+
+
+def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
+    """Drive the job at once, with the same request if it has one; a held one is driven again.
+
+    One that is being driven now is left to its driver: what the other aggregator answers it must
+    not be lost, for a job of which an answer is missing may have been counted there.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.aggregation_jobs
+    driven = (AggregationJobState.CREATED, AggregationJobState.SENT)
+    held = AGGREGATION_JOB.transition("retry_aggregation_job")
+    state = _state(tx, table, job_id)
+    if state in held.sources:
+        _set(tx, table, job_id, {"state": held.target, "failures": 0})
+    elif state not in driven:
+        raise tx.refuse(Conflict(f"aggregation job {job_id.hex()} has ended: it is {state}"))
+    _drive_at_once(tx, table, job_id)
+
+
+def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -> int:
+    """Give the job up; return how many reports it had.
+
+    Args:
+        tx: The transaction.
+        job_id: The job.
+        returned: Whether another job may claim its reports, which is of no use if the Helper has
+            counted them: it refuses them as replays. Otherwise they are dropped and counted.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.aggregation_jobs
+    end = _end(tx, table, AGGREGATION_JOB, "abandon_aggregation_job", job_id)
+    _set(tx, table, job_id, {**end, "request": None, "reason": None})
+    query = (
+        select(table.c.id, tables.tasks.c.task_id)
+        .join(tables.tasks, tables.tasks.c.id == table.c.task)
+        .where(table.c.job_id == job_id)
+    )
+    key, task_id = tx.connection.execute(query).one()
+    if returned:
+        return return_reports(tx, key)
+    dropped = drop_reports(tx, task_id, key)
+    if dropped:
+        count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: dropped})
+    return dropped
+
+
+def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha256: bytes) -> int:
+    """Drop the job with this request if it waits and has reports in the batch; return how many.
+
+    Those of its reports that are in other batches are dropped too: they have the same answer.
+    """
+    job, report = tables.aggregation_jobs.c, tables.reports.c
+    query = (
+        select(job.job_id)
+        .join(tables.reports, (report.task == job.task) & (report.job == job.id))
+        .where(
+            job.task == tx.task_key(task_id),
+            job.request_sha256 == request_sha256,
+            report.bucket.between(batch.first, batch.last),
+        )
+        .limit(1)
+    )
+    job_id = tx.connection.execute(query).scalar()
+    return 0 if job_id is None else abandon_aggregation_job(tx, job_id, returned=False)
+
+
+def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
+    """Drive the job at once, and let its helper refuse for as long again.
+
+    One that is being driven now is left to its driver.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.collection_jobs
+    _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)  # what has not ended
+    _set(tx, table, job_id, {"refused_since": None})
+    _drive_at_once(tx, table, job_id)
+
+
+def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, returned: bool) -> None:
+    """Let the job fail.
+
+    Args:
+        tx: The transaction.
+        job_id: The job.
+        problem: The problem document for the Collector, JSON.
+        returned: Whether a batch that was frozen opens again, and costs nothing. Otherwise it stays
+            closed for ever, its cost is charged and its un-noised shares are destroyed.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.collection_jobs
+    of_job = (
+        select(tables.tasks.c.task_id)
+        .join(table, tables.tasks.c.id == table.c.task)
+        .where(table.c.job_id == job_id)
+    )
+    task_id = tx.connection.execute(of_job).scalar() or b""
+    locks.change_batches(tx, task_id)
+    end = _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)
+    query = select(table.c.state, table.c.first_bucket, table.c.last_bucket)
+    state, first, last = tx.connection.execute(query.where(table.c.job_id == job_id)).one()
+    _set(tx, table, job_id, {**end, "problem": problem, "reason": None})
+    if state != CollectionJobState.FROZEN:
+        return
+    batch = Batch(first, last)
+    if returned:
+        closed_batches.unfreeze(tx, task_id, batch)
+        ledger.cancel(tx, task_id, batch)
+    else:
+        closed_batches.mark_collected(tx, task_id, batch)
+        ledger.settle(tx, task_id, batch)
+
+
+def _end(
+    tx: Transaction, table: Table, machine: Machine, verb: str, job_id: bytes
+) -> dict[str, object]:
+    """Return the columns of a job that `verb` ends now.
+
+    Raises:
+        Conflict: It cannot.
+    """
+    transition = machine.transition(verb)
+    state = _state(tx, table, job_id)
+    if state not in transition.sources:
+        raise tx.refuse(Conflict(f"job {job_id.hex()} has ended: it is {state}"))
+    return {"state": transition.target, "lease_token": None, "ended_at": tx.now}
+
+
+def _state(tx: Transaction, table: Table, job_id: bytes) -> str:
+    query = select(table.c.state).where(table.c.job_id == job_id)
+    # Whoever holds the lease writes what it knows before this, or not at all.
+    state: str | None = tx.connection.execute(query.with_for_update()).scalar()
+    if state is None:
+        raise tx.refuse(Conflict(f"there is no job {job_id.hex()}"))
+    return state
+
+
+def _drive_at_once(tx: Transaction, table: Table, job_id: bytes) -> None:
+    """Make the job due now, unless a driver holds its lease."""
+    is_free = table.c.lease_token.is_(None) | (table.c.lease_expires_at <= tx.now)
+    statement = update(table).where(table.c.job_id == job_id, is_free)
+    tx.connection.execute(statement.values(lease_token=None, lease_expires_at=_AT_ONCE))
+
+
+def _set(tx: Transaction, table: Table, job_id: bytes, values: Mapping[str, object]) -> None:
+    tx.connection.execute(update(table).where(table.c.job_id == job_id).values(**values))

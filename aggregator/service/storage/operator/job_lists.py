@@ -1,0 +1,241 @@
+"""Jobs as an operator looks at them: what waits, why, and when it goes on.
+
+A helper answers at once, so nothing waits there; its rows say what it has answered.
+"""
+
+import dataclasses
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, FromClause, Row, Select, func, select
+
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import AggregationJobState, CollectionJobState
+
+AGGREGATION = "aggregation"
+COLLECTION = "collection"
+REPORTS = "reports"
+
+_WAITING = (
+    AggregationJobState.CREATED,
+    AggregationJobState.SENT,
+    AggregationJobState.HELD,
+    CollectionJobState.START,
+    CollectionJobState.FROZEN,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A job, or reports that wait outside of one.
+
+    Attributes:
+        kind: `aggregation`, `collection`, or `reports` for those that wait until their time.
+        task_id: Its task, 32 bytes.
+        job_id: Its id, 16 bytes, as logs have it; empty for reports.
+        state: One of its kind's states; `too_early` for reports.
+        created_at: Seconds.
+        ended_at: Seconds; None while it waits.
+        reports: How many it has left; None if that is not known.
+        request_sha256: What names the job at both aggregators, once the request is made.
+        attempts: Leases taken since it last made progress.
+        failures: Refusals and unusable answers so far.
+        may_be_counted: Whether the other aggregator may have processed what it was sent.
+        reason: The last thing that stood in its way.
+        next_at: Seconds; when it goes on. None if it needs an operator, or has ended.
+        is_driven: Whether a worker holds it now, until `next_at` at the latest.
+        batch: The batch that a collection asks for; None if the Leader has yet to select one.
+        problem: The problem document of a failed collection, JSON.
+        location: Where the Helper keeps an aggregation job, if it said so.
+    """
+
+    kind: str
+    task_id: bytes
+    job_id: bytes
+    state: str
+    created_at: int
+    ended_at: int | None = None
+    reports: int | None = None
+    request_sha256: bytes | None = None
+    attempts: int = 0
+    failures: int = 0
+    may_be_counted: bool = False
+    reason: str | None = None
+    next_at: int | None = None
+    is_driven: bool = False
+    batch: Batch | None = None
+    problem: str | None = None
+    location: str | None = None
+
+
+def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJob]:
+    """Return the Leader's jobs that have not ended, and reports that are too early.
+
+    Args:
+        tx: The transaction.
+        task_id: Only this task's.
+    """
+    of_task = [] if task_id is None else [tables.tasks.c.task_id == task_id]
+    return [
+        *_aggregations(tx, tables.aggregation_jobs.c.state.in_(_WAITING), *of_task),
+        *_collections(tx, tables.collection_jobs.c.state.in_(_WAITING), *of_task),
+        *_too_early(tx, *of_task),
+    ]
+
+
+def list_hindered(tx: Transaction, limit: int) -> list[ListedJob]:
+    """Return the Leader's jobs that something stands in the way of.
+
+    They are held aggregation jobs, others that were tried in vain, and collections: at most `limit`
+    of each, oldest first; and reports that are too early.
+    """
+    job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
+    driven = (AggregationJobState.CREATED, AggregationJobState.SENT)
+
+    def first(key: Column[int], *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+        return key.in_(select(key).where(*conditions).order_by(key).limit(limit))
+
+    return [
+        *_aggregations(tx, first(job.id, job.state == AggregationJobState.HELD)),
+        *_aggregations(tx, first(job.id, job.state.in_(driven), job.reason.is_not(None))),
+        *_collections(tx, first(collection.id, collection.state.in_(_WAITING))),
+        *_too_early(tx),
+    ]
+
+
+def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
+    """Return a job of either aggregator in any state, if there is one.
+
+    Args:
+        tx: The transaction.
+        job: Its id, or the SHA-256 of its request, which the last of several has.
+    """
+    sent, answered, shares = tables.aggregation_jobs, tables.answered_jobs, tables.aggregate_shares
+    found = [
+        *_aggregations(tx, (sent.c.job_id == job) | (sent.c.request_sha256 == job)),
+        *_collections(tx, tables.collection_jobs.c.job_id == job),
+        *_answered(
+            tx,
+            AGGREGATION,
+            answered.c.job_id,
+            (answered.c.job_id == job) | (answered.c.body_sha256 == job),
+        ),
+        *_answered(tx, COLLECTION, shares.c.share_id, shares.c.share_id == job),
+    ]
+    return found[-1] if found else None
+
+
+def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    job, report = tables.aggregation_jobs, tables.reports.c
+    left = (
+        select(func.count())
+        .where(report.task == job.c.task, report.job == job.c.id)
+        .scalar_subquery()
+    )
+    columns = [column for column in job.c if column.name != "request"]  # which may be long
+    return [
+        _leased(
+            tx,
+            AGGREGATION,
+            row,
+            reports=row.reports,
+            request_sha256=row.request_sha256,
+            failures=row.failures,
+            may_be_counted=row.unanswered > 0,
+            location=row.helper_location,
+        )
+        for row in tx.connection.execute(
+            _with_task(job, *columns, left.label("reports")).where(*conditions)
+        )
+    ]
+
+
+def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    job = tables.collection_jobs
+    return [
+        _leased(
+            tx,
+            COLLECTION,
+            row,
+            reports=row.report_count,
+            may_be_counted=row.state == CollectionJobState.FROZEN,
+            batch=None if row.first_bucket is None else Batch(row.first_bucket, row.last_bucket),
+            problem=row.problem,
+        )
+        for row in tx.connection.execute(_with_task(job, job).where(*conditions))
+    ]
+
+
+def _with_task(job: FromClause, *columns: FromClause | ColumnElement[Any]) -> Select[Any]:
+    """Return the query for rows of a table of jobs, oldest first, with their tasks' ids."""
+    return (
+        select(*columns, tables.tasks.c.task_id)
+        .join(tables.tasks, tables.tasks.c.id == job.c.task)
+        .order_by(job.c.id)
+    )
+
+
+def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:  # noqa: ANN401  as a row's columns are
+    """Return one of the Leader's jobs, by the columns of all its kinds and what is its own."""
+    is_waiting = row.state in _WAITING and row.state != AggregationJobState.HELD
+    return ListedJob(
+        kind=kind,
+        task_id=row.task_id,
+        job_id=row.job_id,
+        state=row.state,
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        attempts=row.lease_attempts,
+        reason=row.reason,
+        next_at=row.lease_expires_at if is_waiting else None,
+        is_driven=row.lease_token is not None and row.lease_expires_at > tx.now,
+        **own,
+    )
+
+
+def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    report = tables.reports.c
+    query = (
+        select(
+            tables.tasks.c.task_id,
+            func.count().label("reports"),
+            func.min(report.received_at).label("received_at"),
+            func.min(report.waits_until).label("next_at"),
+        )
+        .join(tables.tasks, tables.tasks.c.id == report.task)
+        .where(report.job.is_(None), report.waits_until > tx.now, *conditions)
+        .group_by(tables.tasks.c.task_id)
+    )
+    return [
+        ListedJob(
+            kind=REPORTS,
+            task_id=row.task_id,
+            job_id=b"",
+            state="too_early",
+            created_at=row.received_at,
+            reports=row.reports,
+            reason="too early for the clock of one of the aggregators",
+            next_at=row.next_at,
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def _answered(
+    tx: Transaction, kind: str, job_id: Column[bytes], condition: ColumnElement[bool]
+) -> list[ListedJob]:
+    table = job_id.table
+    query = _with_task(table, table, job_id.label("name")).where(condition)
+    return [
+        ListedJob(
+            kind=kind,
+            task_id=row.task_id,
+            job_id=row.name,
+            state=row.state,
+            created_at=row.created_at,
+            ended_at=row.created_at,
+            request_sha256=row.body_sha256,
+        )
+        for row in tx.connection.execute(query)
+    ]

@@ -1,0 +1,1 @@
+"""Reports: their ids, their bodies, how many wait, and what became of the others."""

@@ -1,0 +1,62 @@
+"""Counts of reports by stage and outcome: an operator's view of what was lost.
+
+A counter is the sum of its shards, of which one alone may be less than 0 (`locks.own_shard`).
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from sqlalchemy import func, select
+
+from aggregator.dap.report_errors import ReportError
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.database import Transaction
+
+STORED = "stored"  # the reason that counts reports waiting to be aggregated
+AGGREGATED = "aggregated"  # the reason for those in a batch
+BATCH_FULL = "batch_full"  # the reason for those beyond `max_reports`; all others are report errors
+
+
+class Stage(StrEnum):
+    """Where the outcome of a report was decided."""
+
+    UPLOAD = "upload"
+    AGGREGATION = "aggregation"
+
+
+def reason(error: ReportError) -> str:
+    """Return how a report is counted that the store refuses.
+
+    What the store drops would overfill its batch, for which the draft has no word of its own.
+    """
+    return BATCH_FULL if error is ReportError.REPORT_DROPPED else error.draft_name
+
+
+def count_reports(
+    tx: Transaction, task_id: bytes, stage: Stage, reasons: Mapping[str, int]
+) -> None:
+    """Add `reasons`, the number of reports for each, to the counters of `stage`."""
+    if not reasons:
+        return
+    counter, task = tables.report_counters, tx.task_key(task_id)
+    place = {"task": task, "stage": stage, "shard": locks.own_shard(tx, task)}
+    statement = tx.insert(counter)
+    tx.connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["task", "stage", "reason", "shard"],
+            set_={"reports": counter.c.reports + statement.excluded.reports},
+        ),
+        [{**place, "reason": reason, "reports": reports} for reason, reports in reasons.items()],
+    )
+
+
+def report_counts(tx: Transaction, task_id: bytes, stage: Stage) -> dict[str, int]:
+    """Return the counters of `stage`, by reason, sorted."""
+    counter = tables.report_counters.c
+    query = (
+        select(counter.reason, func.sum(counter.reports))
+        .where(counter.task == tx.task_key(task_id), counter.stage == stage)
+        .group_by(counter.reason)
+        .order_by(counter.reason)
+    )
+    return {reason: int(reports) for reason, reports in tx.connection.execute(query)}

@@ -1,0 +1,149 @@
+"""Turns the tables of bodies over: one takes new ones, those of no use any more are emptied.
+
+A generation ceases to be the current one after a minute if another is empty; with none empty it
+just grows. When there is no empty one left, the bodies of those reports that stay in one, which are
+held or wait for something, are moved to the current one, if they are few beside those that came
+with them or that have come since: so what is stored is a few times what waits at most, and a minute
+or two of uploads.
+
+What makes it right: one transaction at a time does any of this (`locks.turn_generations`), and
+nobody but this module takes a row of `reports` to another generation, which holds the row
+meanwhile. `report_bodies` says why uploads need no lock. On PostgreSQL a table that is emptied
+(TRUNCATE) is empty at once even for readers whose snapshot is older. So it has been of no use for a
+minute before, which is longer than any of our reads, and `pg_dump` locks all tables as it begins.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+from sqlalchemy import Row, func, insert, select, update
+
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.database import Transaction
+
+TURN_SECONDS = 60
+"""How long a generation is the current one at least."""
+UNUSED_SECONDS = 60
+"""How long one is without use before it is emptied."""
+LEFT = 4
+"""One is given up if what is left of it is no more than one in so many of its reports, or of those
+that the current one has taken: a few held reports at each time of little traffic block no table."""
+STEP_REPORTS = 500
+STEP_BYTES = 4 << 20
+"""The most reports that are moved at once, and the most bytes of them; a report alone always."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Generation:
+    """A row of `report_generations`."""
+
+    generation: int
+    turn: int
+    begun_at: int
+    after_report: int
+    unused_since: int | None
+
+
+def turn_over(tx: Transaction) -> int:
+    """Empty a generation, begin another, or move some bodies; return 0 if nothing is to be done."""
+    locks.turn_generations(tx)
+    ring = tables.report_generations
+    rows = tx.connection.execute(select(ring).order_by(ring.c.turn.desc()))
+    current, *others = [_Generation(*row) for row in rows]
+    others.reverse()  # the oldest first
+    filled = [each for each in others if _last_report(tx, each) is not None]
+    if any(_empty(tx, each) for each in filled):
+        return 1
+    last = _last_report(tx, current)
+    if last is None or 0 <= tx.now - current.begun_at < TURN_SECONDS:
+        return 0
+    for each in others:
+        if each not in filled:
+            values = {"turn": current.turn + 1, "begun_at": tx.now, "after_report": last}
+            _note(tx, each, **values, unused_since=None)
+            return 1
+    if not all(_named(tx, each, 1) for each in filled):  # one will be empty soon
+        return 0
+    return next((moved for each in filled if (moved := _move_some(tx, each, current))), 0)
+
+
+def bodies_held(tx: Transaction) -> dict[int, int]:
+    """Return about how many bodies each generation holds, those of no use any more included."""
+    # By the keys at its ends, which an index gives: to count the rows would be to read them all.
+    rows = tx.connection.execute(select(tables.report_generations))
+    generations = [_Generation(*row) for row in rows]
+    return {each.generation: _ever(each, _last_report(tx, each)) for each in generations}
+
+
+def _ever(one: _Generation, last: int | None) -> int:
+    """Return about how many new bodies were put into a generation since it was empty."""
+    return 0 if last is None else last - one.after_report
+
+
+def _last_report(tx: Transaction, one: _Generation) -> int | None:
+    """Return the greatest key of a body in a generation, None if it is empty."""
+    body = tables.report_bodies[one.generation].c
+    return tx.connection.execute(select(func.max(body.report))).scalar()
+
+
+def _named(tx: Transaction, one: _Generation, limit: int) -> int:
+    """Return how many reports have their bodies in a generation; more than `limit` as so many."""
+    report = tables.reports.c
+    some = select(report.id).where(report.generation == one.generation).limit(limit)
+    return tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one()
+
+
+def _empty(tx: Transaction, one: _Generation) -> bool:
+    """Empty a generation, or begin to, if it has been without use for long enough."""
+    since = one.unused_since
+    if _named(tx, one, 1):
+        if since is not None:
+            _note(tx, one, unused_since=None)
+        return False
+    if since is None or since > tx.now:  # the latter if the clock was put back
+        _note(tx, one, unused_since=tx.now)
+        return False
+    body = tables.report_bodies[one.generation].c.body
+    if tx.now - since < UNUSED_SECONDS or not tx.backend.lock_alone(tx.connection, body.table):
+        return False
+    if _named(tx, one, 1):  # by an upload of which nothing could be seen before
+        return False
+    tx.backend.empty(tx.connection, body)
+    return True
+
+
+def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
+    """Move bodies from a generation of which little is left to the current one."""
+    most = max(_ever(each, _last_report(tx, each)) for each in (one, current)) // LEFT
+    if _named(tx, one, most + 1) > most:
+        return 0
+    report, body = tables.reports.c, tables.report_bodies[one.generation].c
+    query = select(report.id, report.bytes).where(report.generation == one.generation)
+    # Whoever has a row at this moment is about to drop it, most likely.
+    rows = query.order_by(report.id).limit(STEP_REPORTS).with_for_update(skip_locked=True)
+    keys = _first(tx.connection.execute(rows).all())
+    if keys:
+        bodies = select(body.report, body.body).where(body.report.in_(keys))
+        to = tables.report_bodies[current.generation]
+        tx.connection.execute(insert(to).from_select(["report", "body"], bodies))
+        moved = update(tables.reports).where(report.id.in_(keys))
+        tx.connection.execute(moved.values(generation=current.generation))
+    return len(keys)
+
+
+def _first(rows: Iterable[Row[int, int]]) -> list[int]:
+    """Return the keys of the first rows, whose bodies are not too much at once."""
+    keys: list[int] = []
+    left = STEP_BYTES
+    for key, size in rows:
+        left -= size
+        if left < 0 and keys:
+            break
+        keys.append(key)
+    return keys
+
+
+def _note(tx: Transaction, one: _Generation, **values: int | None) -> None:
+    ring = tables.report_generations
+    statement = update(ring).where(ring.c.generation == one.generation)
+    tx.connection.execute(statement.values(values))

@@ -1,0 +1,131 @@
+"""Forgets the ids of reports that are so old that they would be refused for their age.
+
+An id that is deleted refuses no replay any more. So it is written down first, in a transaction of
+its own, from which day on a task's ids are remembered; only later ones delete those from before.
+Whoever adds ids looks at that day afterwards (`check_memory`): if it found an id missing because it
+was deleted, it sees the day too, also if a clock was put back since.
+
+The ids of a task are looked at in their order, which needs no index: one pass a month. A pass
+believes of a clock only that two months went by since the last one: ids that are forgotten are so
+for ever, and with them the age of reports that are taken.
+"""
+
+from sqlalchemy import ColumnElement, Row, delete, select, update
+
+from aggregator.dap.times import DAY
+from aggregator.errors import StoreError
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Transaction
+
+TABLES = ("report_ids", "aggregated_reports")
+"""The tables of ids."""
+
+PASS_DAYS = 30
+"""How often all ids of a task are looked at."""
+
+IDS_PER_STEP = 2_000
+TASKS_PER_STEP = 1_000
+
+
+class IdsForgotten(StoreError):
+    """Ids are forgotten that would be needed: a clock was put back, or a limit raised.
+
+    Attributes:
+        task_id: The task.
+        from_day: From when on its ids are remembered, in days since the epoch.
+    """
+
+    def __init__(self, task_id: bytes, from_day: int, first_day: int) -> None:
+        """Say that ids from `first_day` on are needed."""
+        super().__init__(
+            f"ids of reports from day {first_day} since 1970 on are needed, and remembered from "
+            f"day {from_day} on: was a clock put back, or max_report_age_seconds raised?"
+        )
+        self.task_id, self.from_day = task_id, from_day
+
+
+def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> None:
+    """Check that all ids are remembered from a day on, once those in question were added.
+
+    Args:
+        tx: The transaction.
+        ids: One of `TABLES`.
+        task_id: The task.
+        first_day: In days since the epoch.
+
+    Raises:
+        IdsForgotten: They are not; the transaction must not go on.
+    """
+    row = _memory(tx, ids, task_id)
+    if row is not None and row.from_day > first_day:
+        raise tx.refuse(IdsForgotten(task_id, row.from_day, first_day))
+
+
+def begin_memories(tx: Transaction) -> int:
+    """Note for some tasks that nothing is forgotten yet; return for how many, 0 at the end."""
+    task, memory = tables.tasks.c, tables.id_memories.c
+    known = select(memory.task).where(memory.task == task.id)
+    missing = select(task.id).where(task.forgotten_at.is_(None), ~known.exists())
+    keys = tx.connection.execute(missing.limit(TASKS_PER_STEP)).scalars().all()
+    place = {"from_day": 0, "looked_on": tx.now // DAY}
+    rows = [{"task": key, "ids": ids, **place} for key in keys for ids in TABLES]
+    if rows:
+        statement = tx.insert(tables.id_memories).on_conflict_do_nothing()
+        tx.connection.execute(statement, rows)
+    return len(keys)
+
+
+def due(tx: Transaction) -> list[tuple[bytes, str]]:
+    """Return whose ids are to be looked at: ids of tasks (32 bytes), and one of `TABLES` each."""
+    task, memory = tables.tasks.c, tables.id_memories.c
+    today = tx.now // DAY
+    was_ahead = memory.looked_on > today
+    long_ago = memory.looked_on <= today - PASS_DAYS
+    is_due = memory.after_id.is_not(None) | long_ago | was_ahead
+    query = select(task.task_id, memory.ids).join(tables.id_memories, memory.task == task.id)
+    found = tx.connection.execute(query.where(is_due, task.forgotten_at.is_(None)))
+    return [(task_id, ids) for task_id, ids in found]
+
+
+def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
+    """Look at some ids of a task, and delete those that are old enough; return 0 at the end.
+
+    Args:
+        tx: The transaction.
+        ids: One of `TABLES`.
+        task_id: The task.
+        days: How many days before today an id must have been stored at least.
+    """
+    of_task = _of_task(tx, ids, task_id)
+    memory = tables.id_memories
+    row = _memory(tx, ids, task_id, lock=True)
+    if row is None:
+        return 0
+    today = tx.now // DAY
+    if row.after_id is None:
+        believed = min(today, row.looked_on + 2 * PASS_DAYS)
+        # Already so if others have come before us.
+        begun = {"from_day": max(believed - days, row.from_day), "after_id": b""}
+        tx.connection.execute(update(memory).where(*of_task).values(begun))
+        return 1
+    table = tables.metadata.tables[ids]
+    left = (table.c.task == row.task, table.c.report_id > row.after_id)
+    query = select(table.c.report_id).where(*left).order_by(table.c.report_id)
+    last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
+    some = left if last is None else (*left, table.c.report_id <= last)
+    tx.connection.execute(delete(table).where(*some, table.c.day < row.from_day))
+    looked = {"after_id": last, "looked_on": row.looked_on if last else today}
+    tx.connection.execute(update(memory).where(*of_task).values(looked))
+    return int(last is not None)
+
+
+def _memory(
+    tx: Transaction, ids: str, task_id: bytes, *, lock: bool = False
+) -> Row[int, str, int, int, bytes | None] | None:
+    query = select(tables.id_memories).where(*_of_task(tx, ids, task_id))
+    return tx.connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _of_task(tx: Transaction, ids: str, task_id: bytes) -> tuple[ColumnElement[bool], ...]:
+    memory = tables.id_memories.c
+    return memory.task == tx.task_key(task_id), memory.ids == ids

@@ -1,0 +1,102 @@
+"""Narrow tables of report ids, which serve as the duplicate check and the replay check."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from sqlalchemy import Table, select
+
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import DAY
+from aggregator.protocol.replay import refusal
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports.id_memory import check_memory
+
+_IDS_PER_QUERY = 500
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Room:
+    """Places in a batch for more reports; the buckets of one batch share it.
+
+    Attributes:
+        left: How many there are.
+    """
+
+    left: int
+
+
+def admit(
+    tx: Transaction,
+    table: Table,
+    task_id: bytes,
+    arrivals: Sequence[tuple[bytes, bytes]],
+    closed: Container[bytes],
+    room: Mapping[bytes, Room],
+    first_day: int | None = None,
+) -> list[ReportError | None]:
+    """Decide which reports count, and remember their ids, in the transaction that counts them.
+
+    The id of a report that is refused because of its batch is only looked up: it stays free.
+
+    Args:
+        tx: The transaction.
+        table: `report_ids` or `aggregated_reports`.
+        task_id: The task.
+        arrivals: Each report's id, and the key of its bucket.
+        closed: The buckets that take no more reports.
+        room: What is left for a bucket, for those with a limit; it is taken from.
+        first_day: The day, counted since the epoch, from which on ids must be remembered for none
+            of these reports to be a replay; None if that is known.
+
+    Returns:
+        For each report, why it does not count, or None. Of two with the same id, the first is new.
+
+    Raises:
+        IdsForgotten: Ids from `first_day` on were deleted.
+    """
+    task = tx.task_key(task_id)
+    arriving = Counter(room[bucket] for _, bucket in arrivals if bucket in room)
+    tight = {bucket: shared for bucket, shared in room.items() if shared.left < arriving[shared]}
+    known = _known(
+        tx, table, task, [each for each, bucket in arrivals if bucket in closed or bucket in tight]
+    )
+    entering: set[bytes] = set()
+    enters = []
+    for report_id, bucket in arrivals:
+        is_let_in = bucket not in closed and report_id not in known
+        if is_let_in and bucket in tight and report_id not in entering:
+            is_let_in = tight[bucket].left > 0
+            tight[bucket].left -= is_let_in
+        if is_let_in:
+            entering.add(report_id)
+        enters.append(is_let_in)
+    fresh = _inserted(tx, table, task, entering)
+    if first_day is not None:
+        check_memory(tx, table.name, task_id, first_day)
+    errors = []
+    for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
+        is_seen = report_id not in fresh if is_let_in else report_id in known
+        errors.append(refusal(is_seen=is_seen, is_closed=bucket in closed, is_full=not is_let_in))
+        if is_let_in:
+            fresh.discard(report_id)
+    return errors
+
+
+def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
+    """Insert the ids, in an order of their own; return those that were new."""
+    day = tx.now // DAY
+    rows = [{"task": task, "report_id": report_id, "day": day} for report_id in sorted(report_ids)]
+    if not rows:
+        return set()
+    statement = tx.insert(table).on_conflict_do_nothing().returning(table.c.report_id)
+    return {row.report_id for row in tx.insert_many(statement, rows)}
+
+
+def _known(tx: Transaction, table: Table, task: int, wanted: Sequence[bytes]) -> set[bytes]:
+    found: set[bytes] = set()
+    for start in range(0, len(wanted), _IDS_PER_QUERY):
+        some = wanted[start : start + _IDS_PER_QUERY]
+        query = select(table.c.report_id).where(table.c.task == task, table.c.report_id.in_(some))
+        found.update(tx.connection.execute(query).scalars())
+    return found

@@ -1,0 +1,1 @@
+"""Tasks, their tokens and HPKE keys, and how what is old is forgotten."""

@@ -1,0 +1,135 @@
+"""The bearer tokens that callers of our protected resources may show, several for each task.
+
+Only hashes are kept. The Leader calls the Helper, the Collector calls the Leader. A token is
+replaced without a pause by having two for a while: a new one is made, the caller takes it up, the
+old one gets an end.
+"""
+
+import dataclasses
+
+from sqlalchemy import insert, or_, select, update
+
+from aggregator.dap.ids import encode_base64url
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+
+_NAME_SIZE = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CallerToken:
+    """A token that a caller may show until `expires_at`, in seconds; None without an end."""
+
+    token_hash: bytes
+    created_at: int
+    expires_at: int | None
+
+    @property
+    def name(self) -> str:
+        """What an operator calls it: the beginning of its hash, eight hexadecimal digits."""
+        return self.token_hash[:_NAME_SIZE].hex()
+
+    def is_valid(self, now: int) -> bool:
+        """Return whether it is taken at `now`."""
+        return self.expires_at is None or now < self.expires_at
+
+
+def put_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes) -> None:
+    """Store the token that came with a task; one that the task has or had changes nothing.
+
+    Raises:
+        Conflict: The task has others.
+    """
+    locks.change_tokens(tx, task_id)
+    known = list_caller_tokens(tx, task_id)
+    if not known:
+        add_caller_token(tx, task_id, token_hash)
+    elif token_hash not in {token.token_hash for token in known}:
+        raise tx.refuse(
+            Conflict(
+                f"task {encode_base64url(task_id)} is stored with another caller's token; "
+                "`prio task token new` makes a further one"
+            )
+        )
+
+
+def add_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes) -> None:
+    """Store a further token, without an end.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    tx.connection.execute(
+        insert(tables.caller_tokens).values(
+            task=tx.task_key(task_id), token_hash=token_hash, created_at=tx.now
+        )
+    )
+
+
+def list_caller_tokens(tx: Transaction, task_id: bytes) -> list[CallerToken]:
+    """Return all tokens of a task, oldest first, those that have ended too.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    token = tables.caller_tokens.c
+    query = (
+        select(token.token_hash, token.created_at, token.expires_at)
+        .where(token.task == tx.task_key(task_id))
+        .order_by(token.created_at, token.token_hash)
+    )
+    return [CallerToken(*row) for row in tx.connection.execute(query)]
+
+
+def valid_token_hashes(tx: Transaction, task_id: bytes, role: str) -> list[bytes]:
+    """Return the hashes of the tokens that a caller may show now; none if there is no such task.
+
+    Nothing is decrypted, so asking takes equally long whether the task exists or not.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        role: Ours in it: the `helper` is called by the Leader, the `leader` by the Collector.
+    """
+    task, token = tables.tasks.c, tables.caller_tokens.c
+    query = (
+        select(token.token_hash)
+        .join(tables.tasks, task.id == token.task)
+        .where(
+            task.task_id == task_id,
+            task.role == role,
+            or_(token.expires_at.is_(None), token.expires_at > tx.now),
+        )
+    )
+    return list(tx.connection.execute(query).scalars())
+
+
+def end_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes, seconds: int) -> None:
+    """Refuse a token from `seconds` from now on, or from its earlier end.
+
+    Raises:
+        Conflict: No other token of the task is without an end: its caller would be locked out.
+    """
+    locks.change_tokens(tx, task_id)
+    others = [
+        token
+        for token in list_caller_tokens(tx, task_id)
+        if token.token_hash != token_hash and token.expires_at is None
+    ]
+    if not others:
+        raise tx.refuse(
+            Conflict(
+                "no other token of the task would be left: make one with `prio task token new`"
+            )
+        )
+    token, end = tables.caller_tokens.c, tx.now + seconds
+    tx.connection.execute(
+        update(tables.caller_tokens)
+        .where(
+            token.task == tx.task_key(task_id),
+            token.token_hash == token_hash,
+            or_(token.expires_at.is_(None), token.expires_at > end),
+        )
+        .values(expires_at=end)
+    )

@@ -1,0 +1,99 @@
+"""Deletes an ended task with all that it has stored, but for what its releases cost.
+
+Its row stays with its public definition, which the ledger needs to say what was released, and its
+population what was spent. A task that is forgotten is never taken part in again: the ids of its
+reports are gone, so they could be counted a second time.
+"""
+
+from sqlalchemy import Table, delete, literal, select, tuple_, update
+
+from aggregator.dap.ids import encode_base64url
+from aggregator.service.storage.batches.closed import destroy_shares
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.states import CollectionJobState
+
+ROWS_PER_STEP = 1000
+_KEPT = (tables.ledger,)
+_OF_TASK = [
+    table
+    for table in reversed(tables.metadata.sorted_tables)  # rows that name others come first
+    if "task" in table.c and table not in _KEPT
+]
+
+
+def forget(database: Database, task_id: bytes) -> None:
+    """Forget a task in short transactions; if it is stopped, it may be called again.
+
+    Raises:
+        UnknownTask: There is no such task.
+        Conflict: It has not ended, or a batch of it is being collected.
+    """
+    database.run_sync("forget task", lambda tx: begin_to_forget(tx, task_id))
+    while database.run_sync("forget rows", forget_some):
+        pass
+
+
+def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
+    """Destroy the task's secrets and un-noised sums, and serve it no more; raises as `forget`."""
+    task = tables.tasks.c
+    locks.change_batches(tx, task_id)
+    # Whoever stores rows of the task keeps its row: they are done, or will find no such task.
+    query = select(task.ended_at, task.forgotten_at).where(task.task_id == task_id)
+    found = tx.connection.execute(query.with_for_update()).one_or_none()
+    if found is not None and found.forgotten_at is not None:
+        return
+    key, name = tx.task_key(task_id), encode_base64url(task_id)
+    if found is None or found.ended_at is None:
+        raise tx.refuse(Conflict(f"task {name} has not ended; `prio task end` ends it"))
+    job = tables.collection_jobs.c
+    frozen = select(job.job_id).where(job.task == key, job.state == CollectionJobState.FROZEN)
+    job_id = tx.connection.execute(frozen.limit(1)).scalar()
+    if job_id is not None:
+        raise tx.refuse(
+            Conflict(
+                f"a batch of task {name} is being collected: wait for it, or give the job "
+                f"{job_id.hex()} up with `prio job abandon`"
+            )
+        )
+    destroy_shares(tx, task_id)
+    values = {
+        "forgotten_at": tx.now,
+        "verify_key": tx.crypter.encrypt("tasks", task_id, "verify_key", b""),
+        "peer_token": None,
+    }
+    tx.connection.execute(update(tables.tasks).where(task.id == key).values(**values))
+    tx.scrub_log = True
+
+
+def forget_some(tx: Transaction) -> int:
+    """Delete some rows of forgotten tasks; return how many, 0 if they have none left."""
+    task = tables.tasks.c
+    left = select(task.id).where(task.forgotten_at.is_not(None), task.emptied_at.is_(None))
+    for key in tx.connection.execute(left).scalars().all():
+        for table in _OF_TASK:
+            deleted = _delete_some(tx, table, key)
+            if deleted:
+                tx.scrub_log = True
+                return deleted
+        # Nobody stores more of it: who could was done before it was forgotten.
+        done = update(tables.tasks).where(task.id == key).values(emptied_at=tx.now)
+        tx.connection.execute(done)
+    return 0
+
+
+def _delete_some(tx: Transaction, table: Table, task: int) -> int:
+    """Delete some rows of a task; look at no others, and at none twice."""
+    of_task = table.c.task == task
+    if "id" in table.c:
+        some = select(table.c.id).where(of_task).limit(ROWS_PER_STEP)
+        return tx.connection.execute(delete(table).where(table.c.id.in_(some))).rowcount
+    keys = [column for column in table.primary_key if column.name != "task"]
+    in_order = select(*keys).where(of_task).order_by(*keys)
+    last = tx.connection.execute(in_order.offset(ROWS_PER_STEP - 1).limit(1)).one_or_none()
+    first = delete(table).where(of_task)
+    if last is not None:
+        values = (literal(value, key.type) for value, key in zip(last, keys, strict=True))
+        first = first.where(tuple_(*keys) <= tuple_(*values))
+    return tx.connection.execute(first).rowcount

@@ -1,0 +1,134 @@
+"""A party's own HPKE key pairs: advertised, then retired, then destroyed.
+
+A retired key is advertised no more, but still opens what was sealed to it. Destroying it deletes
+the private key, overwrites it and empties the log as soon as nobody reads what was there before.
+From then on nobody opens that again; until then it takes the log and the store's key.
+"""
+
+import dataclasses
+
+from sqlalchemy import ColumnElement, delete, insert, select, true, update
+
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+
+CONFIG_IDS = 256
+"""How many ids the protocol has."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HpkeKey:
+    """An HPKE key pair to be stored: its id, its encoded HpkeConfig and its private key."""
+
+    config_id: int
+    config: bytes
+    private_key: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """The public half of a stored key pair.
+
+    Attributes:
+        config_id: Its id.
+        config: The encoded HpkeConfig.
+        created_at: Seconds.
+        retired_at: Seconds; None while the key is advertised.
+    """
+
+    config_id: int
+    config: bytes
+    created_at: int
+    retired_at: int | None
+
+
+def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
+    """Store a fresh key pair.
+
+    Raises:
+        Conflict: The config id is taken, perhaps by a retired key that reports still need.
+    """
+    if key.config_id in {stored.config_id for stored in list_hpke_configs(tx)}:
+        raise tx.refuse(Conflict(f"the HPKE config id {key.config_id} is taken"))
+    row = bytes([key.config_id])
+    tx.connection.execute(
+        insert(tables.hpke_keys).values(
+            config_id=key.config_id,
+            config=key.config,
+            private_key=tx.crypter.encrypt("hpke_keys", row, "private_key", key.private_key),
+            created_at=tx.now,
+        )
+    )
+
+
+def next_config_id(tx: Transaction) -> int:
+    """Return the id of the next key pair: ids go round, so that one is free for long before.
+
+    Raises:
+        Conflict: All are taken.
+    """
+    stored = [each.config_id for each in list_hpke_configs(tx)]
+    first = stored[0] + 1 if stored else 0
+    for step in range(CONFIG_IDS):
+        if (config_id := (first + step) % CONFIG_IDS) not in stored:
+            return config_id
+    raise tx.refuse(Conflict(f"all {CONFIG_IDS} HPKE configuration ids are taken"))
+
+
+def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:
+    """Return the public halves of all key pairs, newest first; no private key is decrypted.
+
+    A transaction that writes is the only one that changes keys from now on.
+    """
+    locks.change_keys(tx)
+    key = tables.hpke_keys.c
+    query = select(key.config_id, key.config, key.created_at, key.retired_at)
+    newest_first = (key.retired_at.is_not(None), key.created_at.desc(), key.config_id.desc())
+    return [StoredConfig(*row) for row in tx.connection.execute(query.order_by(*newest_first))]
+
+
+def list_hpke_keys(tx: Transaction) -> list[HpkeKey]:
+    """Return all key pairs with their private keys."""
+    return _keys(tx, true())
+
+
+def find_advertised_key(tx: Transaction) -> HpkeKey | None:
+    """Return an advertised key pair, if any."""
+    found = _keys(tx, tables.hpke_keys.c.retired_at.is_(None))
+    return found[0] if found else None
+
+
+def retire_hpke_key(tx: Transaction, config_id: int) -> None:
+    """Stop advertising the key; it is kept to open the reports that were made for it."""
+    columns = tables.hpke_keys.c
+    tx.connection.execute(
+        update(tables.hpke_keys)
+        .where(columns.config_id == config_id, columns.retired_at.is_(None))
+        .values(retired_at=tx.now)
+    )
+
+
+def destroy_hpke_key(tx: Transaction, config_id: int) -> None:
+    """Delete a retired key pair, and scrub what is left of it in the log."""
+    columns = tables.hpke_keys.c
+    tx.connection.execute(
+        delete(tables.hpke_keys).where(
+            columns.config_id == config_id, columns.retired_at.is_not(None)
+        )
+    )
+    tx.scrub_log = True
+
+
+def _keys(tx: Transaction, condition: ColumnElement[bool]) -> list[HpkeKey]:
+    locks.change_keys(tx)
+    key = tables.hpke_keys.c
+    query = select(key.config_id, key.config, key.private_key).where(condition)
+    return [
+        HpkeKey(
+            config_id,
+            config,
+            tx.crypter.decrypt("hpke_keys", bytes([config_id]), "private_key", private_key),
+        )
+        for config_id, config, private_key in tx.connection.execute(query)
+    ]

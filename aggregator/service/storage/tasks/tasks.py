@@ -1,0 +1,201 @@
+"""Tasks with their verification keys, and the tokens that we show."""
+
+import dataclasses
+
+from sqlalchemy import Row, insert, select, update
+
+from aggregator.dap.ids import encode_base64url
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.secrets.crypter import CrypterError
+
+_PUBLIC = select(
+    tables.tasks.c.task_id, tables.tasks.c.role, tables.tasks.c.definition, tables.tasks.c.ended_at
+)
+_SERVED = tables.tasks.c.forgotten_at.is_(None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as an operator provisions it.
+
+    Attributes:
+        task_id: 32 bytes.
+        role: Ours in it, `leader` or `helper`.
+        definition: The text of the public task file.
+        verify_key: The VDAF verification key; a task has one for life.
+        verify_key_id: Its id on the wire, 0 to 255.
+        peer_token: Leader: the bearer token that we show to the Helper.
+    """
+
+    task_id: bytes
+    role: str
+    definition: str
+    verify_key: bytes = dataclasses.field(repr=False)
+    verify_key_id: int = 0
+    peer_token: str | None = dataclasses.field(default=None, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublicTask:
+    """A task without its secrets. `ended_at` is in seconds, None while uploads are taken."""
+
+    task_id: bytes
+    role: str
+    definition: str
+    ended_at: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A task as it is stored. `ended_at` is in seconds, None while uploads are taken.
+
+    `retention_seconds` is how long what ended of it is kept; None for as long as the service says.
+    """
+
+    record: TaskRecord
+    created_at: int
+    ended_at: int | None
+    retention_seconds: int | None = None
+
+
+def put_task(tx: Transaction, task: TaskRecord) -> None:
+    """Store `task`; storing the same again changes nothing.
+
+    Raises:
+        Conflict: The id is taken by a task with another definition, key or token. A task never gets
+            a second verification key: a report verified under two keys reveals its measurement.
+            Or it was forgotten, and with it which reports were counted.
+    """
+    named = tables.tasks.c.task_id == task.task_id
+    if tx.connection.execute(select(tables.tasks.c.id).where(named, ~_SERVED)).first() is not None:
+        name = encode_base64url(task.task_id)
+        raise tx.refuse(Conflict(f"task {name} was forgotten: make another one"))
+    stored = get_task(tx, task.task_id)
+    if stored is not None:
+        if stored.record != task:
+            raise tx.refuse(_conflict(stored.record, task))
+        return
+    tx.connection.execute(
+        insert(tables.tasks).values(
+            task_id=task.task_id,
+            role=task.role,
+            definition=task.definition,
+            verify_key_id=task.verify_key_id,
+            verify_key=tx.crypter.encrypt("tasks", task.task_id, "verify_key", task.verify_key),
+            peer_token=_encrypted(tx, task.task_id, task.peer_token),
+            created_at=tx.now,
+        )
+    )
+
+
+def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
+    """Return the task with this id, if any."""
+    query = select(tables.tasks).where(tables.tasks.c.task_id == task_id, _SERVED)
+    row = tx.connection.execute(query).one_or_none()
+    return None if row is None else _stored_task(tx, row)
+
+
+def get_public_task(tx: Transaction, task_id: bytes) -> PublicTask | None:
+    """Return the same without decrypting anything."""
+    named = tables.tasks.c.task_id == task_id
+    row = tx.connection.execute(_PUBLIC.where(named, _SERVED)).one_or_none()
+    return None if row is None else PublicTask(*row)
+
+
+def list_tasks(tx: Transaction) -> list[PublicTask]:
+    """Return all tasks, oldest first, but those that are forgotten."""
+    rows = tx.connection.execute(_PUBLIC.where(_SERVED).order_by(tables.tasks.c.id))
+    return [PublicTask(*row) for row in rows]
+
+
+def list_all_tasks(tx: Transaction) -> list[PublicTask]:
+    """Return all tasks that there ever were, oldest first: what the ledger speaks of."""
+    rows = tx.connection.execute(_PUBLIC.order_by(tables.tasks.c.id))
+    return [PublicTask(*row) for row in rows]
+
+
+def undecryptable_tasks(tx: Transaction) -> dict[bytes, str]:
+    """Return why a secret of a task cannot be read, by the tasks' ids; those that can are left out.
+
+    Such a task stands still until its row or the store key is restored; no other one does.
+    """
+    found = {}
+    for row in tx.connection.execute(select(tables.tasks).where(_SERVED)):
+        try:
+            _stored_task(tx, row)
+        except CrypterError as error:
+            found[row.task_id] = str(error)
+    return found
+
+
+def replace_peer_token(tx: Transaction, task_id: bytes, token: str) -> None:
+    """Show another token to the Helper from now on.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    tx.connection.execute(
+        update(tables.tasks)
+        .where(tables.tasks.c.id == tx.task_key(task_id))
+        .values(peer_token=_encrypted(tx, task_id, token))
+    )
+
+
+def end_task(tx: Transaction, task_id: bytes) -> None:
+    """Take no more uploads for the task; what is stored can still be aggregated and collected.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    task = tables.tasks.c
+    key = tx.task_key(task_id)
+    tx.connection.execute(
+        update(tables.tasks).where(task.id == key, task.ended_at.is_(None)).values(ended_at=tx.now)
+    )
+
+
+def keep_for(tx: Transaction, task_id: bytes, seconds: int | None) -> None:
+    """Keep what ended of the task for so long from now on; None for what the service says.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    task = tables.tasks.c
+    statement = update(tables.tasks).where(task.id == tx.task_key(task_id))
+    tx.connection.execute(statement.values(retention_seconds=seconds))
+
+
+def _conflict(stored: TaskRecord, given: TaskRecord) -> Conflict:
+    name = f"task {encode_base64url(given.task_id)}"
+    if dataclasses.replace(stored, peer_token=given.peer_token) == given:
+        return Conflict(
+            f"{name} is stored with another token to show; `prio task token use` replaces it"
+        )
+    return Conflict(f"{name} is stored with other contents")
+
+
+def _encrypted(tx: Transaction, task_id: bytes, token: str | None) -> bytes | None:
+    if token is None:
+        return None
+    return tx.crypter.encrypt("tasks", task_id, "peer_token", token.encode())
+
+
+def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
+    columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
+    task_id: bytes = columns["task_id"]
+    token: bytes | None = columns["peer_token"]
+    record = TaskRecord(
+        task_id=task_id,
+        role=columns["role"],
+        definition=columns["definition"],
+        verify_key=tx.crypter.decrypt("tasks", task_id, "verify_key", columns["verify_key"]),
+        verify_key_id=columns["verify_key_id"],
+        peer_token=None
+        if token is None
+        else tx.crypter.decrypt("tasks", task_id, "peer_token", token).decode(),
+    )
+    return StoredTask(
+        record, columns["created_at"], columns["ended_at"], columns["retention_seconds"]
+    )

@@ -1,0 +1,129 @@
+"""The look at a service's store: taken in the background, again and again, and told with its age.
+
+Whoever asks gets the last look that finished, at once, whatever the store does. A request that
+waited for a look, or began one, would say least in trouble: the answer of a monitor that asks every
+five minutes would be five minutes old.
+"""
+
+import dataclasses
+import math
+import threading
+import time
+from collections.abc import Callable
+
+import anyio
+from anyio import to_thread
+
+from aggregator.errors import AggregatorError
+from aggregator.service.telemetry.health import Health, Metric
+from aggregator.service.telemetry.lines import log
+
+STALE_SECONDS = 30.0
+"""What is known of the store is too old to be called ready after so long."""
+
+LEAST_PAUSE_SECONDS = 5.0
+"""Between two looks that cost little; a thousand tasks are some 0.04 s of processor time a look."""
+
+MOST_PAUSE_SECONDS = 10.0
+"""Between two looks that cost much: two of 10 s, and this between them, are not stale yet."""
+
+SHARE = 0.005
+"""How much of the time looks may take, as long as the pause is not the longest."""
+
+_LEAVING_SECONDS = 1.0
+"""How long a service that ends waits for a look that is under way."""
+
+_NONE_YET = Health(["the store has not answered yet"], {}, [])
+
+
+class Probe:
+    """Looks at a service's store, and says what it saw last and how long ago.
+
+    One thread looks; any number may ask.
+
+    Args:
+        examine: Looks at the store; whatever it raises is a fault.
+        now: Seconds, of a clock that is never set back.
+    """
+
+    def __init__(
+        self, examine: Callable[[], Health], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._examine = examine
+        self._now = now
+        self._seen = (_NONE_YET, now())
+        self._began: float | None = None
+
+    def latest(self) -> Health:
+        """Return what the last finished look saw, with its age; too old an age is a fault."""
+        now, (health, seen_at) = self._now(), self._seen
+        age = now - seen_at
+        faults = health.faults
+        if age > STALE_SECONDS:
+            faults = [self._silence(now, age), *faults]
+        gauge = Metric(
+            "prio_seen_seconds",
+            "Age of what is told of the store: seconds since the last finished look began.",
+            "gauge",
+            [({}, round(age, 3))],
+        )
+        return dataclasses.replace(
+            health,
+            faults=faults,
+            document={"seen_seconds": math.floor(age), **health.document},
+            metrics=[gauge, *health.metrics],
+        )
+
+    def look(self) -> float:
+        """Look at the store; return for how many seconds to rest before the next look."""
+        began = self._began = self._now()
+        try:
+            # What was seen is of the moment in which the look began.
+            self._seen = (look(self._examine), began)
+        finally:
+            self._began = None
+        pause = (self._now() - began) / SHARE
+        return min(max(pause, LEAST_PAUSE_SECONDS), MOST_PAUSE_SECONDS)
+
+    async def watch(self, stop: anyio.Event) -> None:
+        """Look again and again until `stop` is set.
+
+        It is a thread of its own that looks: the service's loop may be busy for long. A look that
+        does not come back keeps nobody from stopping.
+        """
+        is_over = threading.Event()
+
+        def repeat() -> None:
+            pause = LEAST_PAUSE_SECONDS
+            while not is_over.wait(pause):
+                pause = self.look()
+
+        thread = threading.Thread(target=repeat, name="look at the store", daemon=True)
+        thread.start()
+        try:
+            await stop.wait()
+        finally:
+            is_over.set()
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(thread.join, _LEAVING_SECONDS)
+
+    def _silence(self, now: float, age: float) -> str:
+        said = f"the last look at the store is {age:.0f} s old"
+        began = self._began
+        if began is None:
+            return f"{said}, and no other has begun"
+        return f"{said}, and the store has not answered another for {now - began:.0f} s"
+
+
+def look(examine: Callable[[], Health]) -> Health:
+    """Return what `examine` says; or that the store cannot be examined, and why."""
+    try:
+        return examine()
+    except (AggregatorError, OSError) as error:
+        log.warning("the store cannot be examined", reason=str(error))
+        return Health([str(error)], {}, [])
+    except Exception as error:  # the edge of the thread that looks, which is to look again
+        log.exception("the store cannot be examined")
+        return Health(
+            [f"the store cannot be examined: {type(error).__name__}, see the log"], {}, []
+        )

@@ -1,0 +1,101 @@
+"""The HTTP client with which our processes speak to other parties.
+
+Tokens travel in its requests. So, unless the operator says otherwise, it speaks plain HTTP only to
+this machine and ignores the proxies of the environment. It keeps no cookies: a peer could fill our
+memory with them, and what we send to others on the same host, whatever their port.
+"""
+
+import ipaddress
+import time
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+
+import httpx
+from typing_extensions import override
+
+from aggregator.dap.resources import names_host
+from aggregator.errors import ParameterError
+from aggregator.service.transport.answers import Answers
+
+CONNECT_SECONDS = 10
+
+
+class Client(httpx.AsyncClient):
+    """A client that notes how soon it is answered.
+
+    Attributes:
+        answers: What it has noted, by host.
+    """
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  as httpx takes them
+        super().__init__(**options)
+        self.answers = Answers()
+
+    @override
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send a request; what it takes until the head of the answer is noted."""
+        started = time.monotonic()
+        is_answer = False
+        try:
+            response = await super().send(request, **options)
+            is_answer = not response.is_server_error
+        finally:
+            self.answers.note(
+                request.url.netloc.decode(), time.monotonic() - started, is_answer=is_answer
+            )
+        return response
+
+
+def open_client(
+    timeout_seconds: float = 60, *, insecure_http: bool = False, environment_proxy: bool = False
+) -> Client:
+    """Return a client.
+
+    Args:
+        timeout_seconds: How long one answer may take.
+        insecure_http: Whether it may speak plain HTTP to other machines.
+        environment_proxy: Whether it uses the proxies of `HTTPS_PROXY` and the like.
+    """
+
+    async def refuse(request: httpx.Request) -> None:
+        check_scheme(str(request.url), "endpoint", insecure_http=insecure_http)
+
+    return Client(
+        timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
+        # The operator's own certificate authorities (SSL_CERT_FILE) are honoured either way.
+        verify=httpx.create_ssl_context(trust_env=True),
+        trust_env=environment_proxy,
+        event_hooks={"request": [refuse]},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+    )
+
+
+def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
+    """Refuse a URL to which a token or a report would travel in the clear.
+
+    Args:
+        url: The URL.
+        name: What the message calls it.
+        insecure_http: Whether the operator allows it.
+
+    Raises:
+        ParameterError: It names no host, or is plain HTTP to another machine, and that is
+            not allowed.
+    """
+    if not (url.isprintable() and names_host(url)):
+        raise ParameterError(f"{name}: {url} must name a host, and a port up to 65535 if any")
+    parsed = httpx.URL(url)
+    if parsed.scheme == "https" or insecure_http or is_loopback(parsed.host):
+        return
+    raise ParameterError(
+        f"{name}: {url} is plain HTTP to another machine; name an https:// URL, or allow it by "
+        "insecure_http (--insecure-http, PRIO_INSECURE_HTTP)"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

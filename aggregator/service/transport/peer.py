@@ -1,0 +1,378 @@
+"""Sends a DAP message to another party's resource and reads the answer.
+
+A bearer token goes to the configured endpoint's origin and nowhere else: redirects are not followed
+and a `Location` of another origin is refused. Transient failures are retried a few times here and
+then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
+document is reported as `PeerRefused`.
+
+We read no more of an answer than the request can yield, uncompressed, and take no longer than a
+set time for all attempts together, however steadily it drips.
+
+Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
+"""
+
+import dataclasses
+import email.utils
+import json
+import math
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import anyio
+import httpx
+from typing_extensions import override
+
+from aggregator.dap.auth import bearer_header
+from aggregator.dap.problems import Problem, abort_from_problem
+from aggregator.dap.resources import media_type, message_of
+from aggregator.errors import PeerError
+from aggregator.service.telemetry.metrics import PEER_REQUEST_SECONDS
+from aggregator.service.telemetry.tracing import SpanKind, note, span, traceparent
+
+MAX_SHORT_ANSWER = 64 * 2**10
+"""The most bytes of a problem document, or of an answer that should carry nothing."""
+
+MAX_LOCATION = 2048
+"""The most characters of a resource's URL: it is stored."""
+
+MAX_RETRY_AFTER_SECONDS = 3600
+_FAILURES: Mapping[type[BaseException], str] = {
+    httpx.ConnectTimeout: "no connection in time",
+    httpx.ReadTimeout: "no answer in time",
+    httpx.WriteTimeout: "it takes no more of the request",
+    httpx.RemoteProtocolError: "the connection broke, or the answer is not HTTP",
+    httpx.ReadError: "the connection broke",
+}
+_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class PeerUnreachable(PeerError):
+    """No answer, or one that says to come again: we do not know what the peer did.
+
+    Attributes:
+        retry_after: Seconds that the peer asked us to wait, if it did.
+        is_unprocessed: Whether we do know, namely nothing: there was no connection, or the peer
+            takes no more requests (429).
+    """
+
+    def __init__(
+        self, message: str, retry_after: int | None = None, *, is_unprocessed: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.is_unprocessed = is_unprocessed
+
+
+class PeerRefused(PeerError):
+    """The peer refused the request for good.
+
+    Attributes:
+        problem: Why, by its problem document; of type `about:blank` if there was none.
+        status: The HTTP status code.
+        is_unprocessed: Whether the request has surely changed nothing: a status of class 4xx, and
+            no earlier attempt of the same call of which we do not know.
+    """
+
+    def __init__(self, problem: Problem, status: int) -> None:
+        super().__init__(f"refused with status {status}: {problem}")
+        self.problem = problem
+        self.status = status
+        self.is_unprocessed = httpx.codes.is_client_error(status)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer.
+
+    Attributes:
+        body: Empty if the peer will be ready later.
+        location: The resource's absolute URL at the endpoint's origin, if the peer named one.
+        retry_after: Seconds that the peer asked us to wait, if it did.
+        headers: All headers, lower case.
+    """
+
+    body: bytes = dataclasses.field(repr=False)
+    location: str | None
+    retry_after: int | None
+    headers: dict[str, str] = dataclasses.field(repr=False)
+
+    def carried(self, message: str) -> bytes:
+        """Return the body, which must be the given message unless it is empty.
+
+        Args:
+            message: The message's name in the media type.
+
+        Raises:
+            PeerUnreachable: It is something else, such as the page of a proxy in between: we do not
+                know what the peer would have answered.
+        """
+        content_type = self.headers.get("content-type")
+        if self.body and message_of(content_type) != message:
+            raise PeerUnreachable(f"the answer is not {media_type(message)}")
+        return self.body
+
+
+class Peer:
+    """One party's endpoint, and the token that it expects from us."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        endpoint: str,
+        token: str | None = None,
+        *,
+        name: str = "peer",
+        attempts: int = 3,
+        seconds: float | None = None,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        """Hold what all requests to one party share.
+
+        Args:
+            http: The client to send with; its redirects are never followed.
+            endpoint: The party's base URL, with or without a path prefix.
+            token: The bearer token, if the party asks for one.
+            name: What messages call it, such as "the helper".
+            attempts: How often a request is sent before it counts as unanswered.
+            seconds: How long all attempts may take together; by default the client's read timeout.
+            sleep: Waits between attempts.
+        """
+        self._http = http
+        self._base = httpx.URL(endpoint if endpoint.endswith("/") else endpoint + "/")
+        self._token = token
+        self._origin = origin(endpoint)
+        self._name = f"{name} {self._origin}"
+        self._attempts = attempts
+        self._seconds = seconds or http.timeout.read or math.inf
+        self._sleep = sleep
+
+    @override
+    def __repr__(self) -> str:
+        """Name the endpoint, without the token."""
+        return f"Peer({str(self._base)!r})"
+
+    async def get(self, target: str, *, limit: int = MAX_SHORT_ANSWER) -> Answer:
+        """Read a resource, by its path below the endpoint or its absolute URL.
+
+        Args:
+            target: The resource.
+            limit: The most bytes of the answer.
+        """
+        return await self._send("GET", target, None, None, limit)
+
+    async def post(
+        self, target: str, media_type: str, body: bytes, *, limit: int = MAX_SHORT_ANSWER
+    ) -> Answer:
+        """Send a message to a resource; `limit` is as for `get`."""
+        return await self._send("POST", target, media_type, body, limit)
+
+    async def delete(self, target: str) -> Answer:
+        """Delete a resource."""
+        return await self._send("DELETE", target, None, None, MAX_SHORT_ANSWER)
+
+    async def _send(
+        self, method: str, target: str, media_type: str | None, body: bytes | None, limit: int
+    ) -> Answer:
+        url = self._resource(target)
+        # A few compressed bytes could become any number.
+        headers = {"accept-encoding": "identity"}
+        if media_type is not None:
+            headers["content-type"] = media_type
+        if self._token is not None:
+            headers["authorization"] = bearer_header(self._token)
+        request = self._http.build_request(method, url, headers=headers, content=body)
+        # One deadline for all attempts: a driver holds its job no longer than it says.
+        with anyio.move_on_after(self._seconds):
+            return await self._send_patiently(request, limit)
+        raise self._unreachable("no complete answer in time")
+
+    async def _send_patiently(self, request: httpx.Request, limit: int) -> Answer:
+        is_unprocessed = True
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return await self._send_timed(request, limit)
+            except PeerRefused as error:
+                error.is_unprocessed &= is_unprocessed
+                raise
+            except PeerUnreachable as error:
+                is_unprocessed &= error.is_unprocessed
+                if attempt == self._attempts:
+                    error.is_unprocessed = is_unprocessed
+                    raise
+                await self._sleep(_wait(attempt, error.retry_after))
+        raise self._unreachable("no attempt was allowed")
+
+    async def _send_timed(self, request: httpx.Request, limit: int) -> Answer:
+        outcome, started = "unreachable", time.perf_counter()
+        http = {"http.request.method": request.method}
+        with span(request.method, SpanKind.CLIENT, None, http, peer=self._origin):
+            request.headers["traceparent"] = traceparent()
+            try:
+                answer = await self._send_once(request, limit)
+                outcome = "answered"
+            except PeerRefused:
+                outcome = "refused"
+                raise
+            finally:
+                note(outcome=outcome)
+                seconds = time.perf_counter() - started
+                PEER_REQUEST_SECONDS.labels(self._origin, outcome).observe(seconds)
+            return answer
+
+    async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
+        try:
+            response = await self._begin(request)
+            try:
+                content = await self._read(response, limit)
+            finally:
+                await response.aclose()
+        except httpx.RequestError as error:
+            is_unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise self._unreachable(_cause(error), is_unprocessed=is_unsent) from error
+        retry_after = _retry_after(response.headers)
+        status = response.status_code
+        note({"http.response.status_code": status})
+        if status in _TRANSIENT_STATUSES:
+            is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
+            cause = f"status {status}"
+            if is_turned_away and _is_problem(response):
+                cause += f": {_problem(response, content)}"
+            raise self._unreachable(cause, retry_after, is_unprocessed=is_turned_away)
+        if not response.is_success:
+            raise PeerRefused(_problem(response, content), status)
+        location = response.headers.get("location")
+        return Answer(
+            body=content,
+            location=None if location is None else str(self._located(location, request.url)),
+            retry_after=retry_after,
+            headers={name.lower(): value for name, value in response.headers.items()},
+        )
+
+    def _unreachable(
+        self, cause: str, retry_after: int | None = None, *, is_unprocessed: bool = False
+    ) -> PeerUnreachable:
+        return PeerUnreachable(
+            f"{self._name} does not answer: {cause}", retry_after, is_unprocessed=is_unprocessed
+        )
+
+    async def _read(self, response: httpx.Response, limit: int) -> bytes:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise self._unreachable("the answer is compressed, which was not asked for")
+        content = bytearray()
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if not response.is_success:
+                if len(content) > MAX_SHORT_ANSWER:
+                    return b""  # its status says enough
+            elif len(content) > limit:
+                raise self._unreachable(
+                    f"the answer is longer than the {limit} bytes that the request can yield"
+                )
+        return bytes(content)
+
+    async def _begin(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._http.send(request, stream=True, follow_redirects=False)
+        except AttributeError as error:
+            # anyio over uvloop: a connection that the peer resets at once, as a dying process does,
+            # has None for its socket, and anyio asks for its address.
+            if error.obj is not None:
+                raise
+            raise httpx.ConnectError("reset as it was made", request=request) from error
+
+    def _resource(self, target: str) -> httpx.URL:
+        """Return the URL of a resource: a path below the endpoint, or a URL that we were given."""
+        return self._own(self._base.join(target.removeprefix("/")))
+
+    def _located(self, location: str, requested: httpx.URL) -> httpx.URL:
+        """Return the URL that a `Location` names.
+
+        An absolute path may leave out the endpoint's path prefix, as the draft's own examples do.
+        """
+        if len(location) > MAX_LOCATION:
+            raise PeerRefused(Problem("the peer gave a resource too long a URL"), 502)
+        is_absolute_path = location.startswith("/") and not location.startswith("//")
+        is_without_prefix = is_absolute_path and not location.startswith(self._base.path)
+        try:
+            return (
+                self._resource(location)
+                if is_without_prefix
+                else self._own(requested.join(location))
+            )
+        except (httpx.InvalidURL, ValueError) as error:
+            raise PeerRefused(Problem("the peer gave a resource an invalid URL"), 502) from error
+
+    def _own(self, url: httpx.URL) -> httpx.URL:
+        """Return `url` if it is of the endpoint's origin: the token goes nowhere else."""
+        base = self._base
+        if (url.scheme, url.host, url.port) != (base.scheme, base.host, base.port):
+            raise PeerRefused(Problem("the peer named a resource of another origin"), 502)
+        return url
+
+
+def origin(endpoint: str) -> str:
+    """Return scheme, host and port of an endpoint, which a log may show."""
+    url = httpx.URL(endpoint)
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{url.scheme}://{host}:{port}/"
+
+
+def _cause(error: BaseException) -> str:
+    """Return why a request failed: what the operating system said, or the kind of failure."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return f"its certificate is refused: {below.verify_message}"
+        if isinstance(below, OSError) and below.errno is not None:
+            return os.strerror(below.errno).lower()
+        if isinstance(below, BaseExceptionGroup):
+            below = below.exceptions[0]
+        else:
+            below = below.__cause__ or below.__context__
+    return _FAILURES.get(type(error), type(error).__name__)
+
+
+def _is_problem(response: httpx.Response) -> bool:
+    media_type: str = response.headers.get("content-type", "").split(";")[0].strip().lower()
+    return media_type == "application/problem+json"
+
+
+def _problem(response: httpx.Response, content: bytes) -> Problem:
+    if _is_problem(response):
+        try:
+            document = json.loads(content)
+        except (ValueError, RecursionError):  # the latter if lists are nested too deeply
+            document = None
+        if isinstance(document, dict):
+            return abort_from_problem(document)
+    return Problem(detail=f"the peer answered with status {response.status_code}")
+
+
+def _retry_after(headers: httpx.Headers) -> int | None:
+    """Return the seconds that a `Retry-After` header names, as a number or as a date.
+
+    A date counts from the answer's own `Date`, so that no two clocks are compared.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        # Python refuses to parse a number of thousands of digits.
+        digits = value.lstrip("0")
+        is_long = len(digits) > len(str(MAX_RETRY_AFTER_SECONDS))
+        return (
+            MAX_RETRY_AFTER_SECONDS if is_long else min(int(digits or "0"), MAX_RETRY_AFTER_SECONDS)
+        )
+    try:
+        wait = email.utils.parsedate_to_datetime(value) - email.utils.parsedate_to_datetime(
+            headers.get("date", "")
+        )
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return max(0, min(int(wait.total_seconds()), MAX_RETRY_AFTER_SECONDS))
+
+
+def _wait(attempt: int, retry_after: int | None) -> float:
+    backoff = 0.25 * 2.0 ** (attempt - 1)
+    return backoff if retry_after is None else max(backoff, min(float(retry_after), 5.0))

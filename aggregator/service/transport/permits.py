@@ -1,0 +1,149 @@
+"""Permits for work that waits for other parties: how much of it goes on at once, and whose.
+
+Each piece of work holds one permit until it ends, and the next may begin then, whatever became of
+the others. Whoever asks gets fair shares: a task with little in progress comes before one with
+much, and of two the one that waited longer. A host that leaves us waiting takes only so many
+permits. Once it has not answered, it is asked by one piece of work at a time, ever more rarely, and
+all such hosts together have half of the permits at most.
+"""
+
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import anyio
+
+from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
+
+LONGEST_REST_SECONDS = 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Demand:
+    """Work of one task that could begin: at which host, and how many pieces."""
+
+    task: bytes
+    host: str
+    pieces: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Outage:
+    """A host that did not answer so many times in a row, and when it is asked again."""
+
+    failures: int
+    until: float
+
+
+class Permits:
+    """The permits of one driver."""
+
+    def __init__(
+        self,
+        total: int,
+        per_host: int,
+        now: Callable[[], float],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """Give out permits.
+
+        Args:
+            total: How many there are.
+            per_host: How many of them may wait for one host.
+            now: Tells the time, in seconds.
+            jitter: Draws from [0, 1), so that drivers that failed together do not return together.
+        """
+        self._total = total
+        self._per_host = per_host
+        self._now = now
+        self._jitter = jitter
+        self._tasks: Counter[bytes] = Counter()
+        self._hosts: Counter[str] = Counter()
+        self._outages: dict[str, _Outage] = {}
+        self._turns: dict[bytes, int] = {}
+        self._changed = anyio.Event()
+
+    @property
+    def free(self) -> int:
+        """How many permits nobody holds."""
+        return self._total - self._tasks.total()
+
+    def shares(self, demands: Iterable[Demand]) -> Counter[bytes]:
+        """Return how many pieces of work of each task may begin now."""
+        demands = list(demands)
+        tasks, hosts = self._tasks.copy(), self._hosts.copy()
+        turns = self._turns.copy()
+        shares: Counter[bytes] = Counter()
+        while tasks.total() < self._total:
+            ready = [
+                each
+                for each in demands
+                if shares[each.task] < each.pieces and self._admits(each.host, hosts)
+            ]
+            if not ready:
+                break
+            chosen = min(ready, key=lambda each: (tasks[each.task], turns.get(each.task, 0)))
+            shares[chosen.task] += 1
+            tasks[chosen.task] += 1
+            hosts[chosen.host] += 1
+            turns[chosen.task] = 1 + max(turns.values(), default=0)
+        return shares
+
+    def take(self, task: bytes, host: str) -> None:
+        """Take the permit of a piece of work that begins."""
+        self._tasks[task] += 1
+        self._hosts[host] += 1
+        self._turns[task] = 1 + max(self._turns.values(), default=0)
+
+    def give_back(self, task: bytes, host: str) -> None:
+        """Give back the permit of a piece of work that has ended."""
+        self._tasks[task] -= 1
+        self._hosts[host] -= 1
+        self.wake()
+
+    def wake(self) -> None:
+        """Let `wait` end now."""
+        self._changed.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait so long, or until a permit is given back or somebody calls `wake`."""
+        with anyio.move_on_after(seconds):
+            await self._changed.wait()
+        self._changed = anyio.Event()
+
+    @contextmanager
+    def asking(self, host: str) -> Iterator[None]:
+        """Remember whether `host` answers what is asked inside; a refusal is an answer too."""
+        try:
+            yield
+        except PeerRefused:
+            self._outages.pop(host, None)
+            raise
+        except PeerUnreachable as error:
+            self._failed(host, error.retry_after or 0)
+            raise
+        except anyio.get_cancelled_exc_class():
+            self._failed(host, 0)
+            raise
+        self._outages.pop(host, None)
+
+    def _admits(self, host: str, hosts: Counter[str]) -> bool:
+        outage = self._outages.get(host)
+        if outage is None:
+            return hosts[host] < self._per_host
+        rest = outage.until - self._now()
+        # A longer rest than the longest: the clock was set back.
+        is_time = rest <= 0 or rest > LONGEST_REST_SECONDS
+        in_doubt = sum(hosts[each] for each in self._outages)
+        return is_time and not hosts[host] and in_doubt < max(1, self._total // 2)
+
+    def _failed(self, host: str, asked: float) -> None:
+        before = self._outages.get(host, _Outage(0, 0))
+        now = self._now()
+        if now < before.until:
+            return  # asked before the failure that is known
+        delay = min(LONGEST_REST_SECONDS, 1 << min(before.failures, 6)) * (1 - self._jitter() / 2)
+        rest = max(delay, min(asked, LONGEST_REST_SECONDS))
+        self._outages[host] = _Outage(before.failures + 1, now + rest)

@@ -1,0 +1,84 @@
+"""What the leader's and the helper's resources share: their tasks, and how they are deleted."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastapi import Request, Response
+
+from aggregator.dap.ids import Identifier
+from aggregator.dap.problems import Problem
+from aggregator.service.runtime import Runtime, ServedTask
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.telemetry.tracing import note
+from aggregator.service.web.auth import require_token
+from aggregator.service.web.messages import empty_response, encoded_response, id_of, task_id_of
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of resource that can be read and deleted: its name, type of id and problem."""
+
+    name: str
+    identifier: type[Identifier]
+    unknown: type[Problem]
+
+    def id_of(self, request: Request) -> bytes:
+        """Return the id in the request's path."""
+        parameter = self.name.replace(" ", "_") + "_id"
+        resource_id = id_of(request, self.identifier, parameter, self.unknown).value
+        note(resource=resource_id.hex())
+        return resource_id
+
+    def missing(self, served: ServedTask) -> Problem:
+        """Return the problem that the task has no such resource."""
+        return self.unknown(f"no such {self.name}", served.task.task_id)
+
+
+class AggregatorResources:
+    """The part of an aggregator's resources that does not depend on its role."""
+
+    def __init__(self, runtime: Runtime, hpke_cache_seconds: int) -> None:
+        """Answer for `runtime`; clients may keep our configurations for this many seconds."""
+        self._runtime = runtime
+        self._hpke_cache_seconds = hpke_cache_seconds
+
+    async def hpke_config(self, _request: Request) -> Response:
+        """Advertise our HPKE configurations."""
+        max_age = f"max-age={self._hpke_cache_seconds}"
+        return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
+
+    async def _authorised(self, request: Request) -> ServedTask:
+        """Return the task of a request, if its sender may work on it."""
+        task_id = task_id_of(request)
+        # Before anything is revealed about the task, such as whether it exists.
+        require_token(request, await self._runtime.caller_token_hashes(task_id))
+        return await self._runtime.task(task_id)
+
+    async def _found(
+        self, request: Request, kind: Kind, get: Callable[[Transaction, bytes, bytes], T | None]
+    ) -> tuple[ServedTask, T]:
+        """Return the resource that a request names, and its task; or raise its problem."""
+        served = await self._authorised(request)
+        resource_id = kind.id_of(request)
+        found = await self._runtime.database.read(
+            f"get {kind.name}", lambda tx: get(tx, served.task.task_id.value, resource_id)
+        )
+        if found is None:
+            raise kind.missing(served)
+        return served, found
+
+    async def _deleted(
+        self, request: Request, kind: Kind, delete: Callable[[Transaction, bytes, bytes], bool]
+    ) -> Response:
+        """Delete the resource that a request names, or raise its problem."""
+        served = await self._authorised(request)
+        resource_id = kind.id_of(request)
+        was_there = await self._runtime.database.run(
+            f"delete {kind.name}", lambda tx: delete(tx, served.task.task_id.value, resource_id)
+        )
+        if not was_there:
+            raise kind.missing(served)
+        return empty_response()

@@ -1,0 +1,220 @@
+"""The application around the routes: a problem document per failure, a log line per request.
+
+Handlers take the raw request and answer with bytes, because DAP's bodies are not JSON.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import structlog
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.status import HTTP_202_ACCEPTED
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import aggregator
+from aggregator.dap.problems import InvalidMessage
+from aggregator.errors import Abort
+from aggregator.service.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
+from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
+from aggregator.service.storage.ledger.journal import JournalError
+from aggregator.service.storage.reports.id_memory import IdsForgotten
+from aggregator.service.telemetry.lines import log
+from aggregator.service.telemetry.metrics import REQUEST_SECONDS
+from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
+from aggregator.service.web.intake import SCOPE_KEY, Intake
+from aggregator.service.web.problems import (
+    abort_response,
+    busy_response,
+    cut_off_response,
+    http_error_response,
+    internal_error_response,
+)
+
+MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
+
+FULL_DISK_SECONDS = 60
+"""When a peer is asked to come again after our disk was full."""
+
+UNREACHABLE_SECONDS = 5
+"""The same while the store's server cannot be reached, or the journal of releases not be used."""
+
+
+def create_app(
+    title: str,
+    routers: Iterable[APIRouter],
+    max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
+    answer_seconds: float = ANSWER_SECONDS,
+) -> FastAPI:
+    """Return an application that serves `routers` and answers errors with problem documents.
+
+    Args:
+        title: Its name.
+        routers: What it serves.
+        max_bytes_in_flight: The most bytes of all requests' bodies together.
+        answer_seconds: How long a request may wait for its answer once all of it has come.
+    """
+    app = FastAPI(
+        title=title,
+        version=aggregator.__version__,
+        openapi_url=None,
+        redirect_slashes=False,
+        # The framework's own telemetry would record the messages of exceptions.
+        telemetry={"logs": False, "metrics": False, "tracing": False},
+    )
+    for router in routers:
+        app.include_router(router)
+    app.add_exception_handler(Abort, _on_abort)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_parameter)
+    app.add_exception_handler(Busy, _on_busy)
+    app.add_exception_handler(DiskFull, _on_full_disk)
+    app.add_exception_handler(Unreachable, _on_unreachable_store)
+    app.add_exception_handler(IdsForgotten, _on_forgotten_ids)
+    app.add_exception_handler(JournalError, _on_unusable_journal)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
+    return app
+
+
+class Edge:
+    """The outermost layer: whatever goes wrong inside leaves it only as a bare 500.
+
+    What takes too long inside is ended, and answered 503: whatever it waited for, the peer has long
+    gone. Only what is under way in a thread comes to its end first.
+
+    It also gives every request a trace identifier, the peer's if it sent one (`traceparent`), and
+    logs the outcome.
+    """
+
+    def __init__(self, app: ASGIApp, intake: Intake, answer_seconds: float) -> None:
+        """Wrap `app`, whose requests' bodies share `intake` and which is to answer so soon."""
+        self._app = app
+        self._intake = intake
+        self._answer_seconds = answer_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        trace_id = _trace_id(scope)
+        status = 0
+        handling = anyio.CancelScope(deadline=anyio.current_time() + self._answer_seconds)
+
+        async def receive_in_its_own_time() -> Message:
+            handling.deadline = math.inf  # `intake` says how long a body may take
+            message = await receive()
+            handling.deadline = anyio.current_time() + self._answer_seconds
+            return message
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                handling.deadline = math.inf  # `connections` says how long an answer may take
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-trace-id", trace_id.encode())]
+            await send(message)
+
+        started = time.perf_counter()
+        with structlog.contextvars.bound_contextvars(trace_id=trace_id), _without_task():
+            try:
+                with self._intake.request() as scope[SCOPE_KEY], handling:
+                    await self._app(scope, receive_in_its_own_time, send_and_note)
+                if not status:
+                    log.warning("request took too long")
+                    await busy_response()(scope, receive, send_and_note)
+            except Exception as error:  # the outermost edge: logged and answered
+                log.exception("request failed", exc_info=error, path=scope["path"])
+                if not status:
+                    await internal_error_response()(scope, receive, send_and_note)
+            is_chatter = scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
+            seconds = time.perf_counter() - started
+            REQUEST_SECONDS.labels(_resource(scope), scope["method"], status).observe(seconds)
+            report = log.debug if is_chatter else log.info
+            report(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                milliseconds=round(1000 * seconds, 1),
+            )
+
+
+def _resource(scope: Scope) -> str:
+    """Return the template of the request's path, of which there are few, if it is one of ours."""
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+@contextmanager
+def _without_task() -> Iterator[None]:
+    """Unbind the task that a handler bound for the log when the request ends."""
+    before = structlog.contextvars.get_contextvars().get("task")
+    try:
+        yield
+    finally:
+        structlog.contextvars.unbind_contextvars("task")
+        if before is not None:
+            structlog.contextvars.bind_contextvars(task=before)
+
+
+def _trace_id(scope: Scope) -> str:
+    """Return the peer's trace id, or a new one."""
+    parent = read_traceparent(Headers(scope=scope).get("traceparent"))
+    return new_trace_id() if parent is None else parent.trace_id
+
+
+async def _on_abort(request: Request, error: Exception) -> Response:
+    if not isinstance(error, Abort):
+        raise error
+    log.info("request refused", problem=type(error).__name__, reason=str(error))
+    return abort_response(error, request.scope.get("dap_task_id"))
+
+
+async def _on_http_error(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    return http_error_response(error.status_code, error.detail, error.headers)
+
+
+async def _on_invalid_parameter(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return abort_response(
+        InvalidMessage("; ".join(f"{fault['loc'][-1]}: {fault['msg']}" for fault in error.errors()))
+    )
+
+
+async def _on_busy(_request: Request, _error: Exception) -> Response:
+    log.warning("the store was busy too long")
+    return busy_response()
+
+
+async def _on_full_disk(_request: Request, error: Exception) -> Response:
+    log.error("the store cannot be written", exc_info=error)
+    return busy_response(FULL_DISK_SECONDS)
+
+
+async def _on_unreachable_store(_request: Request, error: Exception) -> Response:
+    log.warning("the store cannot be reached", reason=str(error))
+    return busy_response(UNREACHABLE_SECONDS)
+
+
+async def _on_forgotten_ids(_request: Request, _error: Exception) -> Response:
+    return busy_response()  # who tries again is told which reports are too old
+
+
+async def _on_unusable_journal(_request: Request, error: Exception) -> Response:
+    log.error("a share cannot leave", reason=str(error))
+    return busy_response(UNREACHABLE_SECONDS)
+
+
+async def _on_disconnect(_request: Request, _error: Exception) -> Response:
+    log.info("request cut off")
+    return cut_off_response()

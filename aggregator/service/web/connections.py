@@ -1,0 +1,221 @@
+"""Connections whose cost is bounded, however many and however slow they are.
+
+This is uvicorn's protocol with bounds on everything around a body: the bytes and the number of
+headers, the time for headers, for the unread rest of a body and for an unread answer, and the
+number of connections. If there are too many, the slowest sender is dropped, so that whoever sends
+promptly is heard. `web.intake` bounds the bodies.
+"""
+
+import asyncio
+
+from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from aggregator.service.telemetry.lines import log
+
+MAX_HEADER_BYTES = 16 * 2**10
+"""Bytes of a request line and headers; and of a body's framing, beyond the body's own size."""
+
+MAX_HEADERS = 64
+
+HEADER_SECONDS = 10.0
+"""Time for a request line and headers, from the connection or the first byte on."""
+
+LINGER_SECONDS = 5.0
+"""How long we wait for, and drop, the rest of a body that was already answered."""
+
+UNREAD_SECONDS = 30.0
+"""How long a peer may leave an answer unread."""
+
+_OF_A_BODY = (b"content-length", b"transfer-encoding")
+
+_SETTLED_SECONDS = 1.0
+"""A younger connection is never dropped for another: its pace is unknown."""
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """One connection; `limited_to` makes the class that a server takes.
+
+    Attributes:
+        max_connections: How many may be open at once.
+    """
+
+    max_connections = 512
+
+    @classmethod
+    def limited_to(cls, max_connections: int) -> type["BoundedConnection"]:
+        """Return the class for a server that takes this many connections at once."""
+        return type(cls.__name__, (cls,), {"max_connections": max_connections})
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._began = self.loop.time()
+        self._frame_bytes = 0
+        self._body_bytes = 0
+        self._headers = 0
+        self._is_excessive = False
+        self._is_answering = False
+        self._is_body_coming = False
+        self._timer: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.max_connections and not self._displace():
+            self._refuse(b"503 Service Unavailable", b"retry-after: 1\r\n")
+        else:
+            self._arm(HEADER_SECONDS)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        super().connection_lost(exc)
+
+    @property
+    def pace(self) -> float | None:
+        """Bytes per second of the incoming request; None if there is none, or it is too young."""
+        seconds = self.loop.time() - self._began
+        if self.transport.is_closing():
+            return -1.0  # it is open only for an answer that is not read
+        if seconds < _SETTLED_SECONDS or (self._is_answering and not self._is_body_coming):
+            return None
+        return (self._frame_bytes + self._body_bytes) / seconds
+
+    def _displace(self) -> bool:
+        """Drop the slowest other connection, if any; return whether there was one."""
+        paces = [(other.pace, other) for other in self._others()]
+        slow = [(pace, other) for pace, other in paces if pace is not None]
+        if not slow:
+            return False
+        _, slowest = min(slow, key=lambda each: each[0])
+        slowest.drop()
+        return True
+
+    def _others(self) -> list["BoundedConnection"]:
+        return [
+            other
+            for other in self.connections
+            if isinstance(other, BoundedConnection) and other is not self
+        ]
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
+        self.connections.discard(self)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._timer is None and not self._is_answering:
+            self._began = self.loop.time()
+            self._arm(HEADER_SECONDS)
+        self._frame_bytes += len(data)
+        super().data_received(data)
+        if self._frame_bytes > MAX_HEADER_BYTES + self._body_bytes:
+            self._exceed()
+
+    @override
+    def on_message_begin(self) -> None:
+        if self._is_answering:
+            # No well-meaning peer sends a second request before the first is answered, and we would
+            # have to hold each.
+            self.drop()
+            raise ValueError("pipelined requests are not served")
+        self._headers = 0
+        self._body_bytes = 0
+        super().on_message_begin()
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers += 1
+        if self._headers > MAX_HEADERS:
+            self._is_excessive = True
+            raise ValueError("too many headers")
+        # What follows a body is no header of the request (RFC 9110, "Trailer Fields").
+        if not self._is_body_coming:
+            super().on_header(name, value)
+
+    @override
+    def on_headers_complete(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > MAX_HEADER_BYTES:
+            self._is_excessive = True
+            raise ValueError("the headers are too long")
+        if self.parser.should_upgrade() and any(name in _OF_A_BODY for name, _ in self.headers):
+            # The parser would end the request here, and take its body for the next one.
+            raise ValueError("a request with a body cannot ask for another protocol")
+        self._disarm()
+        self._frame_bytes = 0
+        self._began = self.loop.time()
+        self._is_answering = self._is_body_coming = True
+        super().on_headers_complete()
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._frame_bytes -= len(body)
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    @override
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._is_answering = False
+        self._began = self.loop.time()
+        if self._is_body_coming:
+            self._arm(LINGER_SECONDS)
+
+    @override
+    def on_message_complete(self) -> None:
+        self._frame_bytes = 0
+        self._is_body_coming = False
+        if not self._is_answering:
+            self.transport.close()  # the unread body has ended; the peer may connect again
+        super().on_message_complete()
+
+    @override
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: a request without a body is answered as if it had not asked for more."""
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        if self._is_excessive:
+            self._exceed()
+        elif not self.transport.is_closing():
+            super().send_400_response(msg)
+        self._arm(LINGER_SECONDS)
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._arm(UNREAD_SECONDS)
+
+    @override
+    def resume_writing(self) -> None:
+        self._disarm()
+        super().resume_writing()
+
+    @override
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._arm(LINGER_SECONDS)
+
+    def _exceed(self) -> None:
+        self._refuse(b"431 Request Header Fields Too Large")
+
+    def _refuse(self, status: bytes, headers: bytes = b"") -> None:
+        """Answer before there is a request, and end the connection."""
+        if not self.transport.is_closing():
+            log.info("connection refused", answer=status.decode())
+            self.transport.write(
+                b"HTTP/1.1 " + status + b"\r\n" + headers + b"connection: close\r\n"
+                b"content-length: 0\r\n\r\n"
+            )
+            self.transport.close()
+        self._arm(LINGER_SECONDS)
+
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, self.drop)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,1 @@
+"""The steward's tools: choose a privacy budget, plan a survey, prove what releases promise."""

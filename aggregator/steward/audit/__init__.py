@@ -1,0 +1,1 @@
+"""Audits: whether a mechanism, a program, or a pair of aggregators releases what it promises."""

@@ -1,0 +1,401 @@
+"""Whether the noise of two running aggregators is as their task says: tests with a stated error.
+
+Whoever made all reports of a batch knows both un-noised aggregate shares; whoever holds the
+collector's key opens both noised ones. The difference is each aggregator's own noise, one draw per
+bucket, so that one release of a long histogram is thousands of draws from an exactly known law;
+their sum is the error of the result. Each of the three series, `leader`, `helper` and `sum`, is
+asked about:
+
+- `law`: how often |Z| <= m for each m, Z = v for each v, and Z = r modulo 2, 3, 4 and 5: binomial
+  counts with exact probabilities;
+- `extremes`: whether the largest |Z| of n draws is possible: n P(|Z| >= it), the union bound;
+- `signs`: how many nonzero draws are positive (a fair coin), in total and in each window;
+- `windows`: for each pair of windows, and each cyclic shift of one, in how many buckets |Z| is
+  equal (a binomial count: no bucket is in two pairs) and in how many signs agree (a fair coin);
+- `buckets`: the same within each window at each lag. Products of signs along a lag are independent
+  fair coins, since its pairs form paths. Equal magnitudes are bounded only from above: given all
+  earlier ones, each has at most the probability of the likeliest magnitude.
+
+Between the two aggregators, `peers` asks what `windows` asks, in the same window and in different
+ones; and `reports` compares the reports counted with those uploaded. Signs are tested given all
+magnitudes: the laws are symmetric. Every p-value is a bound that holds for every number of draws
+(see `tail_bounds`), multiplied by the number of events that a check looks at; each check gets an
+equal share of the false alarm probability. So a pair that adds the right noise is accused with at
+most that probability, whatever its task.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.errors import ParameterError
+from aggregator.steward.audit.noise_table import Floats, Integers, NoiseTable
+from aggregator.steward.audit.tail_bounds import log_tail, log_tail_above
+
+SERIES = ("leader", "helper", "sum")
+LARGEST = 2**40
+"""Draws are clipped to this size: nothing larger is noise, and floats stay exact."""
+
+Spectrum: TypeAlias = npt.NDArray[np.complex128]
+
+_MODULI = (2, 3, 4, 5)
+_FAIR = 0.5
+_CHECKS = 5 * len(SERIES) + 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mistake:
+    """A report that a share does not hold exactly once.
+
+    Attributes:
+        party: Whose share, `leader` or `helper`.
+        text: Which report, and what is wrong with it.
+    """
+
+    party: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Releases:
+    """The results of some windows, less the truth.
+
+    Attributes:
+        leader: The leader's noise, int64, shape (windows, buckets), clipped to `LARGEST`.
+        helper: The helper's.
+        total: The error of the results, the sum of both.
+        counted: How many reports each window holds, as the leader says.
+        uploaded: How many were uploaded for it.
+        mistakes: Which report is missing from whose share, or in it more than once; the share's
+            noise is then what remains after correcting that.
+    """
+
+    leader: Integers
+    helper: Integers
+    total: Integers
+    counted: tuple[int, ...]
+    uploaded: tuple[int, ...]
+    mistakes: tuple["Mistake", ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.leader.ndim != 2 or self.leader.size == 0:  # noqa: PLR2004 - windows and buckets
+            raise ParameterError("releases: there must be at least one window with one bucket")
+        if not self.leader.shape == self.helper.shape == self.total.shape:
+            raise ParameterError("releases: all three series must have one shape")
+        if not len(self.counted) == len(self.uploaded) == len(self.leader):
+            raise ParameterError("releases: each window must have both counts of reports")
+
+    def series(self) -> Iterator[tuple[str, Integers]]:
+        """Yield the three series by name."""
+        yield from zip(SERIES, (self.leader, self.helper, self.total), strict=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Laws:
+    """What the noise should be: one aggregator's draw, and the sum of both."""
+
+    single: NoiseTable
+    both: NoiseTable
+
+    @classmethod
+    def of(cls, single: NoiseTable) -> "Laws":
+        """Return the laws for two aggregators that both draw from the same law."""
+        return cls(single, single.plus(single))
+
+    def of_series(self, name: str) -> NoiseTable:
+        """Return the law of a series."""
+        return self.both if name == "sum" else self.single
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Check:
+    """One question about one series, and how unlikely the answer is.
+
+    Attributes:
+        series: `leader`, `helper`, `sum` or, between the aggregators, `pair`.
+        name: The question; see the module.
+        events: How many events were looked at.
+        log_p: The natural logarithm of a bound on the p-value, including the factor `events`; at
+            most 0.
+        worst: The least likely event, in words.
+        is_refused: Whether the p-value is below the check's share of the false alarm probability.
+    """
+
+    series: str
+    name: str
+    events: int
+    log_p: float
+    worst: str
+    is_refused: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Likeness:
+    """How alike pairs of draws are, by their distance. All arrays have one entry per lag.
+
+    Attributes:
+        lags: How far apart, in buckets.
+        pairs: How many pairs there are.
+        equal: In how many pairs |Z| is equal.
+        agree: In how many signs agree.
+        nonzero: In how many neither is zero.
+    """
+
+    lags: Integers
+    pairs: Integers
+    equal: Integers
+    agree: Integers
+    nonzero: Integers
+
+    @classmethod
+    def across(cls, left: Integers, right: Integers) -> "Likeness":
+        """Compare two rows at every cyclic shift."""
+        length = len(left)
+        return cls(np.arange(length), np.full(length, length), *_alike(left, right, length))
+
+    @classmethod
+    def within(cls, rows: Integers) -> "Likeness":
+        """Compare each row with itself at every lag, and add up the rows."""
+        windows, length = rows.shape
+        # The zeros at the end keep what is shifted out from coming back in.
+        found = np.array([_alike(row, row, 2 * length) for row in rows]).sum(axis=0)
+        lags = np.arange(1, length)
+        return cls(lags, windows * (length - lags), *found[:, 1:length])
+
+    def describe(self, index: int, same: float) -> str:
+        """Describe one comparison: indices run over all magnitudes first, then over all signs."""
+        at = index % len(self.lags)
+        lag = self.lags[at]
+        where = f"{lag} apart" if lag else "bucket by bucket"
+        if index < len(self.lags):
+            pairs = self.pairs[at]
+            equal = f"{self.equal[at]} of {pairs} pairs, {same * pairs:.1f} expected"
+            return f"{where}: |Z| is equal in {equal}"
+        return f"{where}: signs agree in {self.agree[at]} of {self.nonzero[at]} pairs"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Events:
+    """The events that `law` counts, fixed by the law and the number of draws.
+
+    Attributes:
+        limits: The m of each |Z| <= m.
+        cells: The v of each Z = v.
+    """
+
+    limits: Integers
+    cells: Integers
+
+    @classmethod
+    def of(cls, table: NoiseTable, draws: int) -> "Events":
+        """Return the events with at least one expected hit and one expected miss."""
+        inside = np.cumsum(table.magnitudes())
+        limits = np.flatnonzero(draws * (1 - inside) >= 1)
+        cells = table.values[draws * table.probabilities >= 1]
+        return cls(limits, cells)
+
+    def __len__(self) -> int:
+        return len(self.limits) + len(self.cells) + sum(_MODULI)
+
+    def shares(self, values: Integers, weights: Floats) -> Floats:
+        """Return each event's probability if values are drawn with these weights, of sum 1."""
+        below = [
+            weights[np.abs(values) <= limit].sum() for limit in self.limits
+        ]  # a few dozen limits
+        order = np.searchsorted(self.cells, values)
+        inside = order < len(self.cells)
+        inside[inside] = self.cells[order[inside]] == values[inside]
+        cells = np.bincount(order[inside], weights[inside], minlength=len(self.cells))
+        residues = [
+            np.bincount(values % modulus, weights, minlength=modulus) for modulus in _MODULI
+        ]
+        return np.concatenate([np.array(below), cells, *residues])
+
+    def describe(self, index: int) -> str:
+        """Return an event in words."""
+        if index < len(self.limits):
+            return f"|Z| <= {self.limits[index]}"
+        index -= len(self.limits)
+        if index < len(self.cells):
+            return f"Z = {self.cells[index]}"
+        index -= len(self.cells)
+        for modulus in _MODULI:
+            if index < modulus:
+                return f"Z = {index} modulo {modulus}"
+            index -= modulus
+        raise IndexError(index)
+
+
+def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
+    """Ask every question once.
+
+    Args:
+        releases: The results of some windows.
+        laws: What their noise should be.
+        false_alarm: The probability, at most, that any check refuses right noise.
+
+    Raises:
+        ParameterError: The probability is not between 0 and 1.
+    """
+    threshold = check_threshold(false_alarm)
+    checks = []
+    for name, rows in releases.series():
+        table = laws.of_series(name)
+        checks += [
+            law_check(name, rows, table),
+            _extremes(name, rows, table),
+            _signs(name, rows),
+            _windows(name, rows, table),
+            _buckets(name, rows, table),
+        ]
+    checks += [_peers(releases, laws.single), _reports(releases)]
+    return [dataclasses.replace(each, is_refused=each.log_p < threshold) for each in checks]
+
+
+def check_threshold(false_alarm: float) -> float:
+    """Return the logarithm of the p-value below which a check of `audit` refuses.
+
+    Raises:
+        ParameterError: The false alarm is not between 0 and 1.
+    """
+    if not 0 < false_alarm < 1:
+        raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
+    return math.log(false_alarm / _CHECKS)
+
+
+def same_probability(table: NoiseTable) -> float:
+    """Return the probability that two independent draws have the same magnitude."""
+    return float((table.magnitudes() ** 2).sum())
+
+
+def law_check(name: str, rows: Integers, table: NoiseTable) -> Check:
+    """Run the check `law` on some draws."""
+    events = Events.of(table, rows.size)
+    values, counts = np.unique(rows, return_counts=True)
+    expected = events.shares(table.values, table.probabilities)
+    seen = events.shares(values, counts / rows.size)
+    logs = log_tail(seen * rows.size, rows.size, expected)
+    worst = int(np.argmin(logs))
+    return _check(
+        name,
+        "law",
+        len(events),
+        logs[worst],
+        f"{events.describe(worst)} in {round(seen[worst] * rows.size)} of {rows.size} draws, "
+        f"{expected[worst] * rows.size:.1f} expected",
+    )
+
+
+def _extremes(name: str, rows: Integers, table: NoiseTable) -> Check:
+    largest = int(np.abs(rows).max())
+    tail = float(table.magnitudes()[largest:].sum())
+    log_p = math.log(tail * rows.size) if tail > 0 else -math.inf
+    size = f"beyond {LARGEST}" if largest == LARGEST else str(largest)
+    return _check(name, "extremes", 1, log_p, f"the largest |Z| of {rows.size} draws is {size}")
+
+
+def _signs(name: str, rows: Integers) -> Check:
+    positive = np.concatenate([[(rows > 0).sum()], (rows > 0).sum(axis=1)])
+    nonzero = np.concatenate([[(rows != 0).sum()], (rows != 0).sum(axis=1)])
+    logs = log_tail(positive, nonzero, _FAIR)
+    worst = int(np.argmin(logs))
+    where = "all windows" if worst == 0 else f"window {worst}"
+    text = f"{positive[worst]} of {nonzero[worst]} draws that are not 0 are positive in {where}"
+    return _check(name, "signs", len(logs), logs[worst], text)
+
+
+def _windows(name: str, rows: Integers, table: NoiseTable) -> Check:
+    pairs = [
+        (f"windows {i + 1} and {j + 1}", rows[i], rows[j])
+        for i, j in itertools.combinations(range(len(rows)), 2)
+    ]
+    return _across(name, "windows", pairs, table)
+
+
+def _peers(releases: Releases, table: NoiseTable) -> Check:
+    pairs = [
+        (f"the leader's window {i + 1} and the helper's {j + 1}", ours, theirs)
+        for i, ours in enumerate(releases.leader)
+        for j, theirs in enumerate(releases.helper)
+    ]
+    return _across("pair", "peers", pairs, table)
+
+
+def _across(
+    name: str, check: str, pairs: list[tuple[str, Integers, Integers]], table: NoiseTable
+) -> Check:
+    """Compare independent rows with each other, at every cyclic shift."""
+    same = same_probability(table)
+    log_p, worst, events = math.inf, "nothing to compare", 0
+    for label, left, right in pairs:
+        found = Likeness.across(left, right)
+        logs = np.concatenate(
+            [log_tail(found.equal, found.pairs, same), log_tail(found.agree, found.nonzero, _FAIR)]
+        )
+        events += len(logs)
+        index = int(np.argmin(logs))
+        if logs[index] < log_p:
+            log_p, worst = float(logs[index]), f"{label}, {found.describe(index, same)}"
+    return _check(name, check, events, log_p, worst)
+
+
+def _buckets(name: str, rows: Integers, table: NoiseTable) -> Check:
+    """Compare each row with itself, at every lag."""
+    found, likeliest = Likeness.within(rows), float(table.magnitudes().max())
+    logs = np.concatenate(
+        [
+            log_tail_above(found.equal, found.pairs, likeliest),
+            log_tail(found.agree, found.nonzero, _FAIR),
+        ]
+    )
+    if not len(logs):
+        return _check(name, "buckets", 0, 0.0, "nothing to compare")
+    index = int(np.argmin(logs))
+    text = f"buckets of one window, {found.describe(index, likeliest)}"
+    return _check(name, "buckets", len(logs), logs[index], text)
+
+
+def _reports(releases: Releases) -> Check:
+    """Compare the reports counted with those uploaded: chance plays no part."""
+    wrong = [mistake.text for mistake in releases.mistakes]
+    wrong += [
+        f"window {index + 1} holds {counted} reports by the leader's word, {uploaded} were uploaded"
+        for index, (counted, uploaded) in enumerate(
+            zip(releases.counted, releases.uploaded, strict=True)
+        )
+        if counted != uploaded
+    ]
+    text = "; ".join(wrong) or "every window holds the reports that were uploaded for it"
+    return _check("pair", "reports", 1, -math.inf if wrong else 0.0, text)
+
+
+def _alike(left: Integers, right: Integers, size: int) -> tuple[Integers, Integers, Integers]:
+    """Compare `left[i]` with `right[i + d]` for all shifts d, cyclically modulo `size`.
+
+    Returns:
+        For each d how many magnitudes are equal, how many signs agree, and how many pairs are both
+        not zero.
+    """
+
+    def spectrum(row: npt.NDArray[np.generic]) -> Spectrum:
+        return np.fft.rfft(row.astype(np.float64), size)
+
+    def counts(spectra: Spectrum) -> Integers:
+        return np.rint(np.fft.irfft(spectra, size)).astype(np.int64)
+
+    left_sizes, right_sizes = np.abs(left), np.abs(right)
+    equal = np.zeros(size // 2 + 1, np.complex128)
+    for value in np.intersect1d(left_sizes, right_sizes):
+        equal += np.conj(spectrum(left_sizes == value)) * spectrum(right_sizes == value)
+    nonzero = counts(np.conj(spectrum(left != 0)) * spectrum(right != 0))
+    product = counts(np.conj(spectrum(np.sign(left))) * spectrum(np.sign(right)))
+    return counts(equal), (nonzero + product) // 2, nonzero
+
+
+def _check(series: str, name: str, events: int, log_p: float, worst: str) -> Check:
+    return Check(series, name, events, min(0.0, float(log_p) + math.log(max(1, events))), worst)

@@ -1,0 +1,269 @@
+"""What follows from a draft: the way to ask, its error, its cost, and what may be promised."""
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from aggregator.dp import composition
+from aggregator.dp.composition import Bound, Releases
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.policy import policy_from_mapping
+from aggregator.dp.search import least
+from aggregator.dp.zcdp import implied_epsilon
+from aggregator.errors import ParameterError
+from aggregator.steward.planner.form import LEAST_STRENGTH, MOST_STRENGTH, Draft
+from aggregator.steward.planning import answers, answers_error
+from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
+from aggregator.steward.planning.question import Question as Asked
+from aggregator.steward.planning.values import PlanAnswer
+from aggregator.steward.survey import (
+    Design,
+    PlannedQuestion,
+    Question,
+    Spread,
+    mechanism_tables,
+    plan,
+)
+from aggregator.vdaf.circuits import Circuit
+
+CONFIDENCE = "0.95"
+
+_GRID = [each for each in STRENGTHS if LEAST_STRENGTH <= each <= MOST_STRENGTH]
+_CURVE = 15
+"""Strengths of the curve of errors."""
+_STEPS = 53
+"""The most windows of which the budget's chart says what they cost."""
+_ROUNDS = 3
+
+Point = tuple[Fraction, Fraction]
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """A plan for one question.
+
+    Attributes:
+        draft: What was filled in.
+        strength: The epsilon, or rho, of one window.
+        text: Of `survey.toml`.
+        planned: The best way to ask, and the others, as `prio survey check` prints them.
+        least_precise: The figure whose error is the largest part of what it can be.
+        advice: That of `prio plan advise`, with the sentences for a board.
+        curve: Strengths, and the error at each as a part of the largest figure.
+        steps: Numbers of windows, and what a person in all of them has spent at most.
+        bounds: On all windows of a year, as `prio ledger` shows them, without that of privacy loss
+            distributions, which takes too long for a page.
+    """
+
+    draft: Draft
+    strength: Fraction
+    text: str
+    planned: PlannedQuestion
+    least_precise: "LeastPrecise"
+    advice: Advice
+    curve: Sequence[Point]
+    steps: Sequence[tuple[int, Fraction]]
+    bounds: Sequence[Bound]
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What each aggregator adds."""
+        return self.planned.best.mechanism
+
+    @property
+    def circuit(self) -> Circuit:
+        """What is summed."""
+        return self.planned.best.design.prio3().circuit
+
+    @property
+    def part(self) -> Fraction:
+        """The error of the least precise figure, as a part of the largest that it can be."""
+        return self.least_precise.part
+
+    @property
+    def follows(self) -> tuple[str, str]:
+        """The field of the form that follows from the other one, and what then stands in it."""
+        if self.draft.strength is None:
+            return "strength", f"{float(self.strength):.4g}"
+        return "error", f"{float(100 * self.part):.3g}"
+
+    def document(self) -> PlanAnswer:
+        """Return everything for a program, under the names that `prio plan` has for it."""
+        best = self.planned.best
+        return {
+            "version": 1,
+            "question": self.draft.question.text,
+            "design": best.design.name,
+            "mechanism": self.mechanism.name,
+            "parameters": dict(self.mechanism.parameters()),
+            "shows": best.shows,
+            "unit": best.unit,
+            "half_width": best.error,
+            "least_precise": {
+                "shows": self.least_precise.shows,
+                "unit": self.least_precise.unit,
+                "half_width": self.least_precise.half_width,
+                "part": self.part,
+            },
+            "advise": answers.advice(self.advice),
+            "error": answers_error.error(
+                self.mechanism, self.circuit, CONFIDENCE, self.draft.people
+            ),
+            "curve": [{"strength": x, "error_part": y} for x, y in self.curve],
+            "spent": [{"windows": count, "epsilon": epsilon} for count, epsilon in self.steps],
+            "survey": self.text,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeastPrecise:
+    """Of all figures the one whose error is the largest part of the largest that it can be.
+
+    Attributes:
+        part: That part.
+        half_width: Of its 95 % interval.
+        shows: "count" or "mean".
+        unit: In which it is.
+    """
+
+    part: Fraction
+    half_width: Fraction
+    shows: str
+    unit: str
+
+
+def propose(draft: Draft) -> Proposal:
+    """Return what follows from a draft.
+
+    Raises:
+        ParameterError: No strength has the wanted error, or a bound or a circuit does not exist.
+    """
+    strength = draft.strength
+    if strength is None:
+        assert draft.error is not None  # noqa: S101  one of the two is given
+        strength = _least_strength(draft, draft.error)
+    (planned,) = plan(draft.survey(strength))
+    best = planned.best
+    circuit = best.design.prio3().circuit
+    releases = Releases(best.mechanism, circuit, draft.releases)
+    bounds = composition.bounds([releases], draft.delta, plan=[releases])
+    return Proposal(
+        draft=draft,
+        strength=strength,
+        text=draft.survey_toml(strength),
+        planned=planned,
+        least_precise=_least_precise(draft, best.design, strength),
+        advice=_advice(draft, best.mechanism, circuit),
+        curve=_curve(draft, best.design, strength),
+        steps=_steps(draft, best.mechanism, circuit, bounds),
+        bounds=bounds,
+    )
+
+
+def _advice(draft: Draft, mechanism: Mechanism, circuit: Circuit) -> Advice:
+    first = mechanism.parameter_names[0]
+    parameters = mechanism.parameters()
+    question = Asked.of(
+        draft.people,
+        circuit,
+        epsilon=parameters[first] if first == "epsilon" else None,
+        rho=parameters[first] if first == "rho" else None,
+        mechanism=mechanism.name,
+        releases=draft.releases,
+        delta=draft.delta,
+    )
+    return advise(question, draft.asked)
+
+
+def _least_strength(draft: Draft, wanted: Fraction) -> Fraction:
+    """Return the smallest strength at which some way to ask has at most the wanted error.
+
+    The way to ask is the simplest at first, and then the one that is best at what was found.
+    """
+    design = draft.question.designs()[0]
+    found = _least_of(draft, design, wanted)
+    for _ in range(_ROUNDS):
+        better = plan(draft.survey(found))[0].best.design
+        if better.name == design.name:
+            break
+        design, found = better, min(found, _least_of(draft, better, wanted))
+    return found
+
+
+def _least_of(draft: Draft, design: Design, wanted: Fraction) -> Fraction:
+    if _part(draft, design, _GRID[-1]) > wanted:
+        raise ParameterError(
+            f"error: no strength up to {MOST_STRENGTH} has an error of {float(100 * wanted):g} % "
+            f"with {draft.people:,} answers; ask more people, or allow a larger error"
+        )
+    index = least(lambda index: _part(draft, design, _GRID[index]) <= wanted, 0, len(_GRID) - 1)
+    return _GRID[index]
+
+
+def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
+    return _least_precise(draft, design, strength).part
+
+
+def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPrecise:
+    """Return the least precise figure under the mechanism that is best for it."""
+    circuit = design.prio3().circuit
+    spreads = _spreads(draft.question, design.name, draft.people)
+    found = []
+    for table in mechanism_tables(draft.budget(strength)):
+        try:
+            policy = policy_from_mapping({**table, "private_threshold": "none"})
+            law = policy.mechanism.law(circuit, 2)
+        except ParameterError:
+            continue  # it needs a delta, or histograms
+        widths = [(spread, spread.half_width(law)) for spread in spreads]
+        found.append(
+            max(
+                (_of(spread, width, circuit, draft.people) for spread, width in widths),
+                key=lambda each: each.part,
+            )
+        )
+    return min(found, key=lambda each: each.part)
+
+
+def _of(spread: Spread, width: Fraction, circuit: Circuit, people: int) -> LeastPrecise:
+    part, figure = width / spread.largest(circuit, people), spread.figure
+    return LeastPrecise(part, width, figure.shows, figure.quantity.unit)
+
+
+@lru_cache(maxsize=64)
+def _spreads(question: Question, design: str, people: int) -> Sequence[Spread]:
+    return question.design(design).spreads(people)
+
+
+def _curve(draft: Draft, design: Design, strength: Fraction) -> list[Point]:
+    """Return the error at strengths from a tenth to ten times of what is proposed."""
+    around = [each for each in _GRID if strength / 10 <= each <= 10 * strength]
+    step = max(1, len(around) // _CURVE)
+    chosen = sorted({*around[::step], around[-1], strength})
+    return [(each, _part(draft, design, each)) for each in chosen]
+
+
+def _steps(
+    draft: Draft, mechanism: Mechanism, circuit: Circuit, bounds: Sequence[Bound]
+) -> list[tuple[int, Fraction]]:
+    """Return what so many windows cost: by adding up, or the bound on all of them if it is less."""
+    fixed = [each for each in bounds if each.name not in composition.OF_RELEASES_MADE]
+    most = composition.smallest_valid(fixed)
+    last = draft.releases
+    counts = sorted({max(1, round(index * last / _STEPS)) for index in range(1, _STEPS + 1)})
+    found = []
+    for count in counts:
+        epsilon = _added_up(Releases(mechanism, circuit, count), draft.delta)
+        caps = [] if most is None or most.epsilon is None else [most.epsilon]
+        found.append((count, min([epsilon, *caps])))
+    return found
+
+
+def _added_up(made: Releases, delta: Fraction) -> Fraction:
+    """Return the epsilon of releases by adding up: of rhos, what they imply at the year's delta."""
+    cost = made.cost
+    assert cost is not None  # noqa: S101  every mechanism of a survey promises something
+    if cost.epsilon is not None:
+        return cost.epsilon
+    return implied_epsilon(cost.rho, delta)

@@ -1,0 +1,133 @@
+"""A result as it would be published: made-up answers, and real noise from both aggregators."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from aggregator.collector.results import Noised
+from aggregator.entropy import Entropy
+from aggregator.steward.planner.proposal import Proposal
+from aggregator.steward.survey import Design, Figure, Question
+from aggregator.steward.survey.questions.labels import Multiple, YesNo
+from aggregator.steward.survey.questions.numbers import Number
+from aggregator.steward.survey.questions.vectors import Vector
+from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits.measurements import Measurement
+
+_POINTS = 21
+"""Different answers to a question about numbers."""
+
+_CHOSEN = 2
+"""Labels of one answer where several may be chosen."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """One figure, beside what it would be without noise.
+
+    Attributes:
+        figure: As it would be published.
+        truth: Of the made-up answers; None where there is none.
+    """
+
+    figure: Figure
+    truth: Fraction | None
+
+
+def rehearse(proposal: Proposal, entropy: Entropy) -> list[Shown]:
+    """Return every figure of one window.
+
+    Args:
+        proposal: How the question is asked, of how many people.
+        entropy: Of the noise; the answers have nothing random.
+    """
+    design, people = proposal.planned.best.design, proposal.draft.people
+    circuit, mechanism = proposal.circuit, proposal.mechanism
+    sums = made_up_sums(design, proposal.draft.question, people, proposal.draft.shape)
+    draws = [mechanism.noise(circuit, entropy) for _aggregator in range(2)]
+    law = mechanism.law(circuit, 2)
+    released = [
+        Noised.released(value + sum(noise), law, place)
+        for place, (value, *noise) in enumerate(zip(sums, *draws, strict=True))
+    ]
+    exact = [Noised.exact(value) for value in sums]
+    noised, true = (design.figures(values, people) for values in (released, exact))
+    return [
+        Shown(figure, truth.quantity.estimate) for figure, truth in zip(noised, true, strict=True)
+    ]
+
+
+def made_up_sums(design: Design, question: Question, people: int, shape: str) -> list[int]:
+    """Return the exact sums of made-up answers of so many people.
+
+    Args:
+        design: Says what an answer adds.
+        question: What is asked.
+        people: How many.
+        shape: "falling", "bell" or "even".
+    """
+    circuit = design.prio3().circuit
+    answers = _answers(question)
+    sums = [0] * circuit.output_len
+    for answer, count in zip(answers, shared_out(people, len(answers), shape), strict=True):
+        for place, added in _added(circuit, design.measurement(answer)):
+            sums[place] += count * added
+    return sums
+
+
+def shared_out(people: int, parts: int, shape: str) -> list[int]:
+    """Return how many people are in each of some parts: whole numbers that add up."""
+    middle = (parts - 1) / 2
+    match shape:
+        case "falling":
+            weights = [1 / (index + 1) for index in range(parts)]
+        case "bell":
+            width = parts / 4
+            weights = [math.exp(-(((index - middle) / width) ** 2) / 2) for index in range(parts)]
+        case _:
+            weights = [1.0] * parts
+    whole, before, shares = sum(weights), 0.0, []
+    placed = 0
+    for weight in weights:
+        before += weight
+        upto = round(people * before / whole)
+        shares.append(upto - placed)
+        placed = upto
+    return shares
+
+
+def _answers(question: Question) -> list[tuple[int, ...]]:
+    """Return different answers, in their order."""
+    match question:
+        case YesNo():
+            return [(1,), (0,)]
+        case Multiple(labels=labels, at_most=most):
+            chosen = min(_CHOSEN, most or len(labels))
+            places = range(len(labels))
+            return [tuple(places[first : first + chosen]) for first in places]
+        case Number():
+            return _spread_over([question.grid.steps])
+        case Vector():
+            return _spread_over([entry.grid.steps for entry in question.entries])
+        case _:
+            parts = question.designs()[0].prio3().circuit.output_len
+            return [(place,) for place in range(parts)]
+
+
+def _spread_over(steps: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return answers from the least to the largest of ranges of so many steps."""
+    return [
+        tuple(round(most * index / (_POINTS - 1)) for most in steps) for index in range(_POINTS)
+    ]
+
+
+def _added(circuit: Circuit, measurement: Measurement) -> Iterator[tuple[int, int]]:
+    """Give the entries of the sum that a measurement adds to, and what it adds."""
+    match measurement:
+        case int() if circuit.is_one_hot:
+            yield measurement, 1
+        case int():
+            yield 0, measurement
+        case _:
+            yield from enumerate(measurement)

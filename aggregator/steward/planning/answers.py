@@ -1,0 +1,381 @@
+"""The answers of `prio plan` as plain mappings: one function per command, no printing.
+
+The keys are the command's interface; they only ever grow.
+"""
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from aggregator.dp import composition, pld
+from aggregator.dp.composition import PLANNED, Bound, Releases
+from aggregator.dp.decimals import integer_in, rational_in
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.partial_knowledge import (
+    CAVEATS,
+    SuppressionBound,
+    Thresholding,
+    against_active_attacker,
+    level_in,
+)
+from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
+from aggregator.steward.planning import published_composition
+from aggregator.steward.planning.advice_sentences import plain, shown
+from aggregator.steward.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
+from aggregator.steward.planning.cost_model import CostModel, Optimum
+from aggregator.steward.planning.loss_law import (
+    MOST_EPSILON0,
+    LaplaceLaw,
+    LatticeLaw,
+    Move,
+    worst_move,
+)
+from aggregator.steward.planning.passive_attacker import PassiveAttacker
+from aggregator.steward.planning.privacy_at_risk import (
+    LABEL,
+    claimed_confidence,
+)
+from aggregator.steward.planning.suspicion import BEFORE
+from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
+from aggregator.steward.planning.values import PlanAnswer, Value
+from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
+from aggregator.vdaf.circuits import Circuit, Count, Histogram
+
+# Nobody reads a table of more atoms.
+_LONGEST_SUPPORT = 1025
+
+
+def threshold(
+    reports: int,
+    probability: str,
+    threshold: int,
+    known: int = 0,
+    *,
+    active: bool = False,
+    epsilon: str = "0",
+) -> tuple[PlanAnswer, ParameterError | None]:
+    """Weigh suppression without noise; if the theorem does not apply, say why."""
+    release = Thresholding.of(reports, probability, threshold)
+    level = level_in(epsilon)
+    caveats = list(CAVEATS)
+    bound: SuppressionBound | None = None
+    problem: ParameterError | None = None
+    if active and known:
+        try:
+            release = against_active_attacker(release, known)
+        except ParameterError as error:
+            plain = Thresholding(reports - known, release.probability, -1)
+            return _no_privacy(plain, epsilon, [*caveats, str(error)]), error
+    passive = PassiveAttacker.of(release, 0 if active else known)
+    try:
+        bound = passive.bound()
+    except ParameterError as error:
+        problem = error
+        caveats.insert(0, str(error))
+    limit = release.epsilon_max if passive.known == 0 else None
+    if limit is not None and level > limit:
+        caveats.insert(
+            0,
+            "delta is for answers that all have the probability given. Where it is only an upper"
+            f" bound for each, delta(epsilon_max) = {release.delta(limit):.10g} is what holds at"
+            " this epsilon.",
+        )
+    at_zero = passive.delta(0)
+    answer: PlanAnswer = {
+        "applies": bound is not None,
+        "r": bound.ratio if bound else release.ratio,
+        "bound": _bound(bound) if bound else None,
+        "exact": {
+            "delta_at_zero": at_zero,
+            "delta": passive.delta(level) if level else at_zero,
+            "epsilon_max": limit,
+            "release_probability": release.release_probability(),
+            "suppressed_loss": release.suppressed_loss(),
+        },
+        "caveats": caveats,
+    }
+    return answer, problem
+
+
+def _bound(bound: SuppressionBound) -> PlanAnswer:
+    split: PlanAnswer = {} if bound.b_max is None else {"b_max": bound.b_max}
+    return {"epsilon": bound.epsilon, "delta": bound.delta, **split}
+
+
+def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> PlanAnswer:
+    return {
+        "applies": False,
+        "r": None,
+        "bound": None,
+        "exact": {
+            "delta_at_zero": plain.delta(0),
+            "delta": plain.delta(epsilon),
+            "epsilon_max": None,
+            "release_probability": plain.release_probability(),
+            "suppressed_loss": None,
+        },
+        "caveats": caveats,
+    }
+
+
+def risk(
+    move: Move | None,
+    epsilon0: str,
+    epsilon: str,
+    aggregators: int = 1,
+    *,
+    published: bool = False,
+    k: int = 1,
+) -> PlanAnswer:
+    """Describe the loss of one release.
+
+    Args:
+        move: The furthest a replaced report moves the aggregate; None for continuous Laplace noise.
+        epsilon0: The epsilon that the noise is calibrated to.
+        epsilon: Where the law is evaluated.
+        aggregators: How many honest draws are assumed, 1 or 2.
+        published: Whether to add the published figure and its label.
+        k: Number of coordinates for the published figure.
+    """
+    if aggregators not in {1, 2}:
+        raise ParameterError(f"aggregators must be 1 or 2, not {aggregators}")
+    law: LaplaceLaw | LatticeLaw | TwoDrawLaw | VectorTwoDrawLaw
+    support: list[Value] | None = None
+    rational_in(epsilon, "epsilon", 0, None)
+    if move is None:
+        law = LaplaceLaw.of(epsilon0)
+    elif aggregators == 1:
+        law = LatticeLaw.of(epsilon0, move)
+        if move.length < _LONGEST_SUPPORT:
+            support = [{"loss": atom.loss, "probability": atom.probability} for atom in law.support]
+    elif move.coordinates <= TwoDrawLaw.MOST_COORDINATES:
+        law = TwoDrawLaw.of(epsilon0, move)
+    else:
+        law = VectorTwoDrawLaw.of(epsilon0, move)
+    # A law on a grid knows its curve, but not on which side of epsilon a single loss lies.
+    known = None if isinstance(law, VectorTwoDrawLaw) else law
+    answer: PlanAnswer = {
+        "exact": {
+            "probability_loss_at_most": known.probability_at_most(epsilon) if known else None,
+            "probability_loss_above": known.probability_above(epsilon) if known else None,
+            "delta": law.delta(epsilon),
+            "expected_loss": law.expected(),
+            "support": support,
+        }
+    }
+    if published:
+        answer["published"] = {
+            "claimed_confidence": claimed_confidence(epsilon, epsilon0, k),
+            "label": LABEL,
+        }
+    return answer
+
+
+def budget(
+    people: int,
+    compensation: str,
+    epsilon0: str,
+    error: str | None = None,
+    money: str | None = None,
+    circuit: Circuit | None = None,
+) -> PlanAnswer:
+    """Price an epsilon: what would be owed after a breach.
+
+    Args:
+        people: See `CostModel`.
+        compensation: Likewise.
+        epsilon0: Of the release.
+        error: The largest mean absolute error of one coordinate, if it matters.
+        money: The most that may be owed, if it matters.
+        circuit: What is summed; a count by default.
+    """
+    model = CostModel.of(people, compensation)
+    owed = model.budget(epsilon0)
+    span = model.epsilon_range(circuit or Count(), error, money)
+    return {
+        "budget": owed,
+        "published_optimum": _optimum(model.published_optimum(epsilon0), "claimed_confidence"),
+        "sound": {
+            "budget": owed,
+            "epsilon_range": {"low": span.low, "high": span.high, "is_empty": span.is_empty},
+            "true_confidence_optimum": _optimum(
+                model.true_confidence_optimum(epsilon0), "true_confidence"
+            ),
+            "realised_loss_budget": {
+                "laplace": model.realised_loss_budget(epsilon0),
+                "count": model.realised_loss_budget(epsilon0, worst_move(Count())),
+                "histogram": model.realised_loss_budget(epsilon0, worst_move(Histogram(2, 1))),
+            },
+        },
+    }
+
+
+def _optimum(optimum: Optimum, confidence: str) -> PlanAnswer:
+    return {
+        "epsilon": optimum.epsilon,
+        confidence: optimum.confidence,
+        "budget": optimum.budget,
+        "label": optimum.label,
+    }
+
+
+THEOREM_9_LABEL = (
+    "theorem9: published bound; valid for Laplace noise, though its proof is not, and larger than"
+    " what zcdp and optimal give: prefer those"
+)
+FIXED_LABEL = (
+    "zcdp, advanced, optimal and pld hold if aggregators enforce that number of releases, by"
+    " max_releases or a budget; otherwise only basic and odometer do, for a collector who decides"
+    " when to stop after seeing results"
+)
+
+
+_KEYS = {
+    composition.NOTHING_TO_PROTECT: "basic",
+    "basic": "basic",
+    "odometer": "odometer",
+    "advanced": "advanced",
+    "filter on rho": "zcdp",
+    "optimal (KOV)": "optimal",
+    "PLD": "pld",
+}
+"""The theorems' names in an answer. A filter on epsilon says what basic does."""
+
+
+def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta: str) -> PlanAnswer:
+    """Return what releases cost a person who is in all of them, as their ledger would.
+
+    Beside it stands a bound that was published for Laplace noise, if that is the noise.
+
+    Args:
+        mechanism: What each aggregator adds.
+        circuit: What is summed; None for continuous Laplace noise of the mechanism's epsilon on a
+            count, with a PLD of its own.
+        releases: How many, at least 1.
+        delta: At which the bounds are stated.
+
+    Raises:
+        ParameterError: A number is out of its range, or there is no circuit and other noise.
+    """
+    chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
+    integer_in(releases, "releases", 1, None)
+    laplace = mechanism.epsilon if isinstance(mechanism, PureDpDiscreteLaplace) else None
+    if laplace is not None:
+        rational_in(laplace, "epsilon0", 0, MOST_EPSILON0, open_low=True)
+    elif circuit is None:
+        raise ParameterError("circuit: laplace is for epsilon0 alone")
+    made = Releases(mechanism, circuit or Count(), releases)
+    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
+    if circuit is None and laplace is not None:
+        found += _continuous_pld(laplace, releases, chance)
+    answer = _composed(found, None if laplace is None else _theorem_9(laplace, releases, chance))
+    if all(bound.epsilon is None for bound in found):
+        return {**answer, "notes": [_why_none(made)]}
+    return answer
+
+
+def _continuous_pld(epsilon: Fraction, releases: int, delta: Fraction) -> list[Bound]:
+    """Return the bound by the PLD of continuous Laplace noise, if it can be computed."""
+    if not pld.is_available():
+        return []
+    found = pld.epsilon_of_laplace(epsilon, releases, delta)
+    if found is None:
+        return []
+    return [Bound("PLD", releases, Fraction(found), delta, is_valid=True, note=PLANNED)]
+
+
+def _theorem_9(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
+    """Return the published bound at the published optimum."""
+    published = CostModel.of(1, 1).published_optimum(epsilon)
+    return published_composition.privacy_at_risk_theorem_9(
+        epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, delta
+    )
+
+
+def _why_none(made: Releases) -> str:
+    """Return why no bound holds for some releases."""
+    cost, name = made.cost, made.mechanism.name
+    if cost is None:
+        return f"no bound holds at any delta: the mechanism {name} promises nothing"
+    return (
+        f"no bound holds at this delta: the deltas of the releases themselves, each of the "
+        f"mechanism {name}, add up to {format_rational(cost.delta)}"
+    )
+
+
+def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
+    by_key = {_KEYS[bound.name]: bound for bound in found if bound.name in _KEYS}
+    best = composition.smallest_valid([*by_key.values()])
+    bounds: PlanAnswer = {
+        name: by_key[name].epsilon if name in by_key else None for name in _KEYS.values()
+    }
+    return {
+        "basic": bounds["basic"],
+        "odometer": bounds["odometer"],
+        "advanced": bounds["advanced"],
+        "theorem9": theorem_9,
+        **bounds,
+        "best": None if best is None else _KEYS[best.name],
+        "deltas": {
+            name: bound.delta for name, bound in by_key.items() if bound.epsilon is not None
+        },
+        "notes": [FIXED_LABEL, THEOREM_9_LABEL],
+    }
+
+
+def _rounded(value: Decimal) -> Fraction:
+    """Return `value` to thirty digits, as a rational short enough to compute with."""
+    return Fraction(f"{value:.30e}")
+
+
+def advice(found: Advice) -> PlanAnswer:
+    """Lay out an advice."""
+    threshold: PlanAnswer | None = None
+    if found.threshold is not None:
+        threshold = {
+            "needed_for_privacy": False,
+            "threshold": found.threshold.threshold,
+            "chance_of_an_empty_bucket": EMPTY_BUCKET_CHANCE,
+            "truncated_geometric_threshold": found.threshold.truncated_threshold,
+            "truncated_geometric_delta": found.threshold.truncated_delta,
+        }
+    return {
+        "circuit": f"Prio3{found.circuit.name}",
+        "mechanism": found.policy.mechanism.name,
+        "epsilon": shown(found.epsilon),
+        "delta": plain(found.delta),
+        "error": {
+            "confidence": CONFIDENCE,
+            "half_width": found.half_width,
+            "joint_half_width": found.joint_half_width,
+        },
+        "yearly": {
+            "epsilon": None if found.yearly_epsilon is None else plain(found.yearly_epsilon),
+            "best": {
+                "name": found.yearly_bound.name,
+                "epsilon": found.yearly_bound.epsilon,
+                "delta": found.yearly_bound.delta,
+            },
+        },
+        "neighbour": {
+            "sure_before": BEFORE,
+            "sure_after_one_release": found.sure_after_one,
+            "sure_after_a_year": found.sure_after_a_year,
+        },
+        "threshold": threshold,
+        "sentences": list(found.sentences),
+        "warnings": list(found.warnings),
+        "privacy": dict(policy_to_mapping(found.policy)),
+    }
+
+
+def privacy_section(found: Advice) -> str:
+    """Return the [privacy] table of a task file."""
+    lines = ["[privacy]"]
+    for name, value in policy_to_mapping(found.policy).items():
+        lines.append(f"{name} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n"

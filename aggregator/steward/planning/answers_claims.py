@@ -1,0 +1,91 @@
+"""The answers of `prio plan claims`: published figures with their labels, and what is sound."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from aggregator.dp.decimals import rational_in
+from aggregator.steward.planning.loss_law import LaplaceLaw
+from aggregator.steward.planning.privacy_at_risk import (
+    LABEL,
+    NOT_DP,
+    claimed_confidence,
+    claimed_coupled_confidence,
+    claimed_epsilon,
+    claimed_noise,
+    claimed_sampled_confidence,
+    exchangeable_coverage,
+    gap_probability,
+    sampled_coverage,
+    sampled_sensitivity,
+    samples_needed,
+    sampling_tolerance,
+)
+from aggregator.steward.planning.values import PlanAnswer
+
+
+def claims(
+    epsilon0: str,
+    epsilon: str,
+    confidence: str,
+    k: int = 1,
+    coverage: str = "0.99",
+    accuracy: str | None = None,
+    samples: int | None = None,
+    sensitivities: Sequence[str] = (),
+) -> PlanAnswer:
+    """Recompute what "privacy at risk" claims, and what is sound.
+
+    Args:
+        epsilon0: The epsilon that Laplace noise is calibrated to.
+        epsilon: The smaller level that is claimed.
+        confidence: The confidence with which it is claimed.
+        k: Number of coordinates of the query.
+        coverage: gamma2, of a sensitivity estimated from samples.
+        accuracy: rho, of that estimate; None if nothing was sampled.
+        samples: How many random pairs of data sets; the number of `sensitivities` by default.
+        sensitivities: The sampled sensitivities, if available.
+    """
+    law = LaplaceLaw.of(epsilon0)
+    sampled: PlanAnswer | None = None
+    if accuracy is not None:
+        values = [rational_in(value, "sensitivity", 0, None) for value in sensitivities]
+        sampled = _sampled(epsilon, epsilon0, confidence, k, coverage, accuracy, samples, values)
+    reachable = rational_in(confidence, "confidence", 0, 1) > Fraction(gap_probability(epsilon, k))
+    return {
+        "claimed_confidence": claimed_confidence(epsilon, epsilon0, k),
+        "claimed_epsilon": claimed_epsilon(confidence, epsilon0, k),
+        "claimed_noise": claimed_noise(epsilon, confidence, k) if reachable else None,
+        "label": LABEL,
+        "sampled": sampled,
+        "sound": {
+            "epsilon": law.epsilon0,
+            "delta": law.delta(epsilon),
+            "probability_loss_at_most": law.probability_at_most(epsilon),
+        },
+    }
+
+
+def _sampled(
+    epsilon: str,
+    epsilon0: str,
+    confidence: str,
+    k: int,
+    coverage: str,
+    accuracy: str,
+    samples: int | None,
+    sensitivities: Sequence[Fraction],
+) -> PlanAnswer:
+    count = len(sensitivities) if samples is None else samples
+    wanted = rational_in(confidence, "confidence", 0, 1)
+    part = rational_in(coverage, "coverage", 0, 1)
+    return {
+        "samples": count,
+        "samples_needed": samples_needed(confidence, coverage, accuracy) if wanted < part else None,
+        "sensitivity": sampled_sensitivity(sensitivities, coverage) if sensitivities else None,
+        "claimed_confidence": claimed_sampled_confidence(coverage, count, accuracy),
+        "claimed_coupled_confidence": claimed_coupled_confidence(epsilon, epsilon0, coverage, k=k),
+        "covered": sampled_coverage(coverage, accuracy),
+        "confidence_of_covered": sampling_tolerance(count, accuracy),
+        "covered_on_average": exchangeable_coverage(coverage, count),
+        "label": NOT_DP,
+    }

@@ -1,0 +1,353 @@
+"""Tables of answers, one row per person and window: CSV and Parquet."""
+
+import csv
+import dataclasses
+import importlib
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, tzinfo
+from pathlib import Path
+from typing import TextIO
+
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.steward.survey.cells import AnswerError, Cell, Reading, is_missing, shown
+from aggregator.steward.survey.designs import Answer
+from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.windows import Windows
+
+DELIMITERS = ",;\t|"
+_MOST_OF_A_COLUMN = 5
+_MOST_COLUMNS = 5
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+Row = Mapping[str, Cell | datetime | date]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AnswerTable:
+    """A table that is read as it is gone through, once.
+
+    Attributes:
+        names: Of its columns; those of a table without rows, too.
+        rows: By the names of their columns.
+    """
+
+    names: Collection[str]
+    rows: Iterable[Row]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Columns:
+    """Where in a table things stand.
+
+    Attributes:
+        time: The column of the time of each row.
+        person: The column that says whose a row is; None where each is another person's.
+        of_question: Of questions that are read from other columns than their own names.
+        decimal_mark: "." or ",".
+        zone: Of times that name none.
+        time_format: Of times that are text, as `datetime.strptime` reads it; ISO 8601 or seconds
+            since 1970 unless given.
+        missing: Texts that mean that there is no answer, beside an empty cell.
+    """
+
+    time: str
+    person: str | None = None
+    of_question: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    decimal_mark: str = "."
+    zone: tzinfo = UTC
+    time_format: str | None = None
+    missing: Collection[str] = ()
+
+    def moment(self, row: Row) -> datetime:
+        """Return the time of a row.
+
+        Raises:
+            AnswerError: It has none.
+        """
+        moment = _moment(row[self.time], self.time_format)
+        return moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
+
+    def start(self, row: Row, windows: Windows) -> datetime:
+        """Return the beginning of the window in which a row's time lies.
+
+        Raises:
+            AnswerError: It has none, or one in which no report can be.
+        """
+        moment = self.moment(row)
+        try:
+            start = windows.start(moment)
+        except OverflowError:
+            start = _EPOCH
+        if start <= _EPOCH:
+            raise AnswerError(f"must be a time after 1970, not {shown(moment.isoformat(' '))}")
+        return start
+
+    def is_missing(self, cell: Cell) -> bool:
+        """Whether a cell holds no answer."""
+        return is_missing(cell) or (isinstance(cell, str) and cell.strip() in self.missing)
+
+    def of(self, question: Question) -> Sequence[str]:
+        """Return the columns of a question."""
+        return self.of_question.get(question.name, question.columns)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answers:
+    """All answers to one question.
+
+    Attributes:
+        question: Which.
+        by_start: By the window's beginning.
+        missing: How many rows have no answer to it.
+        clipped: How many numbers lay beyond the range, and count as the nearest in it.
+    """
+
+    question: Question
+    by_start: Mapping[datetime, Sequence[Answer]]
+    missing: int
+    clipped: int
+
+    @property
+    def count(self) -> int:
+        """How many answers there are."""
+        return sum(map(len, self.by_start.values()))
+
+
+def read_answers(
+    table: AnswerTable, questions: Sequence[Question], windows: Windows, columns: Columns
+) -> list[Answers]:
+    """Return the answers in a table, all of them checked.
+
+    Args:
+        table: One row per person and window.
+        questions: What is asked; each is read from its columns.
+        windows: In which a person may have one row.
+        columns: Where things stand.
+
+    Raises:
+        AnswerError: Names the columns that the table has not, or row and column of faults, five of
+            a column; rows count from 1, without the line of column names. No person is named.
+    """
+    _check_columns(table.names, questions, columns)
+    reader = _Reader(questions, windows, columns)
+    for number, row in enumerate(table.rows, start=1):
+        reader.take(number, row)
+    return reader.finish()
+
+
+def _check_columns(names: Collection[str], questions: Sequence[Question], columns: Columns) -> None:
+    wanted = [columns.time]
+    wanted += [] if columns.person is None else [columns.person]
+    for question in questions:
+        wanted += columns.of(question)
+    absent = [name for name in dict.fromkeys(wanted) if name not in names]
+    if absent:
+        plural = "s" if len(absent) > 1 else ""
+        raise AnswerError(
+            f"column{plural} {', '.join(map(repr, absent))}: not in the table, which has "
+            f"{', '.join(names) or 'none'}; a question may stand in a column of another name "
+            "(--column QUESTION=COLUMN)"
+        )
+
+
+class _Reader:
+    """Reads row by row and keeps what is wrong."""
+
+    def __init__(self, questions: Sequence[Question], windows: Windows, columns: Columns) -> None:
+        self._questions, self._windows, self._columns = questions, windows, columns
+        self._answers: list[dict[datetime, list[Answer]]] = [{} for _ in questions]
+        self._missing: Counter[str] = Counter()
+        self._clipped: Counter[str] = Counter()
+        self._seen: set[tuple[datetime, str]] = set()
+        self._readings: dict[tuple[str, tuple[Cell, ...]], Reading] = {}
+        self._faults: dict[str, list[str]] = {}
+        self._fault_counts: Counter[str] = Counter()
+
+    def take(self, number: int, row: Row) -> None:
+        try:
+            start = self._columns.start(row, self._windows)
+        except AnswerError as error:
+            self._fault(number, self._columns.time, error)
+            return
+        self._check_person(number, row, start)
+        for question, answers in zip(self._questions, self._answers, strict=True):
+            names = self._columns.of(question)
+            cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
+            if any(map(self._columns.is_missing, cells)):
+                self._missing[question.name] += 1
+                continue
+            try:
+                reading = self._reading(question, cells)
+            except AnswerError as error:
+                self._fault(number, ", ".join(names), error)
+                continue
+            self._clipped[question.name] += reading.is_clipped
+            answers.setdefault(start, []).append(reading.answer)
+
+    def _reading(self, question: Question, cells: Sequence[Cell]) -> Reading:
+        """Read cells; text that was read before is not read again, for most of it recurs."""
+        if not all(isinstance(cell, str) for cell in cells):
+            return question.read(cells, self._columns.decimal_mark)
+        key = question.name, tuple(cells)
+        if key not in self._readings:
+            self._readings[key] = question.read(cells, self._columns.decimal_mark)
+        return self._readings[key]
+
+    def finish(self) -> list[Answers]:
+        if self._faults:
+            raise AnswerError("\n".join(self._told()))
+        return [
+            Answers(question, answers, self._missing[question.name], self._clipped[question.name])
+            for question, answers in zip(self._questions, self._answers, strict=True)
+        ]
+
+    def _check_person(self, number: int, row: Row, start: datetime) -> None:
+        if self._columns.person is None:
+            return
+        person = row[self._columns.person]
+        if person is None or not str(person).strip():
+            self._fault(number, self._columns.person, AnswerError("names no person"))
+        elif (start, str(person)) in self._seen:
+            message = f"a second row of one person in {self._windows.describe(start)}"
+            self._fault(number, self._columns.person, AnswerError(message))
+        else:
+            self._seen.add((start, str(person)))
+
+    def _fault(self, number: int, column: str, error: AnswerError) -> None:
+        self._fault_counts[column] += 1
+        kept = self._faults.setdefault(column, [])
+        if len(kept) < _MOST_OF_A_COLUMN:
+            kept.append(f"row {number}, {column}: {error}")
+
+    def _told(self) -> list[str]:
+        """Return what is wrong, column by column: what is wrong with one row often is with all."""
+        lines = []
+        for column in [*self._faults][:_MOST_COLUMNS]:
+            lines += self._faults[column]
+            if more := self._fault_counts.pop(column) - len(self._faults[column]):
+                lines.append(f"and {more:,} more in {column}")
+        if others := self._fault_counts.total():
+            lines.append(f"and {others:,} in {len(self._fault_counts)} other columns")
+        return lines
+
+
+def table_in(path: Path, delimiter: str | None = None) -> AnswerTable:
+    """Return the table in a CSV or Parquet file; the ending of its name says which.
+
+    Args:
+        path: The file; CSV is UTF-8, with or without a byte order mark.
+        delimiter: Of CSV; the one most frequent in the first line unless given.
+
+    Raises:
+        AnswerError: The first line is not CSV; going through the rows also raises it, where one has
+            more or fewer cells than the first line has names.
+        ConfigurationError: It is Parquet, and polars is not installed.
+    """
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _parquet(path)
+
+    def lines() -> Iterator[list[str]]:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _lines(file, delimiter)
+
+    return _table(lines())
+
+
+def csv_table(file: TextIO, delimiter: str | None = None) -> AnswerTable:
+    """Return the table in CSV.
+
+    Args:
+        file: Opened as text with `newline=""`.
+        delimiter: The one most frequent in the first line unless given.
+
+    Raises:
+        AnswerError: The first line is not CSV in UTF-8; going through the rows also raises it.
+    """
+    return _table(_lines(file, delimiter))
+
+
+def _table(lines: Iterator[list[str]]) -> AnswerTable:
+    names = next(lines)
+    return AnswerTable(names, (dict(zip(names, line, strict=True)) for line in lines))
+
+
+def _lines(file: TextIO, delimiter: str | None) -> Iterator[list[str]]:
+    """Give the cells of each line: those of the first are names, and no other has more or fewer."""
+    try:
+        line = file.readline()
+        if delimiter is None:
+            delimiter = max(DELIMITERS, key=line.count)
+        yield from _cells(itertools.chain([line], file), delimiter)
+    except UnicodeDecodeError:
+        raise AnswerError("the table is not UTF-8") from None
+
+
+def _cells(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        names = next(rows, [])
+        if len(set(names)) != len(names):
+            raise AnswerError("the first line names a column twice")
+        yield names
+        number = 0
+        for row in rows:
+            if not row:
+                continue
+            number += 1
+            if len(row) != len(names):
+                raise AnswerError(f"row {number}: has {len(row)} cells, not {len(names)}")
+            yield row
+    except csv.Error as error:
+        raise AnswerError(f"line {rows.line_num}: not CSV: {error}") from None
+
+
+def _parquet(path: Path) -> AnswerTable:
+    try:
+        polars = importlib.import_module("polars")
+    except ImportError:
+        raise ConfigurationError("Parquet needs polars: install prio-aggregator[frames]") from None
+    try:
+        frame = polars.read_parquet(path)
+    except polars.exceptions.PolarsError as error:
+        raise ParameterError(f"{path.name}: not Parquet: {error}") from None
+    return AnswerTable(frame.columns, frame.iter_rows(named=True))
+
+
+def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:
+    """Return a time, without a zone if it names none."""
+    match cell:
+        case datetime():
+            return cell
+        case date():
+            return datetime.combine(cell, time())
+        case int() if not isinstance(cell, bool):
+            return _since_1970(cell)
+        case str() if time_format is not None:
+            try:
+                return datetime.strptime(cell.strip(), time_format)  # noqa: DTZ007  its zone follows
+            except ValueError:
+                raise AnswerError(f"must be a time as {time_format}, not {shown(cell)}") from None
+        case str() if cell.strip().isdecimal():
+            return _since_1970(cell)
+        case str():
+            try:
+                return datetime.fromisoformat(cell.strip())
+            except ValueError:
+                raise AnswerError(
+                    f"must be a time in ISO 8601 or seconds since 1970, not {shown(cell)}; other "
+                    'formats can be told, such as --time-format "%d.%m.%Y"'
+                ) from None
+        case _:
+            raise AnswerError(f"must be a time, not {shown(str(cell))}")
+
+
+def _since_1970(cell: str | int) -> datetime:
+    try:
+        return datetime.fromtimestamp(int(cell), UTC)
+    except (ValueError, OverflowError, OSError):  # beyond what a calendar, C or an integer holds
+        raise AnswerError(
+            f"must be a time in seconds since 1970, which are too many here: {shown(str(cell))}; "
+            "milliseconds have three digits more"
+        ) from None

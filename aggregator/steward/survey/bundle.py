@@ -1,0 +1,45 @@
+"""What makes the tasks of a survey."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from aggregator.protocol.task import info_with_digest
+from aggregator.steward.survey.meaning import Meaning
+from aggregator.steward.survey.model import Survey
+from aggregator.steward.survey.plan import PlannedQuestion
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskTables:
+    """The tables of a new task's file, but for the parties.
+
+    Attributes:
+        vdaf: `[vdaf]`.
+        privacy: `[privacy]`.
+        settings: `task_info`, `time_precision`, `min_batch_size`, `max_reports` and `meaning`.
+    """
+
+    vdaf: Mapping[str, str | int]
+    privacy: Mapping[str, str | int]
+    settings: Mapping[str, str | int]
+
+
+def task_tables(survey: Survey, planned: PlannedQuestion) -> TaskTables:
+    """Return what makes the task of one question."""
+    windows, design = survey.windows, planned.best.design
+    meaning = Meaning(survey.title, survey.asked, windows, planned.question, design).to_json()
+    return TaskTables(
+        vdaf={"type": design.type.name, **design.parameters},
+        privacy={
+            **planned.privacy,
+            "window": windows.seconds // windows.time_precision,
+            "window_start": windows.offset // windows.time_precision,
+        },
+        settings={
+            "task_info": info_with_digest(f"{survey.title}: {planned.question.name}", meaning),
+            "time_precision": windows.time_precision,
+            "min_batch_size": survey.min_batch_size,
+            "max_reports": survey.max_reports,
+            "meaning": meaning,
+        },
+    )

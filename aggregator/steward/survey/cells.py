@@ -1,0 +1,127 @@
+"""What stands in one cell of a table of answers."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from aggregator.errors import ParameterError
+from aggregator.steward.survey.designs import Answer
+from aggregator.steward.survey.exact import MAX_DIGITS, Grid
+
+Cell: TypeAlias = str | int | float | Decimal | Sequence[str] | None
+"""Text from CSV; numbers and lists of texts from Parquet; None where nothing stands."""
+
+_SHOWN = 40
+_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
+
+
+class AnswerError(ParameterError):
+    """A cell holds no answer to the question; the message says what would be one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer as it was read.
+
+    Attributes:
+        answer: In whole numbers.
+        is_clipped: Whether it stands for a number that lay beyond the range.
+    """
+
+    answer: Answer
+    is_clipped: bool = False
+
+
+def is_missing(cell: Cell) -> bool:
+    """Whether a cell holds no answer at all."""
+    match cell:
+        case None:
+            return True
+        case str():
+            return not cell.strip()
+        case float():
+            return math.isnan(cell)
+        case _:
+            return False
+
+
+def text(cell: Cell) -> str:
+    """Return a cell as text, without blanks around it."""
+    return str(cell).strip()
+
+
+def number(cell: Cell, decimal_mark: str) -> Fraction:
+    """Return the exact number in a cell.
+
+    Args:
+        cell: Text, or a number; a float counts as the shortest decimal number that reads back as
+            it.
+        decimal_mark: "." or ",", between the digits of a number written as text.
+
+    Raises:
+        AnswerError: There is none.
+    """
+    match cell:
+        case bool():
+            pass
+        case int():
+            return Fraction(cell)
+        case float() if math.isfinite(cell):
+            return Fraction(Decimal(repr(cell)))
+        case Decimal() if cell.is_finite() and abs(cell.adjusted()) <= MAX_DIGITS:
+            return Fraction(cell)
+        case str():
+            written = cell.strip()
+            if decimal_mark == ",":
+                written = written.replace(".", "_").replace(",", ".")
+            if _NUMBER.fullmatch(written):
+                return Fraction(Decimal(written))
+        case _:
+            pass
+    raise AnswerError(f"must be a number, not {shown(cell)}")
+
+
+def step(cell: Cell, grid: Grid, decimal_mark: str, *, clips: bool) -> tuple[int, bool]:
+    """Return how many steps above the least number a cell is, and whether it was clipped.
+
+    Raises:
+        AnswerError: It holds no number, or one beyond the range where none is clipped.
+    """
+    value = number(cell, decimal_mark)
+    if grid.low <= value <= grid.high:
+        return grid.nearest(value), False
+    if not clips:
+        raise AnswerError(
+            f"must be from {float(grid.low):.12g} to {float(grid.high):.12g}, not {shown(cell)}; "
+            "`clip = true` would take the nearest"
+        )
+    return (0 if value < grid.low else grid.steps), True
+
+
+def label(cell: Cell, labels: Sequence[str]) -> int:
+    """Return the place of a cell's label.
+
+    Raises:
+        AnswerError: It is none of them.
+    """
+    written = text(cell)
+    try:
+        return labels.index(written)
+    except ValueError:
+        raise AnswerError(f"must be {_one_of(labels)}, not {shown(cell)}") from None
+
+
+def shown(cell: Cell) -> str:
+    """Return the beginning of a cell for a message."""
+    written = repr(cell if isinstance(cell, str) else str(cell))
+    return written if len(written) <= _SHOWN else written[:_SHOWN] + "…"
+
+
+def _one_of(labels: Sequence[str]) -> str:
+    most = 8
+    names = ", ".join(repr(each) for each in labels[:most])
+    return f"one of {names}" + (f" and {len(labels) - most} more" if len(labels) > most else "")

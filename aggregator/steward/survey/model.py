@@ -1,0 +1,163 @@
+"""`survey.toml`: what is asked of whom, how often, and what it may cost a person."""
+
+import tomllib
+from collections import Counter
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from fractions import Fraction
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from aggregator.errors import ParameterError
+from aggregator.steward.survey.exact import Positive
+from aggregator.steward.survey.faults import another_file, not_toml, told
+from aggregator.steward.survey.questions import AnyQuestion, Question
+from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
+from aggregator.steward.survey.windows import Windows
+from aggregator.words import acting_member
+
+_CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Budget(BaseModel):
+    """What one person may lose.
+
+    Attributes:
+        epsilon: In one window, over all questions together.
+        rho: The same of zero-concentrated differential privacy, in its place; noise is then
+            Gaussian.
+        delta: With epsilon: allows truncated noise where it is smaller.
+        windows: How many windows may be released; each aggregator refuses more.
+    """
+
+    model_config = _CONFIG
+
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    delta: Positive | None = None
+    windows: int = Field(ge=1, lt=2**32)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.epsilon is None) == (self.rho is None):
+            raise ValueError("needs epsilon or rho, and not both")
+        if self.delta is not None and self.epsilon is None:
+            raise ValueError("delta goes with epsilon")
+        return self
+
+
+class Asked(BaseModel):
+    """One question, with what only the survey's author decides about it.
+
+    Attributes:
+        question: As its task is bound to it.
+        weight: Its part of the budget, in proportion to the other questions'.
+        design: Its name, where the planner shall not choose.
+    """
+
+    model_config = _CONFIG
+
+    question: AnyQuestion
+    weight: Positive = Fraction(1)
+    design: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parted(cls, table: object) -> object:
+        if not isinstance(table, dict) or "question" in table:
+            return table
+        rest = dict(table)
+        own = {key: rest.pop(key) for key in ("weight", "design") if key in rest}
+        return {"question": rest, **own}
+
+
+class Survey(BaseModel):
+    """A survey file.
+
+    Attributes:
+        title: For every reader.
+        asked: Who is asked: costs add up over everything asked of the same people.
+        window: How long a window is: "week", "14 days".
+        first: When one begins; a date means midnight, and no time zone means UTC.
+        min_batch_size: The fewest answers released together.
+        max_reports: The most of one window.
+        budget: Of a person.
+        questions: As `[[question]]`.
+    """
+
+    model_config = _CONFIG
+
+    title: str = Field(min_length=1, max_length=100)
+    asked: str = Field(min_length=1, max_length=100)
+    window: str
+    first: datetime
+    min_batch_size: int = Field(ge=1)
+    max_reports: int = Field(ge=1, default=1_000_000)
+    budget: Budget
+    questions: tuple[Asked, ...] = Field(alias="question", strict=False, min_length=1)
+
+    @field_validator("first", mode="before")
+    @classmethod
+    def _moment(cls, value: object) -> object:
+        if isinstance(value, date) and not isinstance(value, datetime):
+            return datetime.combine(value, time(), UTC)
+        if isinstance(value, datetime) and value.tzinfo is None:
+            return value.replace(tzinfo=UTC)
+        return value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [asked.question.name for asked in self.questions]
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise ValueError(f"question: {count} have the name {name!r}")
+        if self.max_reports < self.min_batch_size:
+            raise ValueError(
+                f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
+                f"not {self.max_reports}"
+            )
+        try:
+            _ = self.windows
+        except ParameterError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def windows(self) -> Windows:
+        """The windows of the survey."""
+        return Windows.of(self.window, self.first)
+
+    def question(self, name: str) -> Question:
+        """Return the question of a name.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        for asked in self.questions:
+            if asked.question.name == name:
+                return asked.question
+        raise ParameterError(f"question: the survey has no {name!r}")
+
+
+def survey_from_toml(text: str) -> Survey:
+    """Read a survey file.
+
+    Raises:
+        ParameterError: It is not TOML, or something in it is missing, unknown or impossible; the
+            message names each.
+    """
+    try:
+        table = tomllib.loads(text, parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of reach
+        raise ParameterError(not_toml(error, text)) from None
+    if other := another_file(table):
+        raise ParameterError(f"survey: this is {other}, and a survey file is needed")
+    if name := acting_member(table, MAY_HAVE_LINES):
+        raise ParameterError(f"survey: {name}: must be without control characters")
+    if table.pop("version", 1) != 1:
+        raise ParameterError("survey: version must be 1")
+    try:
+        return Survey.model_validate(table)
+    except ValidationError as error:
+        raise ParameterError(told(error, table, Survey)) from None

@@ -1,0 +1,140 @@
+"""Questions that are answered with labels: one, some, or yes and no."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import override
+
+from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, shown, text
+from aggregator.steward.survey.designs import Answer, Design
+from aggregator.steward.survey.questions.base import Question, check_labels, counts, first
+from aggregator.vdaf.circuits.measurements import Measurement
+from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM_VEC
+
+_YES = frozenset({"yes", "true", "1"})
+_NO = frozenset({"no", "false", "0"})
+
+
+class Choice(Question):
+    """One of some labels."""
+
+    kind: Literal["choice"]
+    labels: tuple[str, ...] = Field(strict=False)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Choice":
+        check_labels(self.labels)
+        return self
+
+    @override
+    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+        return Reading((label(cells[0], self.labels),))
+
+    @override
+    def designs(self) -> tuple[Design, ...]:
+        return (
+            Design(
+                "histogram",
+                HISTOGRAM,
+                {"length": len(self.labels)},
+                first,
+                lambda values, reports: counts(values, self.labels, reports),
+            ),
+        )
+
+
+class Multiple(Question):
+    """Some of some labels.
+
+    Attributes:
+        labels: All that can be chosen.
+        at_most: How many one person may choose; all unless given.
+        separator: Between the labels in one cell of text.
+        nothing: The text of a cell for none of them; an empty cell is a missing answer.
+    """
+
+    kind: Literal["multiple"]
+    labels: tuple[str, ...] = Field(strict=False)
+    at_most: int | None = None
+    separator: str = Field(default=";", min_length=1)
+    nothing: str = Field(default="none", min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Multiple":
+        check_labels(self.labels, least=1)
+        if self.at_most is not None and not 1 <= self.at_most <= len(self.labels):
+            raise ValueError(f"at_most: must be from 1 to {len(self.labels)}, not {self.at_most}")
+        if any(self.separator in each for each in self.labels):
+            raise ValueError(f"separator: {self.separator!r} is in one of the labels")
+        if self.nothing in self.labels:
+            raise ValueError(f"nothing: {self.nothing!r} is one of the labels")
+        return self
+
+    @override
+    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+        (cell,) = cells
+        if isinstance(cell, Sequence) and not isinstance(cell, str):
+            chosen = [text(each) for each in cell]
+        elif text(cell) == self.nothing:
+            chosen = []
+        else:
+            chosen = [each.strip() for each in text(cell).split(self.separator)]
+        places = {label(each, self.labels) for each in chosen}
+        if len(places) != len(chosen):
+            raise AnswerError(f"names a label twice: {shown(text(cell))}")
+        if self.at_most is not None and len(places) > self.at_most:
+            raise AnswerError(f"must be at most {self.at_most} labels, not {len(places)}")
+        return Reading(tuple(sorted(places)))
+
+    @override
+    def designs(self) -> tuple[Design, ...]:
+        length = len(self.labels)
+        name, type_, parameters = (
+            "vector of ones",
+            SUM_VEC,
+            {"length": length, "max_measurement": 1},
+        )
+        if self.at_most is not None and self.at_most < length:
+            # Only this type holds a person to so many.
+            name, type_ = "multihot", MULTIHOT_COUNT_VEC
+            parameters = {"length": length, "max_weight": self.at_most}
+
+        def measurement(answer: Answer) -> Measurement:
+            chosen = set(answer)
+            return [int(place in chosen) for place in range(length)]
+
+        return (
+            Design(
+                name,
+                type_,
+                parameters,
+                measurement,
+                lambda values, reports: counts(values, self.labels, reports),
+            ),
+        )
+
+
+class YesNo(Question):
+    """Yes or no; true, false, 1 and 0 are understood as well."""
+
+    kind: Literal["yes-no"]
+
+    @override
+    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+        written = text(cells[0]).lower()
+        if written not in _YES | _NO:
+            raise AnswerError(f"must be yes or no, not {shown(cells[0])}")
+        return Reading((int(written in _YES),))
+
+    @override
+    def designs(self) -> tuple[Design, ...]:
+        return (
+            Design(
+                "count",
+                COUNT,
+                {},
+                first,
+                lambda values, reports: counts(values, ["yes"], reports),
+            ),
+        )

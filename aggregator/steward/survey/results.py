@@ -1,0 +1,166 @@
+"""What a survey's collections say: labelled figures with intervals."""
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from aggregator.collector.results import Batch, Quantity, Table
+from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.protocol.task import Task
+from aggregator.steward.survey.meaning import Meaning
+
+if TYPE_CHECKING:
+    from aggregator.collector.results.charts import Cell
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of one question in one window.
+
+    Attributes:
+        window: For a reader.
+        question: Its name.
+        shows: "count", "share", "sum", "mean", "variance" or "quantile".
+        reports: How many answered the question in the window.
+        quantity: With its label, unit and interval.
+    """
+
+    window: str
+    question: str
+    shows: str
+    reports: int
+    quantity: Quantity
+
+    @property
+    def named(self) -> Quantity:
+        """The quantity, named so that it can be told from that of any other row."""
+        names = (self.question, self.shows, self.quantity.label)
+        label = f"{' '.join(filter(None, names))}, {self.window}"
+        return dataclasses.replace(self.quantity, label=label)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SurveyResults:
+    """What was collected of a survey, or of some of its questions and windows.
+
+    Attributes:
+        results: Tasks of one survey with a batch of a window each, in the order of the rows.
+        title: Of the survey.
+    """
+
+    results: Sequence[tuple[Task, Batch]]
+    title: str = ""
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Every figure.
+
+        Raises:
+            ParameterError: A task is of no survey, or a value is withheld.
+        """
+        rows = []
+        for task, batch in self.results:
+            meaning = Meaning.of_task(task)
+            start = meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
+            window, question = meaning.windows.describe(start), meaning.question.name
+            rows += [
+                Row(window, question, figure.shows, batch.report_count, figure.quantity)
+                for figure in meaning.design.figures_of(batch)
+            ]
+        return rows
+
+    @cached_property
+    def windows(self) -> list[str]:
+        """The windows of which there is something, the earliest first."""
+        return sorted({row.window for row in self.rows})
+
+    def table(
+        self,
+        question: str | None = None,
+        shows: str | None = None,
+        *,
+        confidence: Fraction = DEFAULT_CONFIDENCE,
+        jointly: bool = False,
+    ) -> Table:
+        """Return figures in one table, each with its window and question.
+
+        Args:
+            question: Only of this one.
+            shows: Only these: "share", "mean".
+            confidence: Of each interval by itself, or of all at once.
+            jointly: Whether all hold at once.
+        """
+        rows = self._chosen(question, shows)
+        columns: dict[str, Sequence[Cell]] = {
+            "window": [row.window for row in rows],
+            "question": [row.question for row in rows],
+            "shows": [row.shows for row in rows],
+            "reports": [row.reports for row in rows],
+        }
+        quantities = [row.quantity for row in rows]
+        return Table(quantities, columns, confidence, jointly, title=self.title)
+
+    def figure(self, question: str, shows: str, label: str = "", *, window: str | int) -> Quantity:
+        """Return one figure to calculate with and to compare.
+
+        Args:
+            question: Its name.
+            shows: "count", "share", "sum", "mean", "variance" or "quantile".
+            label: Where there are several.
+            window: One of `windows`, or its place there: -1 is the last.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        try:
+            name = self.windows[window] if isinstance(window, int) else window
+        except IndexError:
+            raise ParameterError(f"window: there are only {len(self.windows)}") from None
+        row = self._by_place.get((name, question, shows, label))
+        if row is None:
+            asked = f"{question} {shows} {label}".strip()
+            raise ParameterError(f"there is no {asked} of {name}")
+        return row.named
+
+    def changes(
+        self, question: str | None = None, shows: str | None = None
+    ) -> list[tuple[Quantity, Quantity]]:
+        """Return `changed_rows` as quantities to compare, named by their windows, too."""
+        return [(new.named, old.named) for new, old in self.changed_rows(question, shows)]
+
+    def changed_rows(
+        self, question: str | None = None, shows: str | None = None
+    ) -> list[tuple[Row, Row]]:
+        """Return each figure of the last window with that of the window before.
+
+        Args:
+            question: Only of this one.
+            shows: Only these.
+
+        Raises:
+            ParameterError: There are not two windows.
+        """
+        if len(self.windows) < 2:  # noqa: PLR2004 - a change has two ends
+            raise ParameterError(f"window: a change is of two, not {len(self.windows)}")
+        before, last = self.windows[-2:]
+        pairs = []
+        for row in self._chosen(question, shows):
+            old = self._by_place.get((before, row.question, row.shows, row.quantity.label))
+            if row.window == last and old is not None:
+                pairs.append((row, old))
+        return pairs
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, str, str], Row]:
+        return {(row.window, row.question, row.shows, row.quantity.label): row for row in self.rows}
+
+    def _chosen(self, question: str | None, shows: str | None) -> list[Row]:
+        return [
+            row
+            for row in self.rows
+            if question in (None, row.question) and shows in (None, row.shows)
+        ]

@@ -1,0 +1,118 @@
+"""A collector's documents and results as values to calculate with."""
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import aggregator
+from aggregator.collector.results import Batch, Noised, Selected, compare
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task, task_text
+
+TASK = make_task(privacy=LAPLACE)
+LABELS = ["very good", "good", "poor", "very poor"]
+GEOMETRIC: Mapping[str, str | int | bool] = {
+    "mechanism": "TruncatedGeometric",
+    "epsilon": "1",
+    "delta": "99e-4",
+    "public_threshold": 0,
+    "public_buckets": "3",
+}
+
+
+def document(
+    values: list[int | None], start: int = 0, task: Task = TASK, release: str = "first"
+) -> dict[str, object]:
+    result = {
+        "version": 1,
+        "task_id": str(task.task_id),
+        "values": values,
+        "report_count": 100,
+        "interval": {"start": start, "end": start + TIME_PRECISION},
+        "release": release,
+    }
+    text = json.dumps({"version": 1, "state": "finished", "result": result})
+    read: dict[str, object] = json.loads(text)
+    return read
+
+
+def test_a_batch_has_its_labels_and_the_law_of_its_task() -> None:
+    batch = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS, unit="answers")
+    width = TASK.policy.mechanism.half_width(TASK.prio3.circuit, Fraction(95, 100))
+    assert batch["poor"].interval().high == 20 + width
+    assert (batch["poor"].label, batch["poor"].unit) == ("poor", "answers")
+    assert batch.share("poor").value == Fraction(1, 5)
+    assert (batch.start, batch.end) == (0, TIME_PRECISION)
+    assert [row["label"] for row in batch.table().rows] == LABELS
+
+
+def test_one_collection_read_twice_is_the_same_noise_and_two_are_not() -> None:
+    first = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS)
+    again = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS)
+    other = Batch.of_document(TASK, document([40, 30, 20, 10], release="second"), LABELS)
+    assert not (first["good"] - again["good"]).terms
+    assert len((first["good"] - other["good"]).terms) == 2  # though of the same interval
+    assert compare(first.share("good"), other.share("good")).is_larger is None
+
+
+def test_exact_results_have_no_noise() -> None:
+    task = make_task(privacy=NO_NOISE)
+    batch = Batch.of_document(task, document([4, 3, 2, 1], task=task), LABELS)
+    assert batch["good"].interval().low == batch["good"].interval().high == 3
+
+
+def test_values_above_a_threshold_know_it_and_withheld_ones_are_named() -> None:
+    task = make_task(privacy=GEOMETRIC)
+    batch = Batch.of_document(task, document([60, None, None, 20], task=task), LABELS)
+    selected, public = batch.quantities()
+    assert isinstance(selected, Selected)
+    assert (selected.threshold, selected.most, selected.label) == (16, 100, "very good")
+    assert isinstance(public, Selected)
+    assert public.threshold == 0
+    assert [value.label for value in batch.shown] == ["very good", "very poor"]
+    assert len(batch.table().rows) == 2
+    with pytest.raises(ParameterError, match="'poor' is withheld"):
+        batch.share("poor")
+    assert isinstance(batch["very good"], Noised)
+
+
+def test_labels_that_do_not_fit_and_unknown_ones_are_refused() -> None:
+    with pytest.raises(ParameterError, match="labels must be 4 different texts"):
+        Batch.of_document(TASK, document([4, 3, 2, 1]), ["good", "poor"])
+    with pytest.raises(ParameterError, match="labels must be 4 different texts"):
+        Batch.of_document(TASK, document([4, 3, 2, 1]), ["a", "a", "b", "c"])
+    with pytest.raises(ParameterError, match="there is no 'fair', only 0, 1, 2, 3"):
+        Batch.of_document(TASK, document([4, 3, 2, 1]))["fair"]
+
+
+def test_documents_that_are_no_result_of_the_task_are_refused() -> None:
+    other = make_task(privacy=LAPLACE, id="A" * 43)
+    with pytest.raises(ParameterError, match="not of the task"):
+        Batch.of_document(other, document([4, 3, 2, 1]))
+    with pytest.raises(ParameterError, match="no result yet"):
+        Batch.of_document(TASK, {"result": None})
+    with pytest.raises(ParameterError, match="has not the values"):
+        Batch.of_document(TASK, {"task_id": str(TASK.task_id), "values": ["4"]})
+
+
+def test_the_first_lines_of_the_page_on_results_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(aggregator.__file__).parents[1] / "docs" / "results.md").read_text("utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {
+        "text_of_the_task_file": task_text(privacy=LAPLACE),
+        "first_document": document([40, 30, 20, 10]),
+        "second_document": document([10, 20, 30, 40], TIME_PRECISION, release="second"),
+    }
+    exec(code, names)  # noqa: S102 - our own page
+    assert "cannot be concluded" in capsys.readouterr().out
+    both = names["both"]
+    assert isinstance(both, Noised)
+    assert both.interval().high == 50 + 23
+    assert len((tmp_path / "monday.csv").read_text("utf-8").splitlines()) == 5

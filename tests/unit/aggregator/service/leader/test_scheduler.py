@@ -1,0 +1,220 @@
+"""Leased jobs side by side: none waits for another, and none is stepped by two drivers."""
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from aggregator.clock import SystemClock
+from aggregator.dap.profile import Role
+from aggregator.errors import AggregatorError, StoreError
+from aggregator.service.leader.scheduler import DriverSettings, Jobs, Scheduler
+from aggregator.service.runtime import Runtime
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    AggregationJob,
+    create_aggregation_job,
+    due_aggregation_jobs,
+    lease_aggregation_jobs,
+    renew_aggregation_job,
+)
+from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
+from aggregator.service.storage.operator.interventions import abandon_aggregation_job
+from aggregator.service.storage.reports.reports import JobSize, put_reports
+from aggregator.service.storage.tasks.forgetting import begin_to_forget
+from aggregator.service.storage.tasks.tasks import end_task, put_task
+from aggregator.service.transport.permits import Permits
+from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.store import (
+    MAX_REPORTS,
+    TASK_ID,
+    create_job,
+    leader_task,
+    make_store,
+    new_reports,
+    upload,
+)
+
+pytestmark = pytest.mark.anyio
+
+JOBS = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
+OTHER = b"\x09" * 32
+Step = Callable[[Leased[AggregationJob]], Awaitable[None]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    """A store by the system's clock, with five jobs."""
+    database = make_store(tmp_path)
+    for number in range(5):
+        upload(database, [number])
+        create_job(database)
+    yield database
+    database.close()
+
+
+def scheduler_of(
+    store: Database,
+    step: Step,
+    concurrency: int = 5,
+    lease_seconds: int = 60,
+    jobs: Jobs[AggregationJob] = JOBS,
+) -> Scheduler[AggregationJob]:
+    runtime = Runtime(Role.LEADER, store, SystemClock(), SeededEntropy(b"scheduler"))
+    settings = DriverSettings(concurrency, lease_seconds, max_attempts=5)
+    permits = Permits(concurrency, concurrency, SystemClock().now)
+    return Scheduler(runtime, jobs, step, settings, permits)
+
+
+async def end(store: Database, leased: Leased[AggregationJob]) -> None:
+    await store.run(
+        "end", lambda tx: abandon_aggregation_job(tx, leased.job.job_id, returned=False)
+    )
+
+
+async def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id(store: Database) -> None:
+    failures = [LeaseLost("gone"), AggregatorError("no helper"), ZeroDivisionError("surprise")]
+    names: dict[int, str] = {}
+    stepped: list[int] = []
+
+    async def step(leased: Leased[AggregationJob]) -> None:
+        key = leased.lease.key
+        names[key] = leased.job.job_id.hex()
+        await anyio.lowlevel.checkpoint()
+        if key <= len(failures):
+            raise failures[key - 1]
+        stepped.append(key)
+
+    with capture_logs([structlog.contextvars.merge_contextvars]) as logs:
+        assert await scheduler_of(store, step).run_once() == 5
+    assert sorted(stepped) == [4, 5]
+    assert {(log["job"], log["event"], log.get("reason")) for log in logs} == {
+        (names[1], "job taken by another driver, or deleted", None),
+        (names[2], "job failed", "no helper"),
+        (names[3], "job failed", None),
+    }
+    assert {(line["kind"], line["attempt"]) for line in logs} == {("test", 1)}
+    assert len({line["trace_id"] for line in logs}) == 3
+
+
+async def test_a_job_that_stands_still_holds_up_no_other(store: Database) -> None:
+    stop = anyio.Event()
+    ended: list[int] = []
+
+    async def step(leased: Leased[AggregationJob]) -> None:
+        if leased.lease.key == 1:
+            await anyio.sleep_forever()
+        await end(store, leased)
+        ended.append(leased.lease.key)
+        if len(ended) == 4:
+            stop.set()
+
+    scheduler = scheduler_of(store, step, concurrency=2)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(scheduler.run, stop, poll_seconds=2 * PATIENCE_SECONDS))
+            await stop.wait()
+            group.cancel_scope.cancel()
+    assert ended == [2, 3, 4, 5]
+
+
+async def test_what_is_under_way_ends_before_the_scheduler_does(store: Database) -> None:
+    stop = anyio.Event()
+    ended: list[int] = []
+
+    async def step(leased: Leased[AggregationJob]) -> None:
+        stop.set()
+        await anyio.sleep(0.05)
+        ended.append(leased.lease.key)
+
+    with anyio.fail_after(PATIENCE_SECONDS):
+        await scheduler_of(store, step, concurrency=2).run(stop, poll_seconds=2 * PATIENCE_SECONDS)
+    assert sorted(ended) == [1, 2]
+
+
+async def test_a_task_that_is_being_forgotten_stops_no_other(store: Database) -> None:
+    def provision(tx: Transaction) -> None:
+        put_task(tx, dataclasses.replace(leader_task(), task_id=OTHER))
+        put_reports(tx, OTHER, new_reports([1]), MAX_REPORTS)
+        create_aggregation_job(tx, OTHER, JobSize(1, 1000))
+        end_task(tx, OTHER)
+        begin_to_forget(tx, OTHER)  # whoever was about to delete its rows has been killed
+
+    store.run_sync("provision", provision)
+    ended: list[bytes] = []
+
+    async def step(leased: Leased[AggregationJob]) -> None:
+        await end(store, leased)
+        ended.append(leased.job.task_id)
+
+    assert await scheduler_of(store, step, concurrency=6).run_once() == 5
+    assert ended == [TASK_ID] * 5
+
+
+async def test_a_look_at_the_store_that_fails_is_not_the_last(store: Database) -> None:
+    stop = anyio.Event()
+    looks: list[int] = []
+
+    def due(tx: Transaction) -> dict[bytes, int]:
+        looks.append(1)
+        if len(looks) == 1:
+            raise StoreError("no disk")
+        return due_aggregation_jobs(tx)
+
+    async def step(_leased: Leased[AggregationJob]) -> None:
+        stop.set()
+
+    jobs = Jobs("test", due, lease_aggregation_jobs, renew_aggregation_job)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        await scheduler_of(store, step, jobs=jobs).run(stop, poll_seconds=0.01)
+    assert len(looks) == 2
+
+
+@pytest.mark.slow
+async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(store: Database) -> None:
+    stop = anyio.Event()
+    steps: list[int] = []
+
+    async def step(leased: Leased[AggregationJob]) -> None:
+        steps.append(leased.lease.key)
+        await anyio.sleep(3)
+        await end(store, leased)
+        stop.set()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            scheduler = scheduler_of(store, step, concurrency=1, lease_seconds=2)
+            group.start_soon(partial(scheduler.run, stop, poll_seconds=0.05))
+    assert sorted(steps) == [1, 2]
+
+
+@pytest.mark.slow
+async def test_a_step_ends_before_a_lease_that_cannot_be_renewed(store: Database) -> None:
+    def busy(_tx: Transaction, _lease: Lease, _seconds: int) -> None:
+        raise StoreError("busy")
+
+    async def step(_leased: Leased[AggregationJob]) -> None:
+        await anyio.sleep_forever()
+
+    jobs = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, busy)
+    with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
+        await scheduler_of(store, step, concurrency=1, lease_seconds=3, jobs=jobs).run_once()
+    assert logs[-1]["event"] == "job left: its lease could not be renewed"
+
+
+@pytest.mark.slow
+async def test_a_step_ends_when_its_job_is_not_ours_any_more(store: Database) -> None:
+    async def step(leased: Leased[AggregationJob]) -> None:
+        await end(store, leased)  # as an operator would
+        await anyio.sleep_forever()
+
+    with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
+        await scheduler_of(store, step, concurrency=1, lease_seconds=2).run_once()
+    assert [log["event"] for log in logs] == ["job taken by another driver, or deleted"]

@@ -1,0 +1,61 @@
+"""Leases and delays that were set by a clock which has been put back since hold nobody up."""
+
+import pytest
+
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import AggregationJobState
+from aggregator.service.storage.engine.tables import aggregation_jobs
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    lease_aggregation_jobs,
+    release_aggregation_job,
+)
+from aggregator.service.storage.jobs.collection_jobs import lease_collection_jobs
+from aggregator.service.storage.jobs.leases import LATE_SECONDS, LeaseLost, due
+from tests.support.clock import ManualClock
+from tests.support.store import collect, create_job, finish_job, lease_job, upload
+
+HOUR = 3600
+
+
+def count_due(store: Database) -> int:
+    states = [AggregationJobState.CREATED, AggregationJobState.SENT]
+    return sum(store.read_sync("due", lambda tx: due(tx, aggregation_jobs, states)).values())
+
+
+def test_a_job_that_was_made_by_a_clock_ahead_is_leased(
+    store: Database, clock: ManualClock
+) -> None:
+    upload(store, range(3))
+    create_job(store)
+    collect(store)
+    clock.advance(-HOUR)
+    assert count_due(store) == 1
+    finish_job(store, lease_job(store))
+    assert len(store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, 60))) == 1
+
+
+def test_a_delay_that_was_set_by_a_clock_ahead_is_void(store: Database, clock: ManualClock) -> None:
+    upload(store, range(3))
+    create_job(store)
+    leased = lease_job(store)
+    store.run_sync("wait", lambda tx: release_aggregation_job(tx, leased.lease, 60, reason="so"))
+    assert count_due(store) == 0
+    clock.advance(-LATE_SECONDS)
+    assert count_due(store) == 0  # as if others had written it since our transaction began
+    clock.advance(-1)
+    assert count_due(store) == 1
+
+
+def test_a_lease_that_was_taken_by_a_clock_ahead_passes_to_another_and_its_holder_changes_nothing(
+    store: Database, clock: ManualClock
+) -> None:
+    upload(store, range(3))
+    create_job(store)
+    leased = lease_job(store)
+    clock.advance(-HOUR)
+    again = lease_job(store)
+    assert again.job.key == leased.job.key
+    with pytest.raises(LeaseLost):
+        finish_job(store, leased)
+    finish_job(store, again)
+    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []

@@ -1,0 +1,308 @@
+"""What holds of stores on a PostgreSQL server only."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ConfigurationError
+from aggregator.service.config import HelperSettings
+from aggregator.service.storage.batches.closed import closed_batches, freeze
+from aggregator.service.storage.engine import postgresql
+from aggregator.service.storage.engine.backends import (
+    Busy,
+    Conflict,
+    Disconnected,
+    Unreachable,
+    backend,
+)
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.locks import change_batches, keep_batches
+from aggregator.service.storage.engine.schema import check, make
+from aggregator.service.storage.opening import open_database
+from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.tasks import end_task, list_tasks
+from tests.support.empty_store import SERVER, new_place
+from tests.support.engines import ON_POSTGRESQL
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.postgresql import execute
+from tests.support.store import (
+    STORE_KEY,
+    TASK_ID,
+    make_store,
+    store_url,
+    stored,
+    stored_in,
+    units,
+    upload,
+)
+
+pytestmark = ON_POSTGRESQL
+
+KILL = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
+RAISE = "RAISE EXCEPTION USING ERRCODE = '{}';"
+ATTEMPTS = 6
+"""How often a transaction is run at most."""
+
+
+def refuse_reports(tx: Transaction, failures: int, code: str, moment: str) -> None:
+    """Let the server refuse so many transactions that store reports, and then no more."""
+    tx.connection.exec_driver_sql("CREATE SEQUENCE refusals")  # a rollback does not put it back
+    tx.connection.exec_driver_sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"IF nextval('refusals') <= {failures} THEN {RAISE.format(code)} END IF; "
+        "RETURN NULL; END $$"
+    )
+    timing = "DEFERRABLE INITIALLY DEFERRED" if moment == "at the commit" else ""
+    tx.connection.exec_driver_sql(
+        f"CREATE CONSTRAINT TRIGGER refusal AFTER INSERT ON reports {timing} "
+        "FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+
+
+@contextmanager
+def held(path: Path, lock: Callable[[Transaction, bytes], None]) -> Iterator[None]:
+    """Hold a lock of the store in a transaction of another connection."""
+    url = backend(store_url(path))
+    other = url.engine()
+    with other.begin() as connection:
+        lock(
+            Transaction(
+                connection,
+                url,
+                Crypter([STORE_KEY]),
+                SystemEntropy(),
+                url.bucket_keys().within(connection),
+                is_writing=True,
+                now=0,
+            ),
+            TASK_ID,
+        )
+        yield
+    other.dispose()
+
+
+def test_a_lock_that_is_held_too_long_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "LOCK_TIMEOUT_SECONDS", 0.05)
+    store = make_store(tmp_path)
+    with held(tmp_path, change_batches), pytest.raises(Busy, match="'upload'"):
+        upload(store, range(3))
+    upload(store, range(3))
+    assert stored(store) == 3
+    store.close()
+
+
+def test_uploads_do_not_wait_for_each_other_to_keep_a_batch(
+    store: Database, tmp_path: Path
+) -> None:
+    with held(tmp_path, keep_batches):
+        upload(store, range(3))
+    assert stored(store) == 3
+
+
+@pytest.mark.parametrize("code", ["serialization_failure", "deadlock_detected"])
+@pytest.mark.parametrize("moment", ["in a statement", "at the commit"])
+@pytest.mark.parametrize("failures", [2, ATTEMPTS - 1, ATTEMPTS])
+def test_a_transaction_that_the_server_refuses_is_run_again_six_times_at_most(
+    tmp_path: Path, code: str, moment: str, failures: int
+) -> None:
+    attempts: list[str] = []
+    store = make_store(
+        tmp_path,
+        on_transaction=lambda name, moment: attempts.append(name) if moment == "begin" else None,
+    )
+    store.run_sync("plant", lambda tx: refuse_reports(tx, failures, code, moment))
+    attempts.clear()
+    if failures < ATTEMPTS:
+        upload(store, range(3))
+        assert attempts == ["upload"] * (failures + 1)
+        assert stored(store) == 3
+    else:
+        with pytest.raises(Busy, match="'upload'"):
+            upload(store, range(3))
+        assert attempts == ["upload"] * ATTEMPTS
+        assert stored(store) == 0
+    store.close()
+
+
+@pytest.mark.parametrize("failures", [2, ATTEMPTS])
+def test_a_read_that_the_server_refuses_is_run_again_six_times_at_most(
+    store: Database, failures: int
+) -> None:
+    """As a standby does whose primary removes what the snapshot still needs."""
+    attempts = 0
+    refusal = f"DO $$ BEGIN {RAISE.format('serialization_failure')} END $$"
+
+    def work(tx: Transaction) -> int:
+        nonlocal attempts
+        attempts += 1
+        if attempts <= failures:
+            tx.connection.exec_driver_sql(refusal)
+        return attempts
+
+    if failures < ATTEMPTS:
+        assert store.read_sync("look", work) == failures + 1
+    else:
+        with pytest.raises(Busy, match="'look'"):
+            store.read_sync("look", work)
+        assert attempts == ATTEMPTS
+
+
+@pytest.mark.parametrize("conflicts", [2, ATTEMPTS])
+def test_a_transaction_that_always_conflicts_with_another_is_run_again_six_times_at_most(
+    store: Database, tmp_path: Path, conflicts: int
+) -> None:
+    attempts = 0
+    other = backend(store_url(tmp_path)).engine()
+
+    def work(tx: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        tx.connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        freeze(tx, TASK_ID, units(0, 10))
+        if attempts <= conflicts:
+            with other.begin() as connection:
+                connection.exec_driver_sql("UPDATE tasks SET ended_at = NULL")
+        end_task(tx, TASK_ID)
+
+    if conflicts < ATTEMPTS:
+        store.run_sync("end", work)
+        assert attempts == conflicts + 1
+    else:
+        with pytest.raises(Busy, match="'end'"):
+            store.run_sync("end", work)
+        assert attempts == ATTEMPTS
+    other.dispose()
+    closed = store.read_sync("look", lambda tx: closed_batches(tx, TASK_ID, units(0, 10)))
+    assert bool(closed.firsts) == (conflicts < ATTEMPTS)
+
+
+def test_a_connection_that_the_server_closed_is_replaced(store: Database) -> None:
+    upload(store, range(3))
+    execute(server(), KILL)
+    upload(store, range(3, 6))
+    assert stored(store) == 6
+
+
+def test_a_transaction_whose_connection_broke_is_run_again_a_few_times(store: Database) -> None:
+    attempts = 0
+
+    def work(tx: Transaction, broken: int) -> None:
+        nonlocal attempts
+        attempts += 1
+        end_task(tx, TASK_ID)
+        if attempts <= broken:
+            tx.connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    store.run_sync("end", lambda tx: work(tx, 2))
+    assert attempts == 3
+    attempts = 0
+    with pytest.raises(Disconnected, match=r"'end': .* cannot be reached"):
+        store.run_sync("end", lambda tx: work(tx, 100))
+    assert attempts == 6
+
+
+def test_a_transaction_whose_connection_broke_at_the_commit_is_not_run_again(
+    tmp_path: Path,
+) -> None:
+    attempts: list[str] = []
+
+    def kill_before_commit(name: str, moment: str) -> None:
+        if (name, moment) == ("upload", "before commit"):
+            attempts.append(name)
+            execute(server(), KILL)
+
+    store = make_store(tmp_path, on_transaction=kill_before_commit)
+    with pytest.raises(Unreachable) as caught:
+        upload(store, range(3))
+    assert not isinstance(caught.value, Disconnected)
+    assert len(attempts) == 1
+    store.close()
+
+
+def test_errors_do_not_quote_the_row(store: Database) -> None:
+    with pytest.raises(Conflict) as caught:
+        store.run_sync(
+            "broken",
+            lambda tx: tx.connection.exec_driver_sql(
+                "INSERT INTO hpke_keys VALUES (1, NULL, 'secret key', 0)"
+            ),
+        )
+    assert "null value" in str(caught.value)
+    assert "secret key" not in str(caught.value)
+
+
+def test_the_store_is_named_without_user_and_password() -> None:
+    place = backend("postgresql://user:hunter2@db.example:5433/leader")
+    assert place.name == "db.example/leader"
+
+
+def test_a_server_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
+    url = f"postgresql://postgres:hunter2@/leader?host={tmp_path}"
+    with pytest.raises(Unreachable) as caught:
+        Database.open(url, Crypter([STORE_KEY]))
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_key_of_a_store_on_a_server_must_be_named(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    with pytest.raises(ConfigurationError, match="store_key_file: names no file"):
+        open_database(HelperSettings(database=url))
+    settings = HelperSettings(database=url, store_key_file=tmp_path / "key")
+    for _ in range(2):
+        opened = open_database(settings)
+        assert opened.read_sync("list", list_tasks) == []
+        opened.close()
+    (tmp_path / "key").unlink()
+    with pytest.raises(ConfigurationError, match=r"exists and its key .* does not"):
+        open_database(settings)
+
+
+def test_commits_wait_for_the_disk_even_if_the_server_is_set_not_to(
+    store: Database, tmp_path: Path
+) -> None:
+    def setting(tx: Transaction) -> str:
+        found = tx.connection.exec_driver_sql("SHOW synchronous_commit")
+        return str(found.scalar_one())
+
+    assert store.run_sync("show", setting) == "on"
+    url = store_url(tmp_path)
+    name = url.split("@/")[1].split("?")[0]
+    for set_to, is_then in (("off", "on"), ("remote_apply", "remote_apply")):
+        execute(server(), f"ALTER DATABASE {name} SET synchronous_commit = {set_to}")
+        other = Database.open(url, Crypter([STORE_KEY]))
+        assert other.run_sync("show", setting) == is_then
+        other.close()
+
+
+def server() -> str:
+    return os.environ[SERVER]
+
+
+def test_a_process_waits_for_another_that_makes_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "LOCK_TIMEOUT_SECONDS", 0.05)
+    url = new_place(stored_in(tmp_path))
+    other = backend(url).engine()
+    with ThreadPoolExecutor(1) as threads, other.begin() as connection:
+        backend(url).lock(connection, {b"schema"}, shared=False)
+        making = threads.submit(make, url)
+        time.sleep(0.2)  # several times as long as it waits for the lock
+        assert not making.done()
+        connection.rollback()
+        making.result(PATIENCE_SECONDS)
+    other.dispose()
+    check(url)

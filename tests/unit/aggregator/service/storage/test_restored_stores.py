@@ -1,0 +1,205 @@
+"""A store restored from a backup of any moment releases nothing twice and forgets no charge."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aggregator.errors import StoreError
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.backup.reconciliation import reconcile, write_down_without_share
+from aggregator.service.storage.batches.closed import closed_batches, mark_collected
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
+from aggregator.service.storage.jobs.collection_jobs import get_collection_job
+from aggregator.service.storage.ledger.charges import Charge, charge, list_ledger
+from aggregator.service.storage.ledger.journal import JournalError, Release
+from aggregator.service.storage.ledger.journal_file import JournalFile
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from tests.support.clock import ManualClock
+from tests.support.empty_store import copy_store, remove_store
+from tests.support.store import (
+    TASK_ID,
+    TENTH,
+    aggregate,
+    collect,
+    freeze_collection,
+    lease_collection,
+    read_shares,
+    stored_in,
+    units,
+    upload,
+)
+from tests.support.store_world import BATCH, World, make_world
+
+READS = ("load", "poll", "look", "list", "find")
+"""How the names of transactions begin that only read."""
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+def committed_after(number: int, commits: list[str]) -> Callable[[str, str], None]:
+    """Return a hook that crashes at the commit with this number, and lists the commits."""
+
+    def hook(name: str, moment: str) -> None:
+        if moment == "committed":
+            commits.append(name)
+            if len(commits) == number:
+                raise Crash
+
+    return hook
+
+
+def check(world: World) -> None:
+    """Go on as far as that is possible, and check what must hold."""
+    for step in (world.aggregate, world.collect):
+        with contextlib.suppress(StoreError, AssertionError):
+            step()
+    assert sorted(share.split()[0] for share in world.shown) == [b"helper", b"leader"]
+    for store in (world.leader, world.helper):
+        (entry,) = store.read_sync("ledger", list_ledger)
+        assert (entry.state, entry.batch, entry.charge) == (LedgerState.CHARGED, BATCH, TENTH)
+        closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, BATCH).overall())
+        assert closed is BatchState.COLLECTED
+        assert store.read_sync("sums", lambda tx: read_shares(tx, TASK_ID, BATCH)) == []
+
+
+@pytest.mark.slow
+def test_a_backup_of_any_transaction_is_brought_up_to_the_journal(
+    engine: str, tmp_path: Path
+) -> None:
+    both = ("leader", "helper")
+    # Copies of databases on a server take their time: there both are restored at once only.
+    restorations = [both] if engine == "postgresql" else [both, both[:1], both[1:]]
+    commits: list[str] = []
+    make_world(tmp_path / "whole")
+    whole = World(tmp_path / "whole", ManualClock(0), committed_after(0, commits))
+    whole.run()
+    whole.close()
+    assert {"freeze", "release", "finish collection"} <= set(commits)
+    writes = [number for number, name in enumerate(commits, 1) if not name.startswith(READS)]
+    assert len(writes) > 10
+    for number in writes:
+        folder, backup, clock = tmp_path / f"{number}", tmp_path / f"b{number}", ManualClock(0)
+        make_world(folder)
+        dying = World(folder, clock, committed_after(number, []))
+        with pytest.raises(Crash):
+            dying.run()
+        dying.close()
+        for name in both:
+            copy_store(*(stored_in(each / name) for each in (folder, backup)))
+        successor = World(folder, clock, lambda *_: None)
+        successor.shown = dying.shown
+        successor.run()
+        successor.close()
+        for restored in restorations:
+            for name in restored:
+                remove_store(stored_in(folder / name))
+                copy_store(*(stored_in(each / name) for each in (backup, folder)))
+            world = World(folder, clock, lambda *_: None)
+            world.shown = successor.shown
+            try:
+                check(world)
+            except BaseException as error:
+                error.add_note(f"{restored} from after {commits[number - 1]}, number {number}")
+                raise
+            world.close()
+
+
+RELEASED = Release(TASK_ID, units(0, 10), bytes(32), TENTH, 7)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> JournalFile:
+    made = JournalFile(tmp_path / "journal")
+    made.create()
+    return made
+
+
+def test_what_only_the_journal_knows_is_closed_and_charged(
+    store: Database, journal: JournalFile
+) -> None:
+    aggregate(store, range(3))
+    upload(store, range(3, 5))
+    journal.append([RELEASED])
+    assert reconcile(store, journal) == 1
+    (entry,) = store.read_sync("ledger", list_ledger)
+    assert (entry.state, entry.batch, entry.charge) == (LedgerState.CHARGED, RELEASED.batch, TENTH)
+    assert (entry.charged_at, entry.share_sha256) == (7, bytes(32))
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(9, 20)))
+    assert [closed.state(units(n, n + 1).first) for n in (9, 10)] == [BatchState.COLLECTED, None]
+    assert store.read_sync("sums", lambda tx: read_shares(tx, TASK_ID, BATCH)) == []
+    counts = store.read_sync("counts", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION))
+    assert counts == {"aggregated": 3, "batch_collected": 2}
+    assert reconcile(store, journal) == 0
+
+
+def test_a_collection_under_way_fails_if_the_batch_was_released_already(
+    store: Database, journal: JournalFile
+) -> None:
+    aggregate(store, range(3))
+    job_id = collect(store)
+    freeze_collection(store, lease_collection(store))
+    journal.append([Release(TASK_ID, units(5, 15), bytes(32), TENTH, 7)])
+    reconcile(store, journal)
+    job = store.read_sync("job", lambda tx: get_collection_job(tx, TASK_ID, job_id))
+    assert job is not None
+    assert job.state is CollectionJobState.FAILED
+    assert "restored" in (job.problem or "")
+    (entry,) = store.read_sync("ledger", list_ledger)
+    assert (entry.state, entry.batch) == (LedgerState.CHARGED, units(5, 15))
+
+
+def test_what_was_collected_around_it_stays_so(store: Database, journal: JournalFile) -> None:
+    for batch in (units(2, 4), units(6, 7)):
+        store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
+    journal.append([RELEASED])
+    reconcile(store, journal)
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(0, 12)))
+    states = [closed.state(units(n, n + 1).first) for n in range(12)]
+    assert states == [BatchState.COLLECTED] * 10 + [None] * 2
+
+
+def test_every_batch_can_be_closed(store: Database, journal: JournalFile) -> None:
+    everything = Batch(bytes(8), b"\xff" * 8)
+    journal.append([Release(TASK_ID, everything, None, Charge("None", None), 7)])
+    assert reconcile(store, journal) == 1
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, everything))
+    assert closed.state(everything.last) is BatchState.COLLECTED
+
+
+def test_releases_of_a_task_that_is_gone_wait_for_it(store: Database, journal: JournalFile) -> None:
+    journal.append([Release(bytes(32), units(0, 1), None, TENTH, 7)])
+    assert reconcile(store, journal) == 0
+    assert store.read_sync("ledger", list_ledger) == []
+
+
+def test_a_store_that_has_released_is_not_opened_without_its_journal(
+    store: Database, tmp_path: Path
+) -> None:
+    reconcile(store, JournalFile(tmp_path / "lost"))
+    (tmp_path / "lost").unlink()
+    lost = JournalFile(tmp_path / "lost")
+    journal = JournalFile(tmp_path / "another")
+    journal.create()
+    journal.append([RELEASED])
+    reconcile(store, journal)
+    with pytest.raises(JournalError, match=r"does not exist.*prio store restored"):
+        reconcile(store, lost)
+    assert not lost.exists()
+    reconcile(store, lost, may_be_missing=True)
+    assert lost.releases() == [RELEASED]
+
+
+def test_a_charge_that_the_journal_contradicts_keeps_no_other_out_of_it(
+    store: Database, journal: JournalFile
+) -> None:
+    journal.append([RELEASED])
+    for batch in (units(5, 15), units(20, 21), RELEASED.batch, units(30, 31)):
+        store.run_sync("charge", lambda tx, b=batch: charge(tx, TASK_ID, b, TENTH))
+    write_down_without_share(store, journal)
+    batches = [each.batch for each in journal.releases()]
+    assert batches == [RELEASED.batch, units(20, 21), units(30, 31)]

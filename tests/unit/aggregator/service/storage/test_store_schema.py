@@ -1,0 +1,162 @@
+import threading
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.service.storage.engine.backends import backend
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.schema import SchemaMismatch, downgrade, make, upgrade
+from aggregator.service.storage.engine.tables import metadata, uint64
+from aggregator.service.storage.secrets.crypter import Crypter
+from tests.support.empty_store import new_place, version
+from tests.support.store import STORE_KEY, stored_in
+
+
+def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    made = backend(url).engine()
+    with made.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        # What columns mean is said in the code only; SQLite could not keep it.
+        found_differences = [
+            difference
+            for group in compare_metadata(context, metadata)
+            for difference in (group if isinstance(group, list) else [group])
+            if difference[0] not in {"modify_comment", "add_table_comment"}
+        ]
+        assert found_differences == []
+        described = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
+        found = {
+            name: {column["name"] for column in inspect(connection).get_columns(name)}
+            for name in inspect(connection).get_table_names()
+        }
+    made.dispose()
+    assert found == described | {"alembic_version": {"version_num"}}
+
+
+def test_the_revisions_go_down_to_nothing_and_up_again(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    downgrade(url, "base")
+    made = backend(url).engine()
+    with made.connect() as connection:
+        assert inspect(connection).get_table_names() == ["alembic_version"]
+    made.dispose()
+    make(url)
+    Database.open(url, Crypter([STORE_KEY])).close()
+
+
+def test_every_column_is_explained() -> None:
+    silent = [
+        f"{table.name}.{column.name}"
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if not column.comment
+    ]
+    assert silent == []
+
+
+def test_a_store_of_another_version_is_refused_and_both_versions_named(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    wanted = stamp(url, "9999")
+    make(url)  # there is a store: of which version is for the others to say
+    for use in (lambda url: Database.open(url, Crypter([STORE_KEY])), upgrade):
+        with pytest.raises(SchemaMismatch, match=f"9999.*{wanted}.*newer program") as no:
+            use(url)
+        assert "\n" not in str(no.value)
+
+
+def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(SchemaMismatch, match="none"):
+        Database.open(new_place(stored_in(tmp_path)), Crypter([STORE_KEY]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            make(url)
+        except BaseException as error:  # noqa: BLE001  whatever it is, the test shows it
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    Database.open(url, Crypter([STORE_KEY])).close()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("mysql://host/db", "SQLite file.* or a PostgreSQL database"),
+        ("postgresql+asyncpg://host/db", "SQLite file.* or a PostgreSQL database"),
+        ("postgresql://host", "a database of the server"),
+        ("sqlite://", "a file that lasts"),
+        ("sqlite:///:memory:", "a file that lasts"),
+        ("sqlite:////var/lib/prio/leader.sqlite?mode=ro", "takes no options"),
+    ],
+)
+def test_other_urls_are_refused(url: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        make(url)
+
+
+def test_an_unreadable_url_is_refused_without_being_repeated() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make("hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_number_that_is_not_a_uint64_is_refused() -> None:
+    assert uint64(2**64 - 1) == b"\xff" * 8
+    for wrong in (-1, 2**64):
+        with pytest.raises(ParameterError, match=str(wrong)):
+            uint64(wrong)
+
+
+def stamp(url: str, other: str) -> str:
+    """Write another version into a store; return which it was."""
+    before = version(url)
+    made = backend(url).engine()
+    with made.begin() as connection:
+        connection.execute(
+            text("UPDATE alembic_version SET version_num = :other"), {"other": other}
+        )
+    made.dispose()
+    return before
+
+
+def test_an_index_of_some_rows_is_one_on_either_engine(tmp_path: Path) -> None:
+    """The description names the condition for SQLite only, and Alembic compares no conditions."""
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    made = backend(url).engine()
+    with made.connect() as connection:
+        inspector = inspect(connection)
+        found = {
+            index["name"]
+            for table in metadata.tables
+            for index in inspector.get_indexes(table)
+            if index.get("dialect_options", {}).get(f"{connection.dialect.name}_where") is not None
+        }
+    made.dispose()
+    described = {
+        index.name
+        for table in metadata.tables.values()
+        for index in table.indexes
+        if index.dialect_options["sqlite"]["where"] is not None
+    }
+    assert len(described) > 2
+    assert found == described

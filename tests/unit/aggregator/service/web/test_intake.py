@@ -1,0 +1,157 @@
+"""Bodies that come together hold no more than a budget, and the slowest gives way."""
+
+import asyncio
+
+import anyio
+import anyio.lowlevel
+import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import TooManyRequests
+from aggregator.service.web import intake
+from aggregator.service.web.intake import BodyTooSlow, Intake
+
+pytestmark = pytest.mark.anyio
+
+END = b""
+FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Sender:
+    """Sends a body in steps, as the test says."""
+
+    def __init__(self, task: TaskId | None = None, size: int = 0) -> None:
+        """Send for a task; `size` bytes at once and no more, if given."""
+        self._task = task
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+
+        if size:
+            self.send(bytes(size))
+            self.send(END)
+
+    def send(self, chunk: bytes) -> None:
+        self._chunks.put_nowait(chunk)
+
+    def request(self) -> Request:
+        async def receive() -> Message:
+            chunk = await self._chunks.get()
+            return {"type": "http.request", "body": chunk, "more_body": chunk != END}
+
+        scope = {"type": "http", "method": "POST", "headers": [], "dap_task_id": self._task}
+        return Request(scope, receive)
+
+
+async def read(
+    budget: Intake,
+    sender: Sender,
+    outcomes: list[object],
+    name: str,
+    answered: anyio.Event | None = None,
+) -> None:
+    with budget.request() as body:
+        try:
+            outcomes.append((name, len(await body.read(sender.request(), 1000))))
+            if answered is not None:
+                await answered.wait()
+        except (BodyTooSlow, TooManyRequests) as error:
+            outcomes.append((name, type(error)))
+
+
+async def test_the_slowest_body_gives_way_to_one_that_comes_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intake, "_SETTLED_SECONDS", 0.05)
+    outcomes: list[object] = []
+    budget = Intake(100)
+    slow, slower, quick = Sender(), Sender(), Sender()
+    async with anyio.create_task_group() as group:
+        for name, sender, size in (("slow", slow, 60), ("slower", slower, 40)):
+            group.start_soon(read, budget, sender, outcomes, name)
+            sender.send(bytes(size))
+        await anyio.sleep(0.1)
+        quick.send(bytes(30))
+        quick.send(END)
+        await read(budget, quick, outcomes, "quick")
+        await anyio.lowlevel.checkpoint()
+        slow.send(END)
+    assert sorted(map(str, outcomes)) == sorted(
+        map(str, [("quick", 30), ("slower", BodyTooSlow), ("slow", 60)])
+    )
+
+
+async def test_once_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -> None:
+    outcomes: list[object] = []
+    budget = Intake(100)
+    first, second = Sender(), Sender()
+    for sender in (first, second):
+        sender.send(bytes(80))
+        sender.send(END)
+    with budget.request() as held:
+        assert len(await held.read(first.request(), 1000)) == 80
+        await read(budget, second, outcomes, "second")
+    third = Sender()
+    third.send(bytes(100))
+    third.send(END)
+    await read(budget, third, outcomes, "third")
+    assert outcomes == [("second", TooManyRequests), ("third", 100)]
+
+
+async def test_one_task_may_use_an_idle_budget_and_gives_way_to_another() -> None:
+    outcomes: list[object] = []
+    budget, uploading = Intake(100), Sender(FLOOD)
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, budget, uploading, outcomes, "flood")
+        uploading.send(bytes(90))
+        await anyio.sleep(0.01)
+        await read(budget, Sender(OTHER, 40), outcomes, "other")
+        uploading.send(END)
+    assert outcomes == [("other", 40), ("flood", TooManyRequests)]
+
+
+async def test_what_a_flood_gives_back_is_for_the_task_that_has_less_than_its_share() -> None:
+    outcomes: list[object] = []
+    budget, answered = Intake(100), anyio.Event()
+    async with anyio.create_task_group() as group:
+        for name in ("first", "second"):
+            group.start_soon(read, budget, Sender(FLOOD, 50), outcomes, name, answered)
+        await anyio.sleep(0.01)
+        group.start_soon(read, budget, Sender(OTHER, 50), outcomes, "other")
+        await anyio.sleep(0.01)
+        await read(budget, Sender(FLOOD, 10), outcomes, "third")
+        assert outcomes == [("first", 50), ("second", 50), ("third", TooManyRequests)]
+        answered.set()
+        await read(budget, Sender(FLOOD, 10), outcomes, "fourth")
+    assert ("other", 50) in outcomes
+
+
+async def test_no_task_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.05)
+    outcomes: list[object] = []
+    budget, answered = Intake(100), anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, budget, Sender(FLOOD, 100), outcomes, "flood", answered)
+        await anyio.sleep(0.01)
+        await read(budget, Sender(OTHER, 50), outcomes, "other")
+        answered.set()
+    assert outcomes == [("flood", 100), ("other", TooManyRequests)]
+    await read(budget, Sender(OTHER, 100), outcomes, "later")
+    assert outcomes[-1] == ("later", 100)
+
+
+async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.1)
+    outcomes: list[object] = []
+    sender = Sender()
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, Intake(100), sender, outcomes, "dripping")
+        for _ in range(5):
+            sender.send(b"x")
+            await anyio.sleep(0.05)
+    assert outcomes == [("dripping", BodyTooSlow)]

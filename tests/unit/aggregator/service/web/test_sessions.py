@@ -1,0 +1,61 @@
+"""A session in a cookie is one that this service began, for a time, with a token that it takes."""
+
+from fastapi import Request, Response
+
+from aggregator.collector.pages.session import COOKIE, SESSION_SECONDS, Sessions
+from aggregator.dap.auth import hash_token
+from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
+
+TAKEN = hash_token("one")
+
+
+def request(cookie: str = "") -> Request:
+    headers = [(b"cookie", f"{COOKIE}={cookie}".encode())]
+    return Request({"type": "http", "scheme": "http", "path": "/", "headers": headers})
+
+
+def begun(sessions: Sessions, token_hash: bytes | None = None) -> str:
+    response = Response()
+    sessions.begin(request(), response, token_hash)
+    return response.headers["set-cookie"].split(";")[0].removeprefix(f"{COOKIE}=")
+
+
+def test_a_session_ends_with_its_time_and_with_the_token_that_began_it() -> None:
+    clock = ManualClock(1000)
+    sessions = Sessions(SeededEntropy(b"a"), clock)
+    shown = request(begun(sessions, TAKEN))
+    session = sessions.of(shown)
+    assert session is not None
+    assert sessions.is_known(session, [hash_token("another"), TAKEN])
+    assert not sessions.is_known(session, [hash_token("another")])
+    assert not sessions.is_known(session, [])
+    clock.advance(SESSION_SECONDS)
+    assert sessions.of(shown) is None
+
+
+def test_who_has_only_seen_the_login_page_is_not_known() -> None:
+    sessions = Sessions(SeededEntropy(b"a"), ManualClock(1000))
+    session = sessions.of(request(begun(sessions)))
+    assert session is not None
+    assert not sessions.is_known(session, [TAKEN])
+
+
+def test_a_cookie_of_another_service_or_with_a_changed_end_is_none() -> None:
+    clock = ManualClock(1000)
+    sessions, others = Sessions(SeededEntropy(b"a"), clock), Sessions(SeededEntropy(b"b"), clock)
+    cookie = begun(sessions, TAKEN)
+    assert others.of(request(cookie)) is None
+    name, token, ends_at, mac = cookie.split(".")
+    assert sessions.of(request(f"{name}.{token}.{int(ends_at) + 1}.{mac}")) is None
+    assert sessions.of(request("")) is None
+
+
+def test_the_forms_of_one_session_are_not_those_of_another() -> None:
+    sessions = Sessions(SeededEntropy(b"a"), ManualClock(1000))
+    first, second = (sessions.of(request(begun(sessions, TAKEN))) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert sessions.is_own_form(first, sessions.csrf(first))
+    assert not sessions.is_own_form(first, sessions.csrf(second))
+    assert not sessions.is_own_form(first, "")

@@ -1,0 +1,217 @@
+"""Tables of answers are read whole, and every fault is named."""
+
+import io
+from datetime import UTC, date, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from typing_extensions import override
+
+from aggregator.steward.survey import (
+    AnswerError,
+    Columns,
+    Windows,
+    csv_table,
+    read_answers,
+    survey_from_toml,
+    table_in,
+)
+from aggregator.steward.survey.answers import Answers
+from tests.support.surveys import VISITS, department
+
+WINDOWS = Windows.of("week", datetime(2026, 11, 2, tzinfo=UTC))
+QUESTIONS = tuple(
+    asked.question
+    for asked in survey_from_toml(
+        VISITS
+        + department()
+        + """
+[[question]]
+name = "age"
+kind = "number"
+low = 0
+high = 120
+clip = true
+"""
+    ).questions
+)
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def read(path: Path, columns: Columns | None = None, delimiter: str | None = None) -> list[Answers]:
+    given = table_in(path, delimiter)
+    return read_answers(given, QUESTIONS, WINDOWS, columns or Columns(time="day"))
+
+
+def table(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    file = path / "answers.csv"
+    file.write_text(text, encoding=encoding, newline="")
+    return file
+
+
+def test_answers_fall_into_windows(tmp_path: Path) -> None:
+    text = (
+        "day,department,age\n"
+        "2026-11-02,surgery,40\n2026-11-08T23:59:59,medicine,30\n2026-11-09,surgery,1\n"
+    )
+    department, age = read(table(tmp_path, text))
+    second = datetime(2026, 11, 9, tzinfo=UTC)
+    assert department.by_start == {MONDAY: [(0,), (1,)], second: [(0,)]}
+    assert age.by_start == {MONDAY: [(40,), (30,)], second: [(1,)]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_dialect_is_recognized(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    text = "day,department,age\r\n2026-11-02,surgery,40\r\n".replace(",", delimiter)
+    department, _ = read(table(tmp_path, text, encoding))
+    assert department.count == 1
+
+
+def test_a_table_is_read_from_a_pipe_which_cannot_go_back() -> None:
+    class Pipe(io.StringIO):
+        @override
+        def seek(self, cookie: int, whence: int = 0, /) -> int:
+            raise io.UnsupportedOperation
+
+    given = csv_table(Pipe("day;department;age\n2026-11-02;surgery;40\n"))
+    department, _ = read_answers(given, QUESTIONS, WINDOWS, Columns(time="day"))
+    assert department.count == 1
+
+
+def test_missing_and_clipped_answers_are_counted(tmp_path: Path) -> None:
+    text = "day,department,age\n2026-11-02,,40\n2026-11-02,surgery,\n2026-11-02,surgery,999\n"
+    department, age = read(table(tmp_path, text))
+    assert (department.missing, department.count) == (1, 2)
+    assert (age.missing, age.clipped, age.count) == (1, 1, 2)
+
+
+def test_every_fault_is_named_by_row_and_column(tmp_path: Path) -> None:
+    text = (
+        "day,department,age\n2026-11-02,dentist,40\nyesterday,surgery,4\n2026-11-02,surgery,old\n"
+    )
+    with pytest.raises(AnswerError) as refusal:
+        read(table(tmp_path, text))
+    lines = str(refusal.value).splitlines()
+    assert lines[0].startswith("row 1, department: must be one of 'surgery', 'medicine'")
+    assert lines[1].startswith("row 2, day: must be a time")
+    assert lines[2].startswith("row 3, age: must be a number, not 'old'")
+
+
+def test_of_the_faults_of_one_column_five_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+    text = "day,department,age\n" + "2026-11-02,dentist,1\n" * 48 + "2026-11-02,surgery,old\n"
+    with pytest.raises(AnswerError) as refusal:
+        read(table(tmp_path, text))
+    lines = str(refusal.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        *(f"row {number}, department" for number in range(1, 6)),
+        "and 43 more in department",
+        "row 49, age",
+    ]
+
+
+def test_of_many_columns_with_faults_five_are_shown() -> None:
+    names = [f"q{number}" for number in range(9)]
+    questions = [
+        asked.question
+        for asked in survey_from_toml(
+            VISITS + "".join(f'[[question]]\nname = "{n}"\nkind = "yes-no"\n' for n in names)
+        ).questions
+    ]
+    text = ",".join(["day", *names]) + "\n" + ",".join(["2026-11-02", *["maybe"] * 9]) + "\n"
+    with pytest.raises(AnswerError, match=r"and 4 in 4 other columns$") as refusal:
+        read_answers(csv_table(io.StringIO(text)), questions, WINDOWS, Columns("day"))
+    assert len(str(refusal.value).splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ("1762041600000", "too many here: '1762041600000'; milliseconds have three digits more"),
+        ("9" * 40, "too many here"),
+        ("9" * 5000, "too many here"),
+        ("1965-01-01", "must be a time after 1970, not '1965-01-01 00:00:00"),
+        ("0001-01-01", "must be a time after 1970"),
+        ("1970-01-02", "must be a time after 1970"),  # its window begins before
+    ],
+)
+def test_a_time_in_which_no_report_can_be_is_refused_by_its_row(
+    tmp_path: Path, time: str, said: str
+) -> None:
+    with pytest.raises(AnswerError, match=f"^row 1, day: .*{said}"):
+        read(table(tmp_path, f"day,department,age\n{time},surgery,4\n"))
+
+
+def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
+    tmp_path: Path,
+) -> None:
+    columns = Columns(time="day", person="who")
+    rows = "day,department,age,who\n2026-11-02,surgery,40,ann\n2026-11-09,surgery,40,ann\n"
+    assert read(table(tmp_path, rows), columns)[0].count == 2
+    with pytest.raises(AnswerError, match="row 3, who: a second row of one person") as refusal:
+        read(table(tmp_path, rows + "2026-11-03,surgery,40,ann\n"), columns)
+    assert "ann" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("day,age\n2026-11-02,4\n", "column 'department': not in the table"),
+        ("a,b\n1,2\n", "columns 'day', 'department', 'age': not in the table, which has a, b"),
+        ("a,b\n", "columns 'day', 'department', 'age': not in the table, which has a, b"),
+        ("", "columns 'day', 'department', 'age': not in the table, which has none"),
+        ("day,day\n", "names a column twice"),
+        ("day,department,age\n2026-11-02,surgery\n", "row 1: has 2 cells, not 3"),
+        ('day,department,age\n2026-11-02,"surgery,4\n', "not CSV"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(AnswerError, match=message):
+        read(table(tmp_path, text))
+
+
+def test_times_without_a_zone_are_of_the_zone_that_is_given(tmp_path: Path) -> None:
+    text = "day,department,age\n2026-11-02T00:30:00,surgery,4\n"
+    columns = Columns(time="day", zone=ZoneInfo("Europe/Berlin"))
+    department, _ = read(table(tmp_path, text), columns)
+    assert list(department.by_start) == [datetime(2026, 10, 26, tzinfo=UTC)]
+
+
+def test_times_are_read_in_the_format_that_is_given(tmp_path: Path) -> None:
+    text = "day,department,age\n05.11.2026 23:30,surgery,4\n"
+    with pytest.raises(AnswerError, match=r'--time-format "%d.%m.%Y"'):
+        read(table(tmp_path, text))
+    columns = Columns(time="day", time_format="%d.%m.%Y %H:%M")
+    assert list(read(table(tmp_path, text), columns)[0].by_start) == [MONDAY]
+    text += "2026-11-02,surgery,4\n"
+    with pytest.raises(AnswerError, match="row 2, day: must be a time as %d"):
+        read(table(tmp_path, text), columns)
+
+
+def test_texts_that_mean_no_answer_are_counted_as_missing(tmp_path: Path) -> None:
+    text = "day,department,age\n2026-11-02,k.A.,40\n2026-11-02,surgery, n/a \n"
+    columns = Columns(time="day", missing=("k.A.", "n/a"))
+    department, age = read(table(tmp_path, text), columns)
+    assert (department.missing, department.count, age.missing) == (1, 1, 1)
+
+
+def test_parquet_is_read_with_its_own_types(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is an extra")
+    path = tmp_path / "answers.parquet"
+    polars.DataFrame(
+        {
+            "day": [date(2026, 11, 2), date(2026, 11, 3)],
+            "department": ["surgery", None],
+            "age": [4, 5],
+        }
+    ).write_parquet(path)
+    department, age = read(path)
+    assert (department.count, department.missing, age.count) == (1, 1, 2)
+
+
+def test_windows_begin_at_their_first_day_in_whole_units() -> None:
+    assert (WINDOWS.time_precision, WINDOWS.offset) == (86400, 4 * 86400)
+    now = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    assert WINDOWS.last(now) == datetime(2026, 11, 9, tzinfo=UTC)
+    assert WINDOWS.describe(WINDOWS.last(now)) == "2026-11-09 to 2026-11-15"

@@ -1,0 +1,70 @@
+"""What a task's numbers mean is bound into the task."""
+
+import json
+
+import pytest
+
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.steward.survey import Meaning
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import make_task
+
+SURVEY = VISITS + department(["surgery", "<script>alert(1)</script>", "\u202emedicine"])
+
+
+def swap(text: str) -> str:
+    return text.replace("surgery", "?").replace("medicine", "surgery").replace("?", "medicine")
+
+
+def test_labels_travel_in_the_task_file() -> None:
+    task = task_from_toml(task_to_toml(task_of(SURVEY)))
+    meaning = Meaning.of_task(task)
+    assert meaning.question.model_dump()["labels"][1] == "<script>alert(1)</script>"
+    assert (meaning.title, meaning.windows.seconds) == ("Visits", 7 * 86400)
+
+
+def test_a_swapped_order_of_labels_is_refused() -> None:
+    text = task_to_toml(task_of(SURVEY))
+    swapped = swap(text)
+    assert swapped != text
+    with pytest.raises(ParameterError, match="labels or ranges may have been changed"):
+        task_from_toml(swapped)
+
+
+def test_labels_in_another_order_make_a_task_with_another_fingerprint() -> None:
+    assert task_of(swap(SURVEY)).fingerprint != task_of(SURVEY).fingerprint
+
+
+def test_a_title_of_any_length_leaves_room_for_the_digest() -> None:
+    task = task_of(SURVEY.replace('"Visits"', json.dumps("é" * 100)))
+    assert len(task.configuration.task_info) <= 255
+    assert Meaning.of_task(task).title == "é" * 100
+
+
+def test_a_task_without_a_survey_has_no_labels() -> None:
+    with pytest.raises(ParameterError, match="is of no survey"):
+        Meaning.of_task(make_task())
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "1", "nonsense", '{"version":2}', "\x00", "[" * 100_000]
+)
+def test_what_is_no_meaning_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="meaning"):
+        Meaning.from_json(text)
+
+
+@pytest.mark.parametrize("acting", [r"\u001b[31m", r"\u009b", r"\n"])
+def test_labels_that_would_act_on_a_terminal_are_refused(acting: str) -> None:
+    with pytest.raises(ParameterError, match="survey: labels: must be without control characters"):
+        task_of(SURVEY.replace("alert(1)", acting))
+    text = Meaning.of_task(task_of(SURVEY)).to_json()
+    assert "alert(1)" in text
+    with pytest.raises(ParameterError, match="meaning: labels: must be without control characters"):
+        Meaning.from_json(text.replace("alert(1)", acting))
+
+
+def test_labels_keep_the_joiners_and_marks_of_their_languages() -> None:
+    word = "\u0646\u0645\u06cc\u200c\u062e \u200e👩\u200d🌾"
+    assert word in Meaning.of_task(task_of(SURVEY.replace("alert(1)", word))).to_json()
