@@ -50,6 +50,7 @@ class DiscreteGaussian(Mechanism):
     delta: Fraction = DEFAULT_DELTA
 
     name: ClassVar[str] = "DiscreteGaussian"
+    offered: ClassVar[str] = "Gaussian (\N{GREEK SMALL LETTER RHO}), for many answers per person"
     parameter_names: ClassVar[tuple[str, ...]] = ("rho", "delta")
 
     @override

@@ -36,6 +36,7 @@ class PureDpDiscreteLaplace(Mechanism):
     epsilon: Fraction
 
     name: ClassVar[str] = "PureDpDiscreteLaplace"
+    offered: ClassVar[str] = "Laplace: one ε and no δ"
 
     @override
     def __post_init__(self) -> None:

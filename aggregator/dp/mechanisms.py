@@ -100,6 +100,9 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The name in task files, results and ledgers."""
 
+    offered: ClassVar[str] = ""
+    """What a steward who chooses among mechanisms reads of it; without it, its name."""
+
     parameter_names: ClassVar[tuple[str, ...]] = ("epsilon",)
     """The parameters that `of` reads; the first one is what makes the noise smaller as it grows."""
 

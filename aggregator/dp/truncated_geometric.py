@@ -50,6 +50,7 @@ class TruncatedGeometric(Mechanism):
     delta: Fraction
 
     name: ClassVar[str] = "TruncatedGeometric"
+    offered: ClassVar[str] = "Laplace, or truncated where that is smaller (ε and δ)"
     parameter_names: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     default_private_threshold: ClassVar[str] = "2k"
 

@@ -19,7 +19,7 @@ from aggregator.service.web.app import create_app
 from aggregator.service.web.pages.host_page import Visit
 from aggregator.service.web.site import check_site
 from aggregator.steward.planner import PATH, Planner
-from aggregator.steward.planner.form import DEFAULTS, MECHANISMS
+from aggregator.steward.planner.form import DEFAULTS, NOISES
 from aggregator.steward.planner.models import Plan
 from aggregator.steward.planner.routes import MAX_FORM_SIZE
 from aggregator.steward.planner.survey_question import KINDS
@@ -135,7 +135,7 @@ async def test_each_kind_of_question_is_shown_and_saved_as_prio_survey_check_tak
 @pytest.mark.parametrize(
     "form",
     [
-        *({"mechanism": name} for name in MECHANISMS),
+        *({"mechanism": name} for name in NOISES),
         {"kind": "number", "mechanism": "DiscreteGaussian"},
         {"kind": "yes-no", "goal": "strength", "strength": "0.001", "people": "1"},
         {"kind": "choice", "goal": "strength", "strength": "20"},

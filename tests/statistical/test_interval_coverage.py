@@ -29,15 +29,13 @@ from aggregator.collector.results import (
     ratio,
     total,
 )
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
-from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import Histogram
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy
+from tests.support.mechanisms import noisy_examples
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
@@ -47,11 +45,7 @@ CIRCUIT = Histogram(LENGTH, 20)
 CONFIDENCE = Fraction(9, 10)
 LOWER = Fraction(8, 10)
 SIGMAS = 6
-MECHANISMS: list[Mechanism] = [
-    PureDpDiscreteLaplace(Fraction(1, 2)),
-    TruncatedGeometric(Fraction(1), Fraction(1, 10**4)),
-    DiscreteGaussian(Fraction(1, 50)),
-]
+MECHANISMS = noisy_examples(delta=Fraction(1, 10**4), rho=Fraction(1, 50))
 
 
 @cache

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from aggregator.dp.certified import to_float
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import Mechanism
@@ -23,10 +21,10 @@ from aggregator.dp.samplers import (
     Draws,
     TruncatedGeometricSampler,
 )
-from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import Histogram
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy
+from tests.support.mechanisms import noisy_examples
 from tests.support.statistics import cells_of, chi_square, chi_square_limit, contingency
 
 pytestmark = pytest.mark.statistical
@@ -107,11 +105,7 @@ def test_discrete_gaussian_draws_follow_their_law(sigma_squared: str) -> None:
     check(draws, gaussian_mass(s), *(gaussian_mass(s * wrong**2) for wrong in WRONG))
 
 
-MECHANISMS: list[Mechanism] = [
-    PureDpDiscreteLaplace(Fraction(1)),
-    TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
-    DiscreteGaussian(Fraction(1, 8)),
-]
+MECHANISMS = noisy_examples(delta=Fraction(1, 10**5))
 
 
 def releases(mechanism: Mechanism, circuit: Histogram, seed: int, count: int) -> np.ndarray:

@@ -7,9 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.dp.policy import MECHANISMS
 from aggregator.errors import ParameterError
 from aggregator.steward.planner.fields import Fields, short
 from aggregator.steward.planner.survey_file import TomlValue, table
@@ -18,11 +17,9 @@ from aggregator.steward.survey import Budget, Question, Survey, Windows, survey_
 
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
-MECHANISMS: Final = {
-    PureDpDiscreteLaplace.name: "Laplace: one ε and no δ",
-    TruncatedGeometric.name: "Laplace, or truncated where that is smaller (ε and δ)",
-    DiscreteGaussian.name: f"Gaussian ({RHO}), for many answers per person",
-}
+_NOISY: Final = {kind.name: kind for kind in MECHANISMS.values() if kind.is_noisy}
+
+NOISES: Final = {name: kind.offered or name for name, kind in _NOISY.items()}
 """Each kind of noise that a survey may have."""
 
 SHAPES: Final = {
@@ -124,7 +121,7 @@ class Draft:
             windows=form.whole("windows", 1, MOST_WINDOWS),
             first=_first(form.text("first"), today),
             people=form.whole("people", 1, MOST_PEOPLE),
-            mechanism=form.one_of("mechanism", MECHANISMS),
+            mechanism=form.one_of("mechanism", NOISES),
             error=form.number("error", 0, 100) / 100 if wants_error else None,
             strength=None if wants_error else form.number("strength", 0, MOST_STRENGTH),
             delta=form.number("delta", 0, 1),
@@ -152,12 +149,18 @@ class Draft:
 
     def budget(self, strength: Fraction) -> Budget:
         """Return what a survey of this question allows each window to cost."""
+        has_delta = not self.is_of_rho and "delta" in _NOISY[self.mechanism].parameter_names
         return Budget(
-            epsilon=None if self.mechanism == DiscreteGaussian.name else strength,
-            rho=strength if self.mechanism == DiscreteGaussian.name else None,
-            delta=self.delta / self.releases if self.mechanism == TruncatedGeometric.name else None,
+            epsilon=None if self.is_of_rho else strength,
+            rho=strength if self.is_of_rho else None,
+            delta=self.delta / self.releases if has_delta else None,
             windows=self.windows,
         )
+
+    @property
+    def is_of_rho(self) -> bool:
+        """Whether the noise has a rho, and no epsilon of its own."""
+        return _NOISY[self.mechanism].parameter_names[0] == "rho"
 
     def survey_toml(self, strength: Fraction) -> str:
         """Return the survey file whose windows have that epsilon or rho."""

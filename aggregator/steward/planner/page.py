@@ -5,7 +5,7 @@ from typing import Final
 
 from aggregator.service.web.pages.html import Html, tag
 from aggregator.steward.planner.fields import MOST_CHARACTERS
-from aggregator.steward.planner.form import GOALS, MECHANISMS, RHO, SHAPES
+from aggregator.steward.planner.form import GOALS, NOISES, RHO, SHAPES
 from aggregator.steward.planner.survey_question import KINDS
 
 LABELS: Final = {
@@ -48,7 +48,7 @@ _OF: Final[Mapping[str, tuple[str, ...]]] = {
 """The kinds of question that have a field; any kind has the others."""
 
 _LONG: Final = frozenset({"labels", "columns", "regions"})
-_CHOICES: Final = {"kind": KINDS, "mechanism": MECHANISMS, "shape": SHAPES}
+_CHOICES: Final = {"kind": KINDS, "mechanism": NOISES, "shape": SHAPES}
 _SLIDERS: Final = {"error": ("0.01", "269"), "strength": ("0.0001", "370")}
 """A tenth of each slider's least value, and its last place: two digits in each decade."""
 

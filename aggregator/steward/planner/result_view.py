@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.dp.composition import smallest_valid
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.rationals import at_most, format_rational
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
@@ -282,7 +281,7 @@ def _way(way: Way) -> str:
 
 
 def _symbol(proposal: Proposal) -> str:
-    return RHO if proposal.draft.mechanism == DiscreteGaussian.name else "ε"
+    return RHO if proposal.draft.is_of_rho else "ε"
 
 
 def _percent(part: Fraction) -> str:

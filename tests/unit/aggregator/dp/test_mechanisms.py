@@ -14,14 +14,11 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
 from tests.support.entropy import NoEntropy, SeededEntropy
+from tests.support.mechanisms import noisy_examples
 
 HISTOGRAM = Histogram(8, 3)
 HALF = Fraction(1, 2)
-NOISY = [
-    PureDpDiscreteLaplace(HALF),
-    TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
-    DiscreteGaussian(HALF),
-]
+NOISY = noisy_examples(epsilon=HALF, rho=HALF, delta=Fraction(1, 10**5))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +89,9 @@ def test_a_guarantee_says_who_must_be_honest_and_between_which_neighbours(
 
 
 def test_guarantees_carry_their_exact_parameters() -> None:
-    laplace, truncated, gaussian = (mechanism.guarantee(HISTOGRAM) for mechanism in NOISY)
+    laplace = PureDpDiscreteLaplace(HALF).guarantee(HISTOGRAM)
+    truncated = TruncatedGeometric(Fraction(1), Fraction(1, 10**5)).guarantee(HISTOGRAM)
+    gaussian = DiscreteGaussian(HALF).guarantee(HISTOGRAM)
     assert (laplace.epsilon, laplace.delta, laplace.rho) == (HALF, 0, None)
     assert (truncated.epsilon, truncated.delta) == (1, Fraction(1, 10**5))
     assert (gaussian.rho, gaussian.delta) == (HALF, Fraction(1, 10**9))
@@ -139,13 +138,16 @@ def test_parameters_out_of_range_are_refused(make: object) -> None:
 
 
 def test_scales_are_described_exactly() -> None:
-    described = [mechanism.describe_scale(HISTOGRAM) for mechanism in [*NOISY, NoPrivacy()]]
-    assert described == [
-        "discrete Laplace, t = 4",
-        "truncated symmetric geometric, t = 2, k = 22",
-        "discrete Gaussian, sigma^2 = 2",
-        "no noise",
-    ]
+    for mechanism, described in (
+        (PureDpDiscreteLaplace(HALF), "discrete Laplace, t = 4"),
+        (
+            TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
+            "truncated symmetric geometric, t = 2, k = 22",
+        ),
+        (DiscreteGaussian(HALF), "discrete Gaussian, sigma^2 = 2"),
+        (NoPrivacy(), "no noise"),
+    ):
+        assert mechanism.describe_scale(HISTOGRAM) == described
 
 
 @pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)

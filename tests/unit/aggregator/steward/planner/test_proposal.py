@@ -14,7 +14,7 @@ from aggregator.cli.steward import plan as plan_command
 from aggregator.cli.steward import survey as survey_command
 from aggregator.dp.composition import Releases, bounds, smallest_valid
 from aggregator.errors import ParameterError
-from aggregator.steward.planner.form import MECHANISMS, Draft
+from aggregator.steward.planner.form import NOISES, Draft
 from aggregator.steward.planner.proposal import Proposal, propose
 from aggregator.steward.planner.survey_question import KINDS
 from aggregator.steward.planning.output import to_json
@@ -53,7 +53,7 @@ def _options(values: Mapping[str, object]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", NOISES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_figures_are_those_that_prio_plan_prints(kind: str, mechanism: str) -> None:
     proposal = proposed(kind=kind, mechanism=mechanism)
@@ -75,7 +75,7 @@ def test_the_figures_are_those_that_prio_plan_prints(kind: str, mechanism: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", NOISES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_way_to_ask_is_the_one_that_prio_survey_check_prints_of_the_saved_file(
     kind: str, mechanism: str, tmp_path: Path
@@ -119,7 +119,7 @@ def test_the_curve_falls_and_has_the_chosen_point_on_it(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", NOISES)
 def test_the_budget_fills_as_the_ledger_counts(mechanism: str) -> None:
     proposal = proposed(mechanism=mechanism, window="week", windows="52")
     delta = proposal.draft.delta

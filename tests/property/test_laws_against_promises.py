@@ -1,0 +1,207 @@
+"""Every mechanism's certified law against what the mechanism promises a person.
+
+The other tests compare draws with the law that the mechanism itself names: a mechanism with half
+the noise that its epsilon needs, and a law to match, would pass them. Here the promise is computed
+from the law, for the furthest move of a circuit, by nothing that the mechanism says.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from aggregator.dp.certified import Enclosure, exp, to_float
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.mechanisms import Guarantee, Mechanism
+from aggregator.dp.policy import MECHANISMS
+from aggregator.dp.sensitivity import UnsupportedCircuit, furthest_move
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
+from tests.support.mechanisms import example_of
+
+CIRCUITS: list[Circuit] = [
+    Count(),
+    Sum(5),
+    Histogram(3, 1),
+    SumVec(2, 3, 1),
+    MultihotCountVec(4, 2, 2),
+]
+DIGITS = 30
+GRID = 2.0**-14
+"""Losses are counted in steps of it, each rounded down, so that no true promise is refuted."""
+
+ORDERS = (1.01, 2.0, 8.0, 40.0)
+
+
+class BrokenPromiseError(Exception):
+    """A law that hides a person less than is promised."""
+
+
+def shifts_of(mechanism: Mechanism, circuit: Circuit) -> list[int]:
+    """By how much each entry moves that a person can move, for the furthest move."""
+    move = furthest_move(circuit, mechanism.max_reports_per_person)
+    return [shift.size for shift in move for _ in range(shift.entries)]
+
+
+def enclosed(law: NoiseLaw, value: int) -> Enclosure:
+    probability = law.probability(value)
+    return probability(DIGITS) if callable(probability) else Enclosure(probability, probability)
+
+
+def check_pure(law: NoiseLaw, shifts: list[int], epsilon: Fraction, reach: int) -> None:
+    """The product over entries of the largest ratio of probabilities, enclosed by rationals."""
+    worst = Enclosure(Fraction(1), Fraction(1))
+    for shift, entries in Counter(shifts).items():
+        masses = [enclosed(law, value) for value in range(-reach - shift, reach + shift + 1)]
+        ratios = [here / there for here, there in zip(masses, masses[shift:], strict=False)]
+        largest = max(ratios, key=lambda ratio: ratio.low)
+        for _ in range(entries):
+            worst *= largest
+    if worst.low > exp(epsilon, DIGITS).high:
+        raise BrokenPromiseError(f"{float(worst.low)} instead of {math.exp(epsilon)}")
+
+
+@cache
+def probabilities(law: NoiseLaw, reach: int) -> NDArray:
+    return np.array([to_float(law.probability(value)) for value in range(-reach, reach + 1)])
+
+
+def masses(law: NoiseLaw, shift: int, reach: int) -> tuple[NDArray, NDArray]:
+    """The probabilities of what is drawn, and of the same outcomes after the move."""
+    all_of_them = probabilities(law, reach + 2 * shift)
+    return all_of_them[shift:-shift], all_of_them[: -2 * shift]
+
+
+def delta_at(law: NoiseLaw, shifts: list[int], epsilon: float, reach: int) -> float:
+    """A lower bound, tight to the grid, of the least delta at which epsilon holds."""
+    never = 1.0  # the probability of outcomes that both neighbours have
+    total: NDArray = np.ones(1)
+    offset = 0
+    for shift in shifts:
+        drawn, moved = masses(law, shift, reach)
+        both = (drawn > 0) & (moved > 0)
+        steps = np.floor(np.log(drawn[both] / moved[both]) / GRID).astype(int)
+        least = int(steps.min())
+        row = np.zeros(int(steps.max()) - least + 1)
+        np.add.at(row, steps - least, drawn[both])
+        size = len(total) + len(row) - 1
+        total = np.fft.irfft(np.fft.rfft(total, size) * np.fft.rfft(row, size), size)
+        offset += least
+        never *= 1 - drawn[(drawn > 0) & (moved == 0)].sum()
+    losses = (offset + np.arange(len(total))) * GRID
+    above = losses > epsilon
+    return 1 - never + float((total[above] * -np.expm1(epsilon - losses[above])).sum())
+
+
+def renyi(law: NoiseLaw, shifts: list[int], order: float, reach: int) -> float:
+    """The Renyi divergence of this order between the neighbours, over all entries."""
+    found = 0.0
+    for shift in shifts:
+        drawn, moved = masses(law, shift, reach)
+        if (moved[drawn > 0] == 0).any():
+            return math.inf
+        drawn, moved = drawn[drawn > 0], moved[drawn > 0]
+        powers = order * np.log(drawn) - (order - 1) * np.log(moved)
+        found += float(np.log(np.exp(powers).sum())) / (order - 1)
+    return found
+
+
+def check_promise(mechanism: Mechanism, circuit: Circuit) -> None:
+    """Refuse a mechanism whose law breaks what `guarantee` says of one release.
+
+    Raises:
+        BrokenPromiseError: It does.
+        UnsupportedCircuit: The mechanism is not for such a circuit.
+    """
+    promise: Guarantee = mechanism.guarantee(circuit)
+    law = mechanism.law(circuit, 1)  # one aggregator is honest
+    if promise.epsilon is None:
+        if mechanism.is_noisy:
+            raise BrokenPromiseError("noise that promises nothing")
+        return
+    assert law is not None
+    assert promise.delta is not None
+    shifts = shifts_of(mechanism, circuit)
+    assert shifts, "a circuit that nobody moves says nothing"
+    reach = law.largest_draw or mechanism.tail_bound(circuit)
+    if promise.delta == 0:
+        check_pure(law, shifts, promise.epsilon, reach)
+    delta = delta_at(law, shifts, float(promise.epsilon), reach)
+    if delta > float(promise.delta) * (1 + 1e-9) + 1e-12:
+        raise BrokenPromiseError(f"delta {delta} instead of {float(promise.delta)}")
+    if promise.rho is not None:
+        for order in ORDERS:
+            found = renyi(law, shifts, order, reach)
+            if found > float(promise.rho) * order * (1 + 1e-9):
+                raise BrokenPromiseError(f"order {order}: {found} instead of {promise.rho * order}")
+
+
+def judged(mechanism: Mechanism) -> list[Circuit]:
+    """Check a mechanism on every circuit that it is for, and return these."""
+    found = []
+    for circuit in CIRCUITS:
+        try:
+            check_promise(mechanism, circuit)
+        except UnsupportedCircuit:
+            continue
+        found.append(circuit)
+    return found
+
+
+@pytest.mark.parametrize("reports", [1, 3])
+@pytest.mark.parametrize("kind", MECHANISMS.values(), ids=lambda kind: kind.name)
+def test_the_law_keeps_the_promise(kind: type[Mechanism], reports: int) -> None:
+    assert judged(example_of(kind, reports))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Thrifty(PureDpDiscreteLaplace):
+    """Half of the noise that its epsilon needs, in its scale and in its law alike."""
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        return PureDpDiscreteLaplace.scale(self, circuit) / 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Narrow(TruncatedGeometric):
+    """Cut off one earlier than its delta allows."""
+
+    @override
+    def bound(self, circuit: Circuit) -> int:
+        return TruncatedGeometric.bound(self, circuit) - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slim(DiscreteGaussian):
+    """A variance that is a tenth too small."""
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        return DiscreteGaussian.scale(self, circuit) * Fraction(9, 10)
+
+
+@pytest.mark.parametrize("kind", [Thrifty, Narrow, Slim])
+def test_a_mechanism_that_lies_in_all_its_answers_alike_is_refused(kind: type[Mechanism]) -> None:
+    with pytest.raises(BrokenPromiseError):
+        judged(example_of(kind))
+
+
+def test_a_mechanism_that_forgets_that_a_report_moves_two_counts_is_refused() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class OneCount(PureDpDiscreteLaplace):
+        @override
+        def scale(self, circuit: Circuit) -> Fraction:
+            return Fraction(1) / self.epsilon
+
+    check_promise(example_of(OneCount), Count())
+    with pytest.raises(BrokenPromiseError, match=r"^7\.389"):
+        check_promise(example_of(OneCount), Histogram(3, 1))
