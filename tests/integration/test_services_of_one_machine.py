@@ -144,7 +144,7 @@ def test_a_log_is_its_owners_alone(tmp_path: Path) -> None:
 LOOKS_AFTER = """
 import json, sys
 from pathlib import Path
-from aggregator.cli import local_services
+from aggregator.cli.local import services as local_services
 from aggregator.cli.local.services import Program, running
 local_services.TELL_SECONDS = 0.05
 given = json.loads(sys.argv[1])

@@ -279,7 +279,7 @@ def test_a_compiling_process_gives_way_to_the_service_even_as_a_session_of_its_o
 @pytest.mark.usefixtures("empty_cache")
 def test_a_compiling_process_ends_with_the_service_that_started_it() -> None:
     script = (
-        "from tests.unit.aggregator.runtime.test_kernel_keeper import COUNT, compile_apart\n"
+        "from tests.unit.aggregator.service.runtime.test_kernel_keeper import COUNT, compile_apart\n"
         "compile_apart([COUNT])"
     )
     service = subprocess.Popen([sys.executable, "-c", script])  # noqa: S603  our own interpreter
@@ -311,7 +311,7 @@ from aggregator.vdaf.kernels import dispatch
 from field.lanes import jit
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.kernel_runs import all_values, queried, shares_of
-from tests.unit.aggregator.runtime.test_kernel_keeper import COUNT, wait_until
+from tests.unit.aggregator.service.runtime.test_kernel_keeper import COUNT, wait_until
 
 # So that a busy machine compiles soon, too.
 compilation._PROGRAM = compilation._PROGRAM.replace("give_way();", "")
