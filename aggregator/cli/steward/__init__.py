@@ -1,1 +1,86 @@
-"""Commands of stewards and auditors: plans, surveys, audits."""
+"""Commands of stewards and auditors: surveys, plans, audits."""
+
+from typing import Final
+
+from aggregator.cli.entries import PRIVACY, TASKS, Entry, in_wing
+
+COMMANDS: Final = in_wing(
+    "steward",
+    Entry(
+        TASKS,
+        "survey",
+        "survey",
+        "app",
+        "Ask people a survey: check it, make its tasks, upload answers.",
+        "prio survey check survey.toml",
+        is_daily=True,
+    ),
+    Entry(
+        PRIVACY,
+        "plan",
+        "plan",
+        "app",
+        "Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
+        "prio plan error --epsilon 1/2 --circuit count",
+        is_daily=True,
+    ),
+    Entry(
+        PRIVACY,
+        "audit",
+        "audit",
+        "app",
+        "Test the noise of releases.",
+        "prio audit self-test --circuit count --epsilon 1/2",
+        is_daily=True,
+    ),
+    Entry(
+        PRIVACY,
+        "noise",
+        "noise",
+        "noise",
+        "Draw noise as a release does, from the operating system's entropy, and save it.",
+        "prio noise --scale 2 --count 1000 --out noise.npy",
+    ),
+)
+
+GROUPS: Final = {
+    "survey": {
+        "check": (
+            "Check a survey file and print how each question would be asked, and with what error."
+        ),
+        "new": (
+            "Make the tasks of a survey: the public tasks.toml and one secret file for each party."
+        ),
+        "show": (
+            "Print what the tasks of a survey ask, and the fingerprints that all parties must "
+            "agree on."
+        ),
+        "upload": "Upload a table of answers to all questions of a survey.",
+        "collect": "Collect all questions of one or more windows, and print what they say.",
+        "results": "Print everything that was collected of a survey, with labels and intervals.",
+    },
+    "plan": {
+        "selection": (
+            "Which private buckets may be shown: the optimal rule, its rivals, and the one to take."
+        ),
+        "keep": "Draw which private buckets are shown, by the optimal rule.",
+        "threshold": "What suppressing small counts without noise protects, and what it does not.",
+        "risk": "The exact law of the privacy loss of one release.",
+        "claims": 'What "privacy at risk" claims, recomputed and labelled, beside what is sound.',
+        "budget": "What would be owed after a breach, in the model of Dandekar, Basu and Bressan.",
+        "compose": "What several releases cost together, by every theorem at hand.",
+        "advise": "From a question to a privacy section, with three sentences for a board.",
+        "error": "How far a result lies from the truth under a mechanism's noise.",
+        "serve": (
+            "Open the planner as a page: charts with real noise, costs, and survey.toml to save."
+        ),
+        "figures": "Draw the papers' figures, keeping what was published apart from what is sound.",
+    },
+    "audit": {
+        "pair": "Test whether two running aggregators add the noise that a task says.",
+        "self-test": (
+            "Try to refute what a mechanism promises by releasing made-up neighbours many "
+            "times here."
+        ),
+    },
+}

@@ -88,7 +88,7 @@ def upload(
     """
     import anyio
 
-    from aggregator.cli.collector.measure import check_delimiter, csv_text
+    from aggregator.cli.client.upload import check_delimiter, csv_text
     from aggregator.cli.local.folder import public_file
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
 
@@ -222,7 +222,7 @@ def _print_answers(answers: "Sequence[Answers]") -> None:
 
 
 def _print_sent(answers: "Sequence[Answers]", sent: "Sequence[UploadSummary]") -> None:
-    from aggregator.cli.collector.measure import MEANINGS
+    from aggregator.cli.client.upload import MEANINGS
 
     accepted, total = sum(each.accepted for each in sent), sum(each.total for each in sent)
     print(f"{accepted} of {total} reports accepted")

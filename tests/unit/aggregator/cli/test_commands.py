@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from aggregator.cli.commands import COMMANDS, Entry
-from aggregator.cli.groups import GROUPS
+from aggregator.cli import advanced, entries
+from aggregator.cli.commands import COMMANDS, GROUPS, Entry
 from aggregator.cli.program import app
+from aggregator.cli.reference import commands
+from aggregator.errors import ConfigurationError
 
 HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "httpx")
 
@@ -44,7 +46,7 @@ def test_the_help_of_a_group_is_the_same_before_its_commands_are_loaded(
     entry: Entry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     helps = []
-    for command in (entry.open(), entry.load()):
+    for command in (entry.open(GROUPS), entry.load()):
         with pytest.raises(SystemExit):
             command.main(["--help"], prog_name=f"prio {entry.name}")
         helps.append(capsys.readouterr().out)
@@ -102,3 +104,47 @@ def test_the_version_names_the_drafts() -> None:
         check=True,
     )
     assert "draft-ietf-ppm-dap-18, draft-irtf-cfrg-vdaf-20" in done.stdout
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        get_command(app).main([*arguments], prog_name="prio")
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_first_help_shows_a_dozen_commands_and_help_all_every_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, whole = help_of(capsys, "--help"), help_of(capsys, "--help-all")
+    shown = {entry.name for entry in COMMANDS if f"│ {entry.name} " in first}
+    assert shown == {entry.name for entry in COMMANDS if entry.is_daily}
+    assert 10 <= len(shown) <= 13
+    assert all(f"│ {entry.name} " in whole for entry in COMMANDS)
+
+
+@pytest.mark.parametrize("command", [["upload"], ["task", "new"], ["audit", "pair"]], ids=" ".join)
+def test_advanced_options_are_shown_where_they_are_asked_for(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, whole = help_of(capsys, *command, "--help"), help_of(capsys, *command, "--help-all")
+    assert "--help-all" in first
+    assert first.count("--") < whole.count("--") - 3
+
+
+def test_every_advanced_option_is_one_of_its_command() -> None:
+    options = {name: {each.name for each in command.params} for name, command in commands()}
+    for path, names in advanced._OF.items():
+        assert names <= options[f"prio {path}"], path
+    assert set().union(*options.values()) >= advanced._ANYWHERE
+
+
+def test_a_command_whose_wing_is_not_installed_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entries, "find_spec", lambda name: None if name == "numba" else object())
+    (entry,) = [entry for entry in COMMANDS if entry.name == "plan"]
+    with pytest.raises(
+        ConfigurationError, match=r"prio plan needs numba: pip install 'prio-aggregator\[steward\]'"
+    ):
+        entry.load()

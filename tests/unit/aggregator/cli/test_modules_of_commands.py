@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.groups import GROUPS
+from aggregator.cli.commands import GROUPS
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision

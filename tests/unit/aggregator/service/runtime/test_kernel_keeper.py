@@ -279,7 +279,8 @@ def test_a_compiling_process_gives_way_to_the_service_even_as_a_session_of_its_o
 @pytest.mark.usefixtures("empty_cache")
 def test_a_compiling_process_ends_with_the_service_that_started_it() -> None:
     script = (
-        "from tests.unit.aggregator.service.runtime.test_kernel_keeper import COUNT, compile_apart\n"
+        "from tests.unit.aggregator.service.runtime.test_kernel_keeper import COUNT\n"
+        "from aggregator.service.runtime.compilation import compile_apart\n"
         "compile_apart([COUNT])"
     )
     service = subprocess.Popen([sys.executable, "-c", script])  # noqa: S603  our own interpreter

@@ -1,12 +1,9 @@
-"""`prio upload` and `prio collect`: measurements in and results out, from a shell."""
+"""`prio upload`: measurements in, from a shell."""
 
 import dataclasses
 import io
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -15,24 +12,19 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import (
-    Config,
     EnvironmentProxy,
     InsecureHttp,
-    TaskArgument,
     WhichTask,
     parse_time,
 )
 from aggregator.client.requests import REPORTS_PER_REQUEST
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.dap.report_errors import ReportError
-from aggregator.dp.post_processing import Rule
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
     import httpx
 
     from aggregator.client import Contributions, MeasurementReader, UploadSummary
-    from aggregator.collector.documents import Document
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
     from aggregator.vdaf.circuits.measurements import Measurement
@@ -142,76 +134,6 @@ def upload(
         raise SystemExit(faults.PARTLY)
 
 
-def collect(
-    task_id: TaskArgument,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="Of an interval: ISO 8601, UTC without a zone, or seconds since 1970. Without it, "
-            "the next batch of a task whose leader selects them.",
-            show_default=False,
-        ),
-    ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option(help="Likewise; the interval ends before it.", show_default=False),
-    ] = None,
-    config: Config = None,
-    buckets: Annotated[
-        str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
-    ] = "",
-    rule: Annotated[
-        Rule | None,
-        typer.Option(
-            "--post-process",
-            help="Beside the noised values, also print them clamped to their range, or projected "
-            "onto the possible histograms.",
-        ),
-    ] = None,
-    now: Annotated[
-        bool,
-        typer.Option(
-            "--now",
-            help="Collect an interval that is not over; reports of it that come later are refused.",
-        ),
-    ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = WAIT_SECONDS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
-    """Collect a batch and print the result with its error bars.
-
-    The batch is an interval, or the next one that the leader has, as the task says. The request and
-    the result are kept in the collector's store: if interrupted, repeat the command and it goes on
-    with the same collection. The exit status is 3 if the leader refused or the batch was not ready
-    in time.
-    """
-    import anyio
-
-    from aggregator.cli.collector.tables import print_result
-    from aggregator.collector.documents import problem_text
-    from aggregator.service.storage.engine.states import CollectionState
-
-    times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
-    named = {name: time for name, time in times.items() if time is not None}
-    labels = buckets.split(",") if buckets else ()
-    document = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
-    if as_json:
-        print(json.dumps(document))
-    elif document["state"] == CollectionState.FINISHED:
-        print_result(document, labels)
-    if document["state"] in (CollectionState.FAILED, CollectionState.ABANDONED):
-        if not as_json:
-            print(f"prio: {problem_text(document['problem'])}", file=sys.stderr)
-        raise SystemExit(faults.PEER)
-    if document["state"] == CollectionState.PENDING:
-        if not as_json:
-            # The leader has only said that it is not ready: its operator knows more.
-            reason = document["reason"] or "the leader's `prio job list` says why"
-            why = f": {reason}; the same command goes on waiting"
-            print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
-        raise SystemExit(faults.PEER)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Limits:
     """What the client takes part in and how often."""
@@ -303,48 +225,3 @@ async def _upload(
                     f"the next {min(per_request, len(measurements) - settled)} may or may not be"
                 )
             raise
-
-
-async def _collect(
-    config: Path | None,
-    task_id: str,
-    named: Mapping[str, int],
-    seconds: float,
-    rule: Rule | None,
-    now: bool,
-    labels: Sequence[str],
-) -> "Document":
-    """Ask for a collection; return it when it has ended, or when the time is over."""
-    from rich.console import Console
-
-    from aggregator.cli.service.parties import task_id_of
-    from aggregator.collector import AsyncCollector
-    from aggregator.collector.documents import with_post_processing
-    from aggregator.dp.post_processing import post_process
-    from aggregator.service.telemetry.compiling import said_of_compiling
-
-    async with AsyncCollector.open(config) as collector:
-        task = await collector.task(task_id_of(task_id))
-        length = task.prio3.circuit.output_len
-        if labels and len(labels) != length:
-            raise ParameterError(
-                f"buckets: must be {length}, one for each value, not {len(labels)}"
-            )
-        if rule is not None:
-            # A rule that cannot apply to any result is refused before we ask for one.
-            post_process(rule, task.prio3.circuit, [0] * length, task.min_batch_size)
-        console = Console(stderr=True)
-        with (
-            console.status("the batch is not ready yet")
-            if console.is_terminal
-            else nullcontext() as status
-        ):
-
-            def tell(reason: str | None) -> None:
-                if status is not None:
-                    status.update((reason or "the batch is not ready yet") + said_of_compiling())
-
-            document = await collector.ask(
-                task, named, wait=timedelta(seconds=seconds), now=now, tell=tell
-            )
-        return with_post_processing(task, document, rule)

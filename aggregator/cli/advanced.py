@@ -1,0 +1,101 @@
+"""Options that most people never need: help shows them with `--help-all` only."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+from typer.main import get_command
+
+_ANYWHERE: Final = frozenset(
+    {
+        "chunk_length",
+        "decimal_mark",
+        "delimiter",
+        "environment_proxy",
+        "insecure_http",
+        "missing",
+        "per_request",
+        "state",
+        "time_format",
+    }
+)
+_FLOOR: Final = frozenset(
+    {"exact_results", "limit_required", "max_delta", "max_epsilon", "max_rho", "min_batch_size"}
+)
+_CIRCUIT: Final = frozenset({"length", "max_measurement", "max_value", "max_weight"})
+
+_OF: Final[Mapping[str, frozenset[str]]] = {
+    "audit pair": frozenset(
+        {
+            "false_alarm",
+            "length",
+            "mechanism",
+            "min_batch_size",
+            "reports",
+            "time_precision",
+            "timeout",
+            "windows",
+        }
+    ),
+    "audit self-test": _CIRCUIT | {"processes"},
+    "plan advise": _CIRCUIT
+    | {"max_reports_per_person", "population", "time_precision", "with_threshold"},
+    "plan budget": _CIRCUIT,
+    "plan compose": _CIRCUIT | {"max_reports_per_person", "question", "release_delta"},
+    "plan error": _CIRCUIT | {"confidence", "max_reports_per_person"},
+    "plan risk": _CIRCUIT | {"k", "published"},
+    "survey upload": _FLOOR,
+    "task new": frozenset(
+        {
+            "batch_mode",
+            "info",
+            "max_reports",
+            "privacy_file",
+            "time_precision",
+            "window_start",
+        }
+    ),
+    "upload": _FLOOR,
+}
+"""By the names that lead to a command."""
+
+
+def folded(command: Any, path: str) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+    """Return a command whose `--help` leaves out its advanced options, if it has any."""
+    names = _ANYWHERE | _OF.get(path, frozenset())
+    advanced = [each for each in command.params if each.name in names]
+    if advanced:
+        for each in advanced:
+            each.hidden = True
+        command.params.append(help_all(advanced, "Show this message with all options, and exit."))
+    return command
+
+
+def help_all(hidden: list[Any], help_text: str) -> Any:  # noqa: ANN401  # an option
+    """Return the option `--help-all`.
+
+    Args:
+        hidden: What help leaves out: commands or options.
+        help_text: What the option does.
+    """
+
+    def show(ctx: typer.Context, is_asked: bool) -> None:
+        if is_asked and not ctx.resilient_parsing:
+            for each in hidden:
+                each.hidden = False
+            print(ctx.get_help())
+            ctx.exit()
+
+    made = typer.Typer(add_completion=False)
+
+    @made.command()
+    def _only_for_its_option(
+        help_all: Annotated[
+            bool, typer.Option("--help-all", is_eager=True, callback=show, help=help_text)
+        ] = False,
+    ) -> None:
+        pass
+
+    (option,) = [each for each in get_command(made).params if each.name == "help_all"]
+    option.expose_value = False
+    return option

@@ -1,0 +1,107 @@
+"""What the table of commands says of each of them. Every wing has the rows of its own."""
+
+import dataclasses
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command, get_group
+
+from aggregator.cli.advanced import folded
+from aggregator.cli.groups import Group, Rows
+from aggregator.cli.interrupts import ends_at_once
+from aggregator.errors import ConfigurationError
+
+TRY: Final = "Try it"
+RUN: Final = "Run a party"
+TASKS: Final = "Ask a question"
+PRIVACY: Final = "Choose and check the privacy"
+LOOK: Final = "Look inside"
+
+_SERVED: Final = ("alembic", "fastapi", "pydantic", "sqlalchemy", "uvicorn")
+
+_LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "service": (*_SERVED, "numba"),
+    "collector": _SERVED,
+    "steward": (*_SERVED, "numba"),
+    "local": (*_SERVED, "numba"),
+}
+"""What the commands of a wing import that the bare package does not bring."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One command, or one group of commands.
+
+    Attributes:
+        panel: The heading under which the help shows it.
+        name: What the user types.
+        module: The module that runs it, of its wing's in `aggregator.cli`.
+        attribute: Its function in that module, or the `typer.Typer` of a group.
+        help: What it does: the first line of the function's docstring or of the group's help.
+        example: How it is called, for the end of its help.
+        cls: The class of the command made from a function.
+        hands_on: Whether it passes all its arguments on, `--help` included.
+        is_daily: Whether the first help shows it; `prio --help-all` shows them all.
+        wing: Whose command it is: the package of `aggregator.cli` that has its module; of the same
+            name is the extra that brings what it needs.
+    """
+
+    panel: str
+    name: str
+    module: str
+    attribute: str
+    help: str
+    example: str
+    cls: type[TyperCommand] = TyperCommand
+    hands_on: bool = False
+    is_daily: bool = False
+    wing: str = ""
+
+    def open(self, groups: Mapping[str, Rows]) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+        """Return the command; of a group only what leads to its commands, without the module."""
+        if self.name not in groups:
+            return self.load()
+        settings = {"help": self.help, "epilog": f"Example: {self.example}"}
+        return Group(self.name, groups, self._found, **settings)
+
+    def _found(self) -> Any:  # noqa: ANN401  # a function or a `typer.Typer`
+        missing = [name for name in _LIBRARIES.get(self.wing, ()) if find_spec(name) is None]
+        if missing:
+            extra = "all" if self.wing == "local" else self.wing
+            raise ConfigurationError(
+                f"prio {self.name} needs {', '.join(missing)}: "
+                f"pip install 'prio-aggregator[{extra}]'"
+            )
+        with ends_at_once():
+            parts = filter(None, ("aggregator.cli", self.wing, self.module))
+            return getattr(import_module(".".join(parts)), self.attribute)
+
+    def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+        """Import the module and return the command, with all commands of a group."""
+        command: Any
+        found = self._found()
+        if isinstance(found, typer.Typer):
+            command = get_group(found)
+        else:
+            app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            app.command(
+                cls=self.cls,
+                add_help_option=not self.hands_on,
+                context_settings={
+                    "allow_extra_args": self.hands_on,
+                    "ignore_unknown_options": self.hands_on,
+                },
+            )(found)
+            command = folded(get_command(app), self.name)
+        command.name = self.name
+        command.epilog = f"Example: {self.example}"
+        return command
+
+
+def in_wing(wing: str, *entries: Entry) -> tuple[Entry, ...]:
+    """Return the rows of a wing's commands."""
+    return tuple(dataclasses.replace(entry, wing=wing) for entry in entries)
