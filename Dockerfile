@@ -1,10 +1,12 @@
-# One image for leader, helper and collector: what a container is, its command says.
+# What a container is, its command says. The image has what an aggregator needs, and nothing that draws charts or writes tables
+# in a process that holds keys; with `--build-arg LOCK=requirements-image.lock` it has everything, for a collector.
 FROM python:3.12-slim AS build
+ARG LOCK=requirements-aggregator.lock
 WORKDIR /src
 RUN python -m venv /opt/prio
-COPY requirements-image.lock ./
+COPY ${LOCK} ./
 RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --require-hashes --only-binary :all: \
-    --requirement requirements-image.lock
+    --requirement ${LOCK}
 COPY pyproject.toml README.md LICENSE ./
 COPY field field
 COPY aggregator aggregator

@@ -76,10 +76,13 @@ $(RUNTIME): requirements-runtime.lock pyproject.toml | $(VENV)/bin/pip
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
-# The three locks made again by uv, at the same versions but for what was deleted from requirements.lock; all of them newer
+# The four locks made again by uv, at the same versions but for what was deleted from requirements.lock; all of them newer
 # with `make lock PINNED=`. Each file is made anew: uv would keep the hashes of the one that it replaces, of fewer wheels.
 PINNED := --constraint requirements.lock
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
+
+DEMO := --extra service --extra collector
+AGGREGATOR := --extra service --extra postgresql --extra traces
 
 lock:
 	mkdir -p build && rm -f build/requirements*.lock
@@ -87,7 +90,9 @@ lock:
 	mv build/requirements.lock requirements.lock
 	$(COMPILE) --constraint requirements.lock --all-extras --group build --output-file build/requirements-image.lock
 	mv build/requirements-image.lock requirements-image.lock
-	$(COMPILE) --constraint requirements.lock --group build --output-file build/requirements-runtime.lock
+	$(COMPILE) --constraint requirements.lock $(AGGREGATOR) --group build --output-file build/requirements-aggregator.lock
+	mv build/requirements-aggregator.lock requirements-aggregator.lock
+	$(COMPILE) --constraint requirements.lock $(DEMO) --group build --output-file build/requirements-runtime.lock
 	mv build/requirements-runtime.lock requirements-runtime.lock
 
 clean:

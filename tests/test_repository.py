@@ -25,7 +25,12 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     *sorted(path for top in ("docs", "examples") for path in (ROOT / top).rglob("*.md")),
 ]
-LOCKS = ("requirements-runtime.lock", "requirements-image.lock", "requirements.lock")
+LOCKS = (
+    "requirements-runtime.lock",
+    "requirements-aggregator.lock",
+    "requirements-image.lock",
+    "requirements.lock",
+)
 
 COMMANDS = dict(commands())
 
@@ -170,10 +175,16 @@ def test_the_demo_and_the_image_install_what_the_tests_ran_with_and_no_more() ->
         text = (ROOT / name).read_text(encoding="utf-8")
         return set(re.findall(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", text, re.MULTILINE))
 
-    runtime, image, everything = (pins(lock) for lock in LOCKS)
-    assert runtime < image < everything
+    runtime, aggregator, image, everything = (pins(lock) for lock in LOCKS)
+    assert runtime < aggregator < image < everything
     assert "pytest" not in dict(image)
-    assert {"scipy", "polars", "matplotlib", "psycopg"} <= dict(image).keys() - dict(runtime).keys()
+    assert {"scipy", "polars", "matplotlib", "dp-accounting"} <= dict(image).keys()
+    # What holds an aggregator's keys loads no library that draws, tabulates or counts for people.
+    beside = dict(aggregator).keys() - dict(runtime).keys()
+    assert {"psycopg", "opentelemetry-sdk"} <= beside
+    assert (
+        not {"scipy", "polars", "pandas", "matplotlib", "dp-accounting"} & dict(aggregator).keys()
+    )
 
 
 def test_the_locks_pin_hashes_and_name_no_package_host() -> None:

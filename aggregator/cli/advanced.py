@@ -49,7 +49,6 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
         {
             "batch_mode",
             "info",
-            "max_reports",
             "privacy_file",
             "time_precision",
             "window_start",

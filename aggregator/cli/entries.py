@@ -71,7 +71,7 @@ class Entry:
     def _found(self) -> Any:  # noqa: ANN401  # a function or a `typer.Typer`
         missing = [name for name in _LIBRARIES.get(self.wing, ()) if find_spec(name) is None]
         if missing:
-            extra = "all" if self.wing == "local" else self.wing
+            extra = "service,collector" if self.wing == "local" else self.wing
             raise ConfigurationError(
                 f"prio {self.name} needs {', '.join(missing)}: "
                 f"pip install 'prio-aggregator[{extra}]'"

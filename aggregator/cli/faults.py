@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.cli.streams import leave_output
-from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
+from aggregator.errors import (
+    Abort,
+    AggregatorError,
+    ConfigurationError,
+    ParameterError,
+    PeerError,
+    StoreError,
+)
 from aggregator.words import escaped
 
 PARTLY = 1
@@ -28,16 +35,26 @@ STATUSES: Final = {
 
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
-    # Imported here because `prio --help` must not wait for a database library.
+    match error:
+        case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():
+            return BAD_INPUT
+        case PeerError():
+            return PEER
+        case StoreError():
+            return _status_of_store(error)
+        case _:
+            return PARTLY
+
+
+def _status_of_store(error: StoreError) -> int:
+    # Imported here because only who has a store has a database library, and help waits for none.
     from aggregator.service.storage.engine.backends import Conflict, Damaged, Unreachable
     from aggregator.service.storage.engine.schema import SchemaMismatch
 
     match error:
-        case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():
-            return BAD_INPUT
         case Conflict() | Damaged() | SchemaMismatch():
             return BAD_INPUT
-        case PeerError() | Unreachable():
+        case Unreachable():
             return PEER
         case _:
             return PARTLY

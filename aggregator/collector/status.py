@@ -8,9 +8,14 @@ from aggregator.service.storage.engine.condition import (
     common_metrics,
     disk_faults,
 )
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.telemetry.health import Health, Metric
+
+
+def examine_collector(database: Database) -> Health:
+    """Look at a collector's store."""
+    return database.read_sync("health", read_collector_health)
 
 
 def read_collector_health(tx: Transaction) -> Health:

@@ -21,9 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import llvmlite
-import numba
-from llvmlite import binding
+from field.lanes.compiler import binding, llvmlite, numba
 
 _FIELD = Path(__file__).parents[1]
 _KERNEL_IMPORT = b"from field.lanes import"

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from llvmlite import ir
-from numba.core import cgutils
 from typing_extensions import override
 
+from field.lanes.compiler import cgutils, ir
 from field.lanes.words import ALL_ONES, Code, Integer, Scalars, Value, Variables, Word
 
 _I8 = ir.IntType(8)

@@ -10,14 +10,14 @@ import contextlib
 from pathlib import Path
 from types import FunctionType
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
 from typing_extensions import override
 
 from field.lanes.cache import home, kernel_cache
+from field.lanes.compiler import CacheLocator, CompileResultCacheImpl, FunctionCache, NullCache
 from field.lanes.compiling import check_may_compile
 
 
-class _Locator(_CacheLocator):  # type: ignore[misc]  # numba has no types
+class _Locator(CacheLocator):  # type: ignore[misc]  # numba has no types
     """Says where the entries of one kernel are."""
 
     def __init__(self, function: FunctionType, path: Path, directory: Path) -> None:

@@ -8,17 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import llvmlite.binding
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core.base import BaseContext
-from numba.core.typing import Signature
-from numba.extending import intrinsic, overload
 
-from field.lanes import compiling, wide
+from field.lanes import compiler, compiling, wide
 from field.lanes.cache import home, kernel_cache
+from field.lanes.compiler import (
+    BaseContext,
+    Signature,
+    binding,
+    intrinsic,
+    ir,
+    numba,
+    overload,
+    types,
+)
 from field.lanes.compiling import KernelMissing
 from field.lanes.entries import KernelEntries, NoEntries
 
@@ -106,6 +109,16 @@ class _Kernel:
         return result
 
 
+class _NoCode:
+    """Stands where compiled code would, and there is no compiler."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.py_func = function
+
+    def __call__(self, *_: object) -> object:
+        raise KernelMissing
+
+
 class _Step:
     """An inlined step as callers see it: kernels compile it, and Python calls it as it stands.
 
@@ -177,9 +190,11 @@ def has_multiply_add(lanes: int) -> bool:
 @functools.cache
 def _processor_features() -> frozenset[str]:
     """Return the features numba compiles for, with "+" before those the processor has."""
+    if not compiler.IS_THERE:
+        return frozenset()
     features = numba.config.CPU_FEATURES
     if features is None:
-        features = llvmlite.binding.get_host_cpu_features().flatten()
+        features = binding.get_host_cpu_features().flatten()
     return frozenset(features.split(","))
 
 
@@ -198,6 +213,9 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def _compiled(
     function: Callable[P, R], *, forceinline: bool = False, allocates: bool = False
 ) -> Callable[P, R]:
+    if not compiler.IS_THERE:
+        missing: Any = _NoCode(function)
+        return cast("Callable[P, R]", _Step(missing) if forceinline else _Kernel(missing))
     decorated: Any = numba.njit(nogil=True, forceinline=forceinline, _nrt=allocates)(function)
     if decorated is function:  # numba is told to compile nothing.
         return decorated

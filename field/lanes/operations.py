@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core.base import BaseContext
-from numba.core.typing import Signature
-from numba.extending import lower_builtin, type_callable
 
+from field.lanes.compiler import (
+    BaseContext,
+    Signature,
+    ir,
+    lower_builtin,
+    type_callable,
+    types,
+)
 from field.lanes.emitter import I64, Emitted, Emitter
 from field.lanes.interpreter import Interpreter
 from field.lanes.jit import LaneWidth, compiled_width

@@ -11,15 +11,18 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.core.base import BaseContext
-from numba.core.typing import Signature
-from numba.extending import lower_builtin, type_callable
-from numba.np.arrayobj import populate_array
 from typing_extensions import override
 
 from field.lanes.arrays import CACHE_LINE_SIZE, WORD_SIZE, LaneArray
+from field.lanes.compiler import (
+    BaseContext,
+    Signature,
+    ir,
+    lower_builtin,
+    populate_array,
+    type_callable,
+    types,
+)
 from field.lanes.jit import LaneWidth, inlined
 
 Rows = TypeVar("Rows", bound=tuple[int, ...])

@@ -32,7 +32,7 @@ OLDEST_PIP = BROUGHT.get(sys.version_info.minor, "25.2")
 NEW_PIP = "26.3"
 NEWER = "9999"
 
-RUNTIME, IMAGE, EVERYTHING = LOCKS
+RUNTIME, AGGREGATOR, IMAGE, EVERYTHING = LOCKS
 
 # How `make` installed until a newer version of one package stopped it.
 RESOLVING = ["install", "--quiet", "--require-hashes", "--requirement"]
@@ -122,8 +122,9 @@ def environment(index: str) -> dict[str, str]:
 
 def command_for(lock: Lock) -> list[str]:
     """What pip is told by the Makefile, or for the image by the Dockerfile."""
-    if lock is IMAGE:
+    if lock in {AGGREGATOR, IMAGE}:
         said = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+        said = said.replace("${LOCK}", lock.name)
     else:
         stamp = ".runtime" if lock is RUNTIME else ".complete"
         printed = ["make", "--dry-run", "--always-make", "VENV=venv", f"venv/{stamp}"]
@@ -152,7 +153,11 @@ def normalized(names: set[str]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("lock", "version"),
-    [(RUNTIME, NEW_PIP), (IMAGE, NEW_PIP), (EVERYTHING, OLDEST_PIP)],  # which names the others' too
+    [
+        (RUNTIME, NEW_PIP),
+        (AGGREGATOR, NEW_PIP),
+        (EVERYTHING, OLDEST_PIP),
+    ],  # which names the others' too
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_lock_installs_what_it_names_whatever_else_the_index_offers(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.support.locks import ROOT
+from tests.support.locks import ROOT, of_extra
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +45,15 @@ for root in ("field", "aggregator"):
 def lowest() -> list[str]:
     """Return each dependency at the version that `pyproject.toml` names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [Requirement(text) for text in project["dependencies"]]
+    extras = project["optional-dependencies"]
+    wanted = {
+        one.name: one
+        for one in (
+            *map(Requirement, project["dependencies"]),
+            *of_extra("service", extras),
+            *of_extra("collector", extras),
+        )
+    }.values()
     for one in wanted:
         (bound,) = one.specifier
         assert bound.operator == ">=", f"{one} should name its lowest version, and no highest"

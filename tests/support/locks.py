@@ -6,7 +6,6 @@ for is in the metadata of their wheels, of which `locked_wheels.json` keeps what
 `python -m tests.support.locked_wheels` writes it.
 """
 
-import itertools
 import json
 import re
 import tomllib
@@ -27,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 WHEELS = Path(__file__).with_name("locked_wheels.json")
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
-EVERY_EXTRA = ("accounting", "frames", "plots", "postgresql", "traces")
+NAME = "prio-aggregator"
 
 # The oldest C library and macOS that wheels are looked for.
 GLIBC = 28
@@ -48,9 +47,10 @@ class Lock:
 
 
 LOCKS = (
-    Lock("requirements-runtime.lock", (), "build"),
-    Lock("requirements-image.lock", EVERY_EXTRA, "build"),
-    Lock("requirements.lock", EVERY_EXTRA, "dev"),
+    Lock("requirements-runtime.lock", ("service", "collector"), "build"),
+    Lock("requirements-aggregator.lock", ("service", "postgresql", "traces"), "build"),
+    Lock("requirements-image.lock", ("all",), "build"),
+    Lock("requirements.lock", ("all",), "dev"),
 )
 
 
@@ -186,13 +186,20 @@ def roots(lock: Lock, project: Mapping[str, object] | None = None) -> list[Requi
     document = project or tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     table, groups = document["project"], document["dependency-groups"]
     return [
-        Requirement(text)
-        for text in (
-            *table["dependencies"],
-            *itertools.chain(*(table["optional-dependencies"][extra] for extra in lock.extras)),
-            *resolve_dependency_groups(groups, lock.group),
-        )
+        *map(Requirement, table["dependencies"]),
+        *(one for extra in lock.extras for one in of_extra(extra, table["optional-dependencies"])),
+        *map(Requirement, resolve_dependency_groups(groups, lock.group)),
     ]
+
+
+def of_extra(name: str, extras: Mapping[str, list[str]]) -> Iterator[Requirement]:
+    """What an extra of the package brings, with those extras that it names."""
+    for requirement in map(Requirement, extras[name]):
+        if requirement.name == NAME:
+            for other in sorted(requirement.extras):
+                yield from of_extra(other, extras)
+        else:
+            yield requirement
 
 
 def faults(

@@ -96,9 +96,8 @@ def upload(
     import anyio
 
     from aggregator.cli.files import read_task
-    from aggregator.cli.service.parties import check_endpoints
     from aggregator.client import Contributions, MeasurementReader
-    from aggregator.service.transport.client import open_client
+    from aggregator.service.transport.client import check_endpoints, open_client
 
     task = read_task(task_file, question)
     check_endpoints(task, insecure_http=insecure_http)

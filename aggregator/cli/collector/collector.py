@@ -134,13 +134,13 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     import anyio
     from anyio import to_thread
 
-    from aggregator.cli.service.examining import examine_collector
     from aggregator.cli.service.parties import CollectorDesk
-    from aggregator.cli.service.services import service_of
+    from aggregator.cli.service.watched import service_of
     from aggregator.cli.steward.plan_serve import planner_guest
     from aggregator.collector.driver import Driver
     from aggregator.collector.schedule import Scheduler
     from aggregator.collector.service import create_collector_app
+    from aggregator.collector.status import examine_collector
     from aggregator.service.storage.opening import open_database
     from aggregator.service.transport.client import open_client
 

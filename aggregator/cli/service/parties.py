@@ -68,7 +68,7 @@ class AggregatorDesk:
 
         provisions = read_provisions(text, self.role)
         for each in provisions:
-            check_endpoints(each.task, insecure_http=self.settings.insecure_http)
+            _check_endpoints(each.task, insecure_http=self.settings.insecure_http)
             check_floor(each.task, self.settings.floor)
         records = [(each, _task_record(each, self.role)) for each in provisions]
         released = self.journal.releases()
@@ -230,7 +230,7 @@ class CollectorDesk:
         provisions = read_provisions(text, Role.COLLECTOR)
         records, ours = [], self.keypair().config
         for given in provisions:
-            check_endpoints(given.task, insecure_http=self.settings.insecure_http)
+            _check_endpoints(given.task, insecure_http=self.settings.insecure_http)
             if given.task.collector_hpke_config != ours:
                 raise ParameterError(
                     "collector_hpke_config: the task's results are sealed to another key than this "
@@ -374,17 +374,10 @@ def task_id_of(text: str) -> TaskId:
         ) from None
 
 
-def check_endpoints(task: Task, *, insecure_http: bool) -> None:
-    """Refuse a task whose reports and tokens would travel in the clear.
+def _check_endpoints(task: Task, *, insecure_http: bool) -> None:
+    from aggregator.service.transport.client import check_endpoints
 
-    Raises:
-        ParameterError: See `check_scheme`.
-    """
-    from aggregator.service.transport.client import check_scheme
-
-    configuration = task.configuration
-    check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
-    check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
+    check_endpoints(task, insecure_http=insecure_http)
 
 
 def _collected(collections: Sequence[collector_store.StoredCollection]) -> Sequence[str]:

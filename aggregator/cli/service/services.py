@@ -1,6 +1,6 @@
 """Builds an aggregator from its parts, and anew from the settings that it reads while it runs."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
@@ -11,21 +11,19 @@ from anyio import to_thread
 from starlette.types import ASGIApp
 
 from aggregator.cli import hangups
-from aggregator.cli.service.examining import examine_aggregator
 from aggregator.cli.service.processes import become_one_of, succeeds_apart
 from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.recording import recording
 from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
+from aggregator.cli.service.watched import repeating, service_of
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import AggregatorError, ConfigurationError
 from aggregator.service.config import (
     AggregatorSettings,
-    AnySettings,
     HelperSettings,
     LeaderSettings,
-    ServiceSettings,
 )
 from aggregator.service.helper.routes import HelperLimits, HelperResources
 from aggregator.service.leader.collections import CollectionDriver
@@ -37,6 +35,7 @@ from aggregator.service.leader.uploads import Grouping
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
+from aggregator.service.runtime.status import examine_aggregator
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
@@ -46,13 +45,10 @@ from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.compiling import AWAITED
-from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
-from aggregator.service.telemetry.probe import Probe
-from aggregator.service.transport.client import is_loopback, open_client
+from aggregator.service.transport.client import open_client
 from aggregator.service.web.app import create_app
-from aggregator.service.web.health import create_health_app
 
 S = TypeVar("S", LeaderSettings, HelperSettings)
 
@@ -64,8 +60,6 @@ TURNING_SECONDS = 20
 """How often tables of bodies whose reports have left are looked for."""
 WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
-WATCH_SECONDS = 60
-"""How often the log says that the service is not ready, if it is not."""
 
 
 def serve_leader(reading: Reading[LeaderSettings], *, work: bool, processes: int = 1) -> None:
@@ -144,7 +138,7 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     )
     interval = settings.work_interval_seconds
     return [
-        _repeating(creator.run_turn, interval),
+        repeating(creator.run_turn, interval),
         partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
         partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
     ]
@@ -256,41 +250,6 @@ async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
         yield await service_of(settings, listeners, works, examine)
 
 
-async def service_of(
-    settings: AnySettings,
-    listeners: Sequence[tuple[ASGIApp, str]],
-    works: Sequence[Work],
-    examine: Callable[[], Health],
-) -> Service:
-    """Return a service with its health listener; the store was looked at by then."""
-    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    probe = Probe(examine)
-    await to_thread.run_sync(probe.look)
-    listener = health_listener(settings, probe)
-    is_watched = listener is not None  # for the log alone a look a minute is enough
-    watching = [probe.watch] if is_watched else []
-    telling = _telling(probe, is_watched=is_watched)
-    return Service(listeners, [*works, *watching, telling], settings.max_connections, listener)
-
-
-def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, str] | None:
-    """Return the health application with its address, if the settings name one.
-
-    Whoever can only be on this machine has only its names for it; a network's monitors and probes
-    have its address.
-
-    Args:
-        settings: The service's.
-        probe: What was seen of its store.
-    """
-    address = settings.health_listen
-    if address is None:
-        return None
-    host = address.rpartition(":")[0].strip("[]")
-    names, is_on_network = settings.health_names, not is_loopback(host)
-    return create_health_app(probe, names, any_address=is_on_network), address
-
-
 def _warming_up(runtime: Runtime) -> Work:
     from aggregator.service.runtime.kernel_keeper import kernel_keeper
 
@@ -311,7 +270,7 @@ def _warming_up(runtime: Runtime) -> Work:
 
 
 def _rotating(runtime: Runtime) -> Work:
-    return _repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
+    return repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
 
 
 def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Work:
@@ -320,48 +279,15 @@ def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Wor
             "collect garbage", lambda tx: collect_garbage(tx, settings.retention_seconds)
         )
 
-    return _repeating(collect, GARBAGE_SECONDS)
+    return repeating(collect, GARBAGE_SECONDS)
 
 
 def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:
     """Return a work that forgets ids of reports that are refused for their age."""
     forget = partial(forget_old_ids, runtime, settings.max_report_age_seconds)
-    return _repeating(forget, GARBAGE_SECONDS)
+    return repeating(forget, GARBAGE_SECONDS)
 
 
 def _turning_over(database: Database) -> Work:
     """Return a work that gives the room of bodies back whose reports have left."""
-    return _repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)
-
-
-def _telling(probe: Probe, *, is_watched: bool) -> Work:
-    """Return a work that logs why the service is not ready, and looks if nobody else does."""
-
-    async def tell() -> int:
-        if not is_watched:
-            await to_thread.run_sync(probe.look)
-        for fault in probe.latest().faults:
-            log.warning("not ready", reason=fault)
-        return 0
-
-    return _repeating(tell, WATCH_SECONDS)
-
-
-def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:
-    """Return a work that does round after round, and rests when there is nothing to do."""
-
-    async def repeat(stop: anyio.Event) -> None:
-        while not stop.is_set():
-            try:
-                done = await run_once()
-            except Unreachable as error:
-                log.warning("the store cannot be reached", reason=str(error))
-                done = 0
-            except Exception:  # the outermost edge: logged, and the next round tries again
-                log.exception("a round of work failed")
-                done = 0
-            if not done:
-                with anyio.move_on_after(interval_seconds):
-                    await stop.wait()
-
-    return repeat
+    return repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)

@@ -28,8 +28,9 @@ def status(
 
     It looks at the store, as the health listener of a service does, and takes no lock.
     """
-    from aggregator.cli.service.examining import examine_aggregator, examine_collector
     from aggregator.cli.service.parties import CollectorDesk, open_desk
+    from aggregator.collector.status import examine_collector
+    from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.telemetry.compiling import compiling_on_this_machine
 
     more: dict[str, object] = {"compiling": compiling_on_this_machine()}

@@ -108,9 +108,9 @@ def new(
     Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
     else; clients need task.toml only.
     """
-    from aggregator.cli.service.parties import check_endpoints
     from aggregator.dp.sensitivity import max_entry
     from aggregator.protocol.provisioning import PARTIES
+    from aggregator.service.transport.client import check_endpoints
 
     settings = {} if privacy_file is None else privacy_table(privacy_file)
     settings |= dict(assignment(text) for text in privacy or [])

@@ -78,9 +78,9 @@ def new(
     instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
     """
     from aggregator.cli.local import folder as local_folder
-    from aggregator.cli.service.parties import check_endpoints
     from aggregator.cli.service.tasks import collector_config_of, write_survey_files
     from aggregator.service.config import read_text
+    from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.survey import plan
 
     given = {

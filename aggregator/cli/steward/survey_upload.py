@@ -133,8 +133,8 @@ def upload(
 
 def _check(tasks: "Sequence[tuple[Task, Meaning]]", floor: "Floor", *, insecure_http: bool) -> None:
     """Refuse a survey of which one question is below what this client takes part in."""
-    from aggregator.cli.service.parties import check_endpoints
     from aggregator.protocol.floor import check_floor
+    from aggregator.service.transport.client import check_endpoints
 
     for task, about in tasks:
         check_endpoints(task, insecure_http=insecure_http)

@@ -16,13 +16,15 @@ from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import task_from_toml
+from aggregator.service.config import AggregatorSettings, LeaderSettings
 from aggregator.service.storage.engine.condition import (
     SHOWN_JOBS,
     common_details,
     common_metrics,
     disk_faults,
 )
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.ledger.journal import Journal, journal_faults
 from aggregator.service.storage.operator.job_lists import (
     COLLECTION,
     REPORTS,
@@ -42,6 +44,17 @@ from aggregator.service.storage.reports.generations import bodies_held
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs
 from aggregator.service.storage.tasks.tasks import undecryptable_tasks
 from aggregator.service.telemetry.health import Document, Health, Metric
+
+
+def examine_aggregator(
+    settings: AggregatorSettings, role: Role, database: Database, journal: Journal
+) -> Health:
+    """Look at an aggregator's store, and at its journal of releases."""
+    stalled_seconds = settings.stalled_seconds if isinstance(settings, LeaderSettings) else 0
+    faults = journal_faults(journal)
+    return database.read_sync(
+        "health", lambda tx: read_aggregator_health(tx, role, stalled_seconds, faults)
+    )
 
 
 def read_aggregator_health(

@@ -8,7 +8,7 @@ memory with them, and what we send to others on the same host, whatever their po
 import ipaddress
 import time
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from typing_extensions import override
@@ -16,6 +16,9 @@ from typing_extensions import override
 from aggregator.dap.resources import names_host
 from aggregator.errors import ParameterError
 from aggregator.service.transport.answers import Answers
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
 
 CONNECT_SECONDS = 10
 
@@ -91,6 +94,17 @@ def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
         f"{name}: {url} is plain HTTP to another machine; name an https:// URL, or allow it by "
         "insecure_http (--insecure-http, PRIO_INSECURE_HTTP)"
     )
+
+
+def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
+    """Refuse a task whose reports and tokens would travel in the clear.
+
+    Raises:
+        ParameterError: See `check_scheme`.
+    """
+    configuration = task.configuration
+    check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
+    check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
 
 
 def is_loopback(host: str) -> bool:

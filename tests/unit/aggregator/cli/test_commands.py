@@ -137,6 +137,9 @@ def test_every_advanced_option_is_one_of_its_command() -> None:
     for path, names in advanced._OF.items():
         assert names <= options[f"prio {path}"], path
     assert set().union(*options.values()) >= advanced._ANYWHERE
+    needed = [each for _, command in commands() for each in command.params if each.required]
+    assert needed
+    assert not [each.name for each in needed if getattr(each, "hidden", False)]
 
 
 def test_a_command_whose_wing_is_not_installed_names_its_extra(

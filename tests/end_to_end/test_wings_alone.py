@@ -1,0 +1,156 @@
+"""Each wing installed by itself, from the wheel and with its extra, as a party would; and run.
+
+Leader and helper have the extra `service`, the collector has `collector`, who uploads has none, a
+steward has `steward`. Versions are those of the lock; they come from the index.
+"""
+
+import re
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.locks import ROOT, read
+from tests.support.processes import COMMANDS, Processes
+
+pytestmark = pytest.mark.slow
+
+NO_ANSWER = re.compile("ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|name resolution")
+WINGS = ("", "service", "collector", "steward")
+HOUR = 3600
+
+LOOK = """
+import sys
+from importlib.util import find_spec
+print(*(int(find_spec(each) is not None) for each in sys.argv[1:]))
+"""
+
+NEW_TASK = (
+    *("--vdaf", "Prio3Histogram", "--length", "3", "--epsilon", "1"),
+    *("--min-batch-size", "4", "--max-reports", "1000"),
+)
+
+
+def pip(*arguments: str | Path) -> None:
+    asked = subprocess.run(  # noqa: S603  pip, told what to do by this test
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if asked.returncode and NO_ANSWER.search(asked.stderr):
+        pytest.skip(f"the package index does not answer: {asked.stderr.splitlines()[-1]}")
+    assert asked.returncode == 0, asked.stderr
+
+
+@pytest.fixture(scope="module")
+def wings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder with the programs of each wing's environment."""
+    folder = tmp_path_factory.mktemp("wings")
+    pip("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT)
+    (wheel,) = folder.glob("*.whl")
+    pins = folder / "pins.txt"
+    locked = read((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    pins.write_text(
+        "".join(f"{pin}\n" for pin in locked if pin.marker is None or pin.marker.evaluate())
+    )
+    found = {}
+    for wing in WINGS:
+        home = folder / (wing or "bare")
+        venv.create(home, symlinks=True, with_pip=False)
+        pip(
+            *("--python", home / "bin/python", "install", "--quiet", "--no-compile"),
+            *("--only-binary", ":all:", "--constraint", pins),
+            f"prio-aggregator{f'[{wing}]' if wing else ''} @ {wheel.as_uri()}",
+        )
+        found[wing] = home / "bin"
+    return found
+
+
+def run(wing: Path, *arguments: str | Path, status: int = 0) -> str:
+    done = subprocess.run(  # noqa: S603  the program of a wing
+        [wing / "prio", *arguments], cwd=wing, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def has(wing: Path, *libraries: str) -> list[bool]:
+    """Whether an environment has some libraries."""
+    said = subprocess.run(  # noqa: S603  an interpreter of ours
+        [wing / "python", "-c", LOOK, *libraries],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [word == "1" for word in said.stdout.split()]
+
+
+def test_a_wing_has_what_it_needs_and_not_what_others_need(wings: dict[str, Path]) -> None:
+    libraries = ("numba", "sqlalchemy", "fastapi", "matplotlib", "polars", "scipy")
+    assert {wing: has(home, *libraries) for wing, home in wings.items()} == {
+        "": [False] * 6,
+        "service": [True, True, True, False, False, False],
+        "collector": [False, True, True, False, False, False],
+        "steward": [True, True, True, True, False, False],
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        (("leader", "serve"), "service"),
+        (("collect", "A" * 43), "collector"),
+        (("demo",), "service,collector"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_what_a_wing_has_not_is_named_with_its_extra(
+    wings: dict[str, Path], command: Sequence[str], extra: str
+) -> None:
+    assert f"pip install 'prio-aggregator[{extra}]'" in run(wings[""], *command, status=2)
+
+
+@pytest.fixture
+def services(wings: dict[str, Path], tmp_path: Path) -> Iterator[Processes]:
+    with Processes(tmp_path) as made:
+        for party in COMMANDS:
+            wing = "collector" if party == "collector" else "service"
+            made.programs[party] = (str(wings[wing] / "prio"),)
+        yield made
+        for party in COMMANDS:
+            assert made.stop(party) == 0
+
+
+def test_a_batch_goes_from_clients_to_a_result_through_parties_of_one_wing_each(
+    wings: dict[str, Path], services: Processes
+) -> None:
+    task_id, task_file = services.make_task("task", *NEW_TASK)
+    services.start(*COMMANDS)
+    hour = int(time.time()) // HOUR * HOUR - HOUR
+    said = run(wings[""], "upload", task_file, "0", "0", "1", "2", "2", "2", "--time", str(hour))
+    assert "6 of 6 reports accepted" in said
+    config = services.configs["collector"]
+    collect = ("collect", "--config", config, task_id)
+    said = run(wings["collector"], *collect, "--start", str(hour), "--end", str(hour + HOUR))
+    assert "6 reports" in said
+    assert "aggregated" in run(
+        wings["service"], "task", "show", "--config", services.configs["leader"], task_id
+    )
+
+
+def test_a_steward_plans_and_audits_alone(wings: dict[str, Path], tmp_path: Path) -> None:
+    steward = wings["steward"]
+    assert "95" in run(
+        steward, "plan", "error", "--circuit", "histogram", "--length", "3", "--epsilon", "1"
+    )
+    said = run(
+        steward, "audit", "self-test", "--circuit", "count", "--epsilon", "1", "--runs", "2000"
+    )
+    assert "not refuted, which proves nothing" in said
+    run(steward, "plan", "figures", "--out", tmp_path / "figures")
+    assert list((tmp_path / "figures").iterdir()) != []
