@@ -11,6 +11,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from aggregator.service.storage.engine import locks
 from tests.support import leftovers, open_stores, postgresql
 from tests.support.dispositions import give_children_defaults
 from tests.support.empty_store import SERVER
@@ -40,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     give_children_defaults()
     leftovers.guard()
     open_stores.watch()
+    locks.IS_CHECKED = True
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())
         settings.load_profile("quick")

@@ -226,9 +226,9 @@ def test_a_job_is_leased_once(racers: Racers) -> None:
 
 def test_a_budget_is_not_spent_twice(racers: Racers) -> None:
     def work(tx: Transaction, number: int) -> bool:
+        freeze(tx, TASK_ID, units(10 * number, 10 * number + 10))
         if ledger.releases_made(tx, TASK_ID) >= 3:
             return False
-        freeze(tx, TASK_ID, units(10 * number, 10 * number + 10))
         ledger.reserve(tx, TASK_ID, units(10 * number, 10 * number + 10), TENTH)
         return True
 
