@@ -58,8 +58,8 @@ async def delete_at_helper(
 ) -> str:
     """Ask the helper to delete the job at `location`; return what came of it, for a person."""
     from aggregator.dap.ids import TaskId
+    from aggregator.protocol.answers import Refusal
     from aggregator.protocol.task import task_from_toml
-    from aggregator.service.leader.helper_peer import is_gone
     from aggregator.service.storage.tasks.tasks import get_task
     from aggregator.service.transport.peer import Peer, PeerRefused
 
@@ -71,7 +71,7 @@ async def delete_at_helper(
     try:
         await helper.delete(location)
     except PeerError as error:
-        if isinstance(error, PeerRefused) and is_gone(error):
+        if isinstance(error, PeerRefused) and Refusal(error.problem, error.status).is_gone:
             return "the helper no longer had the job"
         return f"the helper was not told: {error}"
     return "the helper has deleted the job"

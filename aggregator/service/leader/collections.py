@@ -23,17 +23,14 @@ from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
 from aggregator.dap.problems import (
-    BatchInvalid,
-    BatchMismatch,
     BatchOverlap,
-    CollectionFailed,
     InvalidBatchSize,
     Problem,
-    is_final,
     problem_document,
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
+from aggregator.protocol.answers import Refusal, after_refused_collection, retry_delay
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
     aggregate_share_request,
@@ -42,7 +39,6 @@ from aggregator.protocol.collection import (
     sealed_share_size,
 )
 from aggregator.protocol.task import Task
-from aggregator.service.leader.helper_peer import is_gone, retry_delay
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, charge_of, check_limits
@@ -87,10 +83,6 @@ LONGEST_POLL_SECONDS = 10
 _POLL_SECONDS = 1
 """How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
 that it waits, for each look is written to disk."""
-
-
-_FAULTS_OF_A_BATCH = (BatchInvalid, BatchMismatch, BatchOverlap, InvalidBatchSize)
-"""The helper's refusals that would come again for the same batch: the next one is selected."""
 
 
 class CollectionDriver(LeaseDriver[CollectionJob]):
@@ -285,40 +277,32 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         )
 
     async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
-        """Fail the job if the helper says why, or refuses for too long; otherwise ask again.
-
-        A job that fails reopens its batch, which is no harm even if the helper has released its
-        share: it counts no report of the batch any more, so the batch stays the same, and whoever
-        asks for it again makes the same request and gets that share.
-        """
+        """Do what is done with a refusal."""
         log.error("helper refused an aggregate share", reason=str(error))
         note_outcome(Outcome.REFUSED)
-        is_lost = leased.job.helper_location is not None and is_gone(error)
+        was_located = leased.job.helper_location is not None
+        refusal = Refusal(error.problem, error.status)
 
         def refused(tx: Transaction) -> None:
-            if is_lost:
+            if was_located and refusal.is_gone:
                 store_share_location(tx, leased.lease, None)
-            refused_for = note_refusal(tx, leased.lease)
-            problem = error.problem
-            if not is_final(problem) or is_lost:
-                problem = _of_the_helper(error, refused_for)
-                if refused_for < self._settings.refusal_seconds:
-                    delay = retry_delay(leased.lease.attempts, None)
-                    release_collection_job(tx, leased.lease, delay, reason=str(error))
-                    log.info("job waits", next_in=f"{delay}s")
-                    return
+            failure = after_refused_collection(
+                refusal,
+                was_located=was_located,
+                refused_for=note_refusal(tx, leased.lease),
+                refusal_seconds=self._settings.refusal_seconds,
+            )
+            if failure is None:
+                delay = retry_delay(leased.lease.attempts)
+                release_collection_job(tx, leased.lease, delay, reason=str(error))
+                log.info("job waits", next_in=f"{delay}s")
+                return
             batch = selected_batch(tx, leased.lease)
-            self._fail(tx, leased, problem)
-            if task.batching.leader_selects and not isinstance(problem, _FAULTS_OF_A_BATCH):
+            self._fail(tx, leased, failure.problem)
+            if task.batching.leader_selects and not failure.is_of_the_batch:
                 select_again(tx, leased.job.task_id, batch)
 
         await self._runtime.database.run("aggregate share refused", refused)
-
-
-def _of_the_helper(error: PeerRefused, seconds: int) -> Problem:
-    """Return the helper's problem for the collector, who has to hear whose it is."""
-    detail = f"the helper has refused for {seconds} seconds, with status {error.status}"
-    return CollectionFailed(f"{detail}: {error.problem}", error.problem.task_id)
 
 
 def _batch_if_ready(

@@ -4,10 +4,8 @@ The exact request is stored before it is sent. Whoever leases the job after a cr
 bytes again, gets the same answer, recomputes our half and commits the out shares, the report ids
 and the job's end in one transaction.
 
-No report is lost by what the helper does. Whatever it answers, the same bytes follow, for it may
-have counted the reports. Only a request that it has refused each time, so that it surely has not,
-is made anew, or split where it was too large. Answers that cannot be used are asked for again
-`max_attempts` times; then the job is held, as DAP has it abandoned, until an operator decides.
+No report is lost by what the helper does: `protocol.answers` says what follows each of its answers,
+and here it is done.
 
 Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
@@ -16,7 +14,6 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from http import HTTPStatus
 
 from typing_extensions import override
 
@@ -34,9 +31,16 @@ from aggregator.protocol.aggregation import (
     leader_init,
     leader_resume,
 )
+from aggregator.protocol.answers import (
+    Refusal,
+    Then,
+    after_refused_aggregation,
+    after_unusable_answer,
+    retry_delay,
+)
 from aggregator.protocol.reports import Rejected
 from aggregator.protocol.verified import Verified
-from aggregator.service.leader.helper_peer import helper_of, is_gone, retry_delay
+from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, commit
@@ -58,7 +62,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     store_job_location,
     store_request,
 )
-from aggregator.service.storage.jobs.leases import Lease, Leased
+from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.reports.counters import reason
 from aggregator.service.storage.reports.reports import StoredReport, reports_of_job
 from aggregator.service.telemetry.lines import log
@@ -293,61 +297,56 @@ class JobDriver(LeaseDriver[AggregationJob]):
         await self._runtime.database.run("release aggregation job", release)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
-        """Wait, and ask again; if the helper has lost the job, with its stored request."""
+        """Do what is done with a refusal."""
         log.error("helper refused an aggregation job", reason=str(error))
         note_outcome(Outcome.REFUSED)
         was_sent = leased.job.helper_location is None
+        refusal = Refusal(error.problem, error.status)
 
         def refused(tx: Transaction) -> int:
-            if not was_sent and is_gone(error):
-                store_job_location(tx, leased.lease, None)
-            return self._note_refusal(tx, leased.lease, error, was_sent=was_sent)
+            lease = leased.lease
+            if not was_sent and refusal.is_gone:
+                store_job_location(tx, lease, None)
+            if was_sent and error.is_unprocessed:
+                note_unprocessed(tx, lease)
+            job = note_failure(tx, lease)
+            then = after_refused_aggregation(
+                refusal,
+                reports=reports_in_job(tx, job),
+                failures=job.failures,
+                unanswered=job.unanswered,
+                max_attempts=self._settings.max_attempts,
+            )
+            if then is Then.SPLIT:
+                split_aggregation_job(tx, lease)
+            elif then is Then.ASK_ANEW:
+                forget_request(tx, lease)
+            delay = 0 if then is Then.SPLIT else retry_delay(job.failures)
+            release_aggregation_job(tx, lease, delay, reason=str(error))
+            return delay
 
         delay = await self._runtime.database.run("aggregation job refused", refused)
         log.info("job waits", next_in=f"{delay}s")
 
-    def _note_refusal(
-        self, tx: Transaction, lease: Lease, error: PeerRefused, *, was_sent: bool
-    ) -> int:
-        """Count a refusal and give the job back; return after how many seconds it goes on.
-
-        Args:
-            tx: The transaction.
-            lease: The lease on the job.
-            error: The refusal.
-            was_sent: Whether it is the request that was refused, and not a look at its answer.
-        """
-        if was_sent and error.is_unprocessed:
-            note_unprocessed(tx, lease)
-        job = note_failure(tx, lease)
-        delay = retry_delay(job.failures, None)
-        if not job.unanswered:
-            if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports_in_job(tx, job) > 1:
-                split_aggregation_job(tx, lease)
-                delay = 0
-            elif job.failures >= self._settings.max_attempts:
-                forget_request(tx, lease)
-        release_aggregation_job(tx, lease, delay, reason=str(error))
-        return delay
-
     async def _unusable(
         self, leased: Leased[AggregationJob], reason: str, location: str | None
     ) -> None:
-        """Ask again with the same bytes; hold the job when that has not helped.
+        """Do what is done with an answer that cannot be used.
 
-        Where the helper says that it keeps the job is believed only then: the job may be deleted.
+        Where the helper says that it keeps a job is believed once the job is held: it may then be
+        deleted.
         """
         log.error("helper's answer is unusable", reason=reason)
         note_outcome(Outcome.UNUSABLE)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)
-            if job.failures >= self._settings.max_attempts:
+            if after_unusable_answer(job.failures, self._settings.max_attempts) is Then.HOLD:
                 if location is not None:
                     store_job_location(tx, leased.lease, location)
                 hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
                 return None
-            delay = retry_delay(job.failures, None)
+            delay = retry_delay(job.failures)
             release_aggregation_job(
                 tx, leased.lease, delay, reason=f"the helper's answer: {reason}"
             )
