@@ -6,7 +6,7 @@ They are kept as ranges of buckets, so one of 2^63 units costs no more than one 
 import bisect
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, delete, false, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, bindparam, delete, false, func, insert, select, update
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from aggregator.errors import StoreError
@@ -61,13 +61,8 @@ class ClosedBatches:
 
 def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
     """Return the closed batches of the task that overlap `batch`."""
-    closed = tables.closed_batches.c
-    query = (
-        select(closed.first_bucket, closed.last_bucket, closed.state)
-        .where(*_overlapping(tx, task_id, batch))
-        .order_by(closed.first_bucket)
-    )
-    return ClosedBatches(list(tx.connection.execute(query)))
+    found = tx.connection.execute(_CLOSED, _range(tx, task_id, batch))
+    return ClosedBatches(list(found))
 
 
 def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[bool]:
@@ -82,26 +77,56 @@ def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[
     return func.coalesce(last.scalar_subquery() >= row.bucket, false())
 
 
-def _overlapping(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition that a closed batch overlaps `batch`.
+def _range(tx: Transaction, task_id: bytes, batch: Batch) -> dict[str, object]:
+    """Return the values of statements about what overlaps a batch."""
+    return {"task": tx.task_key(task_id), "first": batch.first, "last": batch.last}
 
-    Closed batches do not overlap one another, so of those that begin at the beginning of `batch` or
-    before only the last one can. There may be many, which are not looked at.
+
+def _overlapping() -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a closed batch overlaps a range.
+
+    Closed batches do not overlap one another, so of those that begin at the beginning of the range
+    or before only the last one can. There may be many, which are not looked at.
     """
     closed = tables.closed_batches.c
-    of_task = closed.task == tx.task_key(task_id)
+    of_task = closed.task == bindparam("task")
     before = (
         select(closed.first_bucket)
-        .where(of_task, closed.first_bucket <= batch.first)
+        .where(of_task, closed.first_bucket <= bindparam("first"))
         .order_by(closed.first_bucket.desc())
         .limit(1)
     )
-    first = func.coalesce(before.scalar_subquery(), batch.first)
+    begin = bindparam("first", type_=closed.first_bucket.type)
     return (
         of_task,
-        closed.first_bucket.between(first, batch.last),
-        closed.last_bucket >= batch.first,
+        closed.first_bucket.between(
+            func.coalesce(before.scalar_subquery(), begin), bindparam("last")
+        ),
+        closed.last_bucket >= bindparam("first"),
     )
+
+
+_CLOSED = (
+    select(
+        tables.closed_batches.c.first_bucket,
+        tables.closed_batches.c.last_bucket,
+        tables.closed_batches.c.state,
+    )
+    .where(*_overlapping())
+    .order_by(tables.closed_batches.c.first_bucket)
+)
+_SHUT = (
+    select(tables.closed_batches.c.first_bucket, tables.closed_batches.c.last_bucket).where(
+        *_overlapping()
+    ),
+    select(tables.collection_jobs.c.first_bucket, tables.collection_jobs.c.last_bucket).where(
+        tables.collection_jobs.c.task == bindparam("task"),
+        tables.collection_jobs.c.state == CollectionJobState.START,
+        tables.collection_jobs.c.first_bucket <= bindparam("last"),
+        tables.collection_jobs.c.last_bucket >= bindparam("first"),
+    ),
+)
+"""What takes no more uploads: closed batches, and those that are asked for."""
 
 
 def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
@@ -110,22 +135,10 @@ def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBa
     A collection waits for the reports that came before it was asked for. If others could join them,
     a trickle would keep it waiting for ever.
     """
-    job, closed = tables.collection_jobs.c, tables.closed_batches.c
-    asked_for = (
-        job.task == tx.task_key(task_id),
-        job.state == CollectionJobState.START,
-        job.first_bucket <= batch.last,
-        job.last_bucket >= batch.first,
-    )
-    shut = (
-        select(table.first_bucket, table.last_bucket).where(*conditions)
-        for table, conditions in (
-            (closed, _overlapping(tx, task_id, batch)),
-            (job, asked_for),
-        )
-    )
+    within = _range(tx, task_id, batch)
     rows: list[tuple[bytes, bytes, str]] = []
-    for first, last in sorted(row for query in shut for row in tx.connection.execute(query).all()):
+    shut = (row for query in _SHUT for row in tx.connection.execute(query, within).all())
+    for first, last in sorted(shut):
         if rows and first <= rows[-1][1]:  # two jobs may ask for batches that overlap
             rows[-1] = (rows[-1][0], max(last, rows[-1][1]), BatchState.FROZEN)
         else:

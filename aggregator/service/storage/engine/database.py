@@ -24,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 import sqlalchemy
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
-from sqlalchemy import Connection, Engine, Row, Table, select
+from sqlalchemy import Connection, Engine, Row, Table, bindparam, select
 
 from aggregator.clock import Clock
 from aggregator.dap.ids import encode_base64url
@@ -53,6 +53,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
 OnTransaction = Callable[[str, str], None]
+
+S = TypeVar("S")
+
+_TASK_KEY = select(tables.tasks.c.id).where(
+    tables.tasks.c.task_id == bindparam("task_id"), tables.tasks.c.forgotten_at.is_(None)
+)
+_KEPT_TASK_KEY = _TASK_KEY.with_for_update(read=True, key_share=True)
+
+_PREPARED: dict[tuple[type, object], Any] = {}
+"""Statements by the kind of database and what builds them."""
 
 _ATTEMPTS = 6
 _ID_SIZE = 16
@@ -85,6 +95,20 @@ class Transaction:
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
         return self.backend.insert(table)
+
+    def prepared(self, make: Callable[[Callable[[Table], Insert]], S]) -> S:
+        """Return the statement that `make` builds, once for each kind of database.
+
+        Building a statement takes longer than running it.
+
+        Args:
+            make: Builds it, with `bindparam` for its values, given what `insert` is.
+        """
+        key = (type(self.backend), make)
+        if key not in _PREPARED:
+            _PREPARED[key] = make(self.backend.insert)
+        statement: S = _PREPARED[key]
+        return statement
 
     def insert_many(
         self, statement: sqlalchemy.Insert, rows: Sequence[Mapping[str, object]]
@@ -121,11 +145,8 @@ class Transaction:
         """
         key = self._task_keys.get(task_id)
         if key is None:
-            task = tables.tasks.c
-            query = select(task.id).where(task.task_id == task_id, task.forgotten_at.is_(None))
-            if self.is_writing:
-                query = query.with_for_update(read=True, key_share=True)
-            key = self.connection.execute(query).scalar()
+            query = _KEPT_TASK_KEY if self.is_writing else _TASK_KEY
+            key = self.connection.execute(query, {"task_id": task_id}).scalar()
             if key is None:
                 raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")
             self._task_keys[task_id] = key

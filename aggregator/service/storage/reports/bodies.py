@@ -10,27 +10,40 @@ body holds the table until its rows in `reports` can be seen, and one that has n
 afterwards. On SQLite there is one writer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Table, select
 
 from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
 
 
 def current_generation(tx: Transaction) -> int:
     """Return the generation to which bodies are added now."""
-    ring = tables.report_generations.c
-    query = select(ring.generation).order_by(ring.turn.desc()).limit(1)
-    generation: int = tx.connection.execute(query).scalar_one()
+    generation: int = tx.connection.execute(_CURRENT).scalar_one()
     return generation
+
+
+_CURRENT = (
+    select(tables.report_generations.c.generation)
+    .order_by(tables.report_generations.c.turn.desc())
+    .limit(1)
+)
 
 
 def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) -> None:
     """Add bodies to a generation, which the rows of their reports name, by their reports' keys."""
-    table = tables.report_bodies[generation]
     rows = [{"report": key, "body": body} for key, body in bodies.items()]
-    tx.insert_many(tx.insert(table), rows)
+    tx.insert_many(_inserts_of(tx)[generation], rows)
+
+
+def _inserts_of(tx: Transaction) -> list[Insert]:
+    return tx.prepared(_inserts)
+
+
+def _inserts(insert: Callable[[Table], Insert]) -> list[Insert]:
+    return [insert(table) for table in tables.report_bodies]
 
 
 def bodies_of(

@@ -3,13 +3,14 @@
 A counter is the sum of its shards, of which one alone may be less than 0 (`locks.own_shard`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from sqlalchemy import func, select
+from sqlalchemy import Table, func, select
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
 
 STORED = "stored"  # the reason that counts reports waiting to be aggregated
@@ -38,15 +39,20 @@ def count_reports(
     """Add `reasons`, the number of reports for each, to the counters of `stage`."""
     if not reasons:
         return
-    counter, task = tables.report_counters, tx.task_key(task_id)
+    task = tx.task_key(task_id)
     place = {"task": task, "stage": stage, "shard": locks.own_shard(tx, task)}
-    statement = tx.insert(counter)
     tx.connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["task", "stage", "reason", "shard"],
-            set_={"reports": counter.c.reports + statement.excluded.reports},
-        ),
+        tx.prepared(_adding),
         [{**place, "reason": reason, "reports": reports} for reason, reports in reasons.items()],
+    )
+
+
+def _adding(insert: Callable[[Table], Insert]) -> Insert:
+    counter = tables.report_counters
+    statement = insert(counter)
+    return statement.on_conflict_do_update(
+        index_elements=["task", "stage", "reason", "shard"],
+        set_={"reports": counter.c.reports + statement.excluded.reports},
     )
 
 

@@ -10,7 +10,7 @@ believes of a clock only that two months went by since the last one: ids that ar
 for ever, and with them the age of reports that are taken.
 """
 
-from sqlalchemy import ColumnElement, Row, delete, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, delete, select, update
 
 from aggregator.dap.times import DAY
 from aggregator.errors import StoreError
@@ -122,8 +122,15 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
 def _memory(
     tx: Transaction, ids: str, task_id: bytes, *, lock: bool = False
 ) -> Row[int, str, int, int, bytes | None] | None:
-    query = select(tables.id_memories).where(*_of_task(tx, ids, task_id))
-    return tx.connection.execute(query.with_for_update() if lock else query).one_or_none()
+    query = _LOCKED_MEMORY if lock else _MEMORY
+    found = tx.connection.execute(query, {"task": tx.task_key(task_id), "ids": ids})
+    return found.one_or_none()
+
+
+_MEMORY = select(tables.id_memories).where(
+    tables.id_memories.c.task == bindparam("task"), tables.id_memories.c.ids == bindparam("ids")
+)
+_LOCKED_MEMORY = _MEMORY.with_for_update()
 
 
 def _of_task(tx: Transaction, ids: str, task_id: bytes) -> tuple[ColumnElement[bool], ...]:

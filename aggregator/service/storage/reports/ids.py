@@ -2,13 +2,17 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Table, select
+from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.protocol.replay import refusal
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.id_memory import check_memory
 
@@ -89,8 +93,19 @@ def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[byt
     rows = [{"task": task, "report_id": report_id, "day": day} for report_id in sorted(report_ids)]
     if not rows:
         return set()
-    statement = tx.insert(table).on_conflict_do_nothing().returning(table.c.report_id)
-    return {row.report_id for row in tx.insert_many(statement, rows)}
+    return {row.report_id for row in tx.insert_many(tx.prepared(_INSERTING[table.name]), rows)}
+
+
+def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
+    def inserting(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
+        return insert(table).on_conflict_do_nothing().returning(table.c.report_id)
+
+    return inserting
+
+
+_INSERTING = {
+    table.name: _inserting(table) for table in (tables.report_ids, tables.aggregated_reports)
+}
 
 
 def _known(tx: Transaction, table: Table, task: int, wanted: Sequence[bytes]) -> set[bytes]:

@@ -8,12 +8,14 @@ either a row that is still to be counted, or a place in a counter that says what
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Row,
     ScalarSelect,
     Select,
+    Table,
     bindparam,
     case,
     delete,
@@ -22,12 +24,13 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import closed_to_uploads, is_closed
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.backends import BodyGone, Conflict
+from aggregator.service.storage.engine.backends import BodyGone, Conflict, Insert
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation, put_bodies
 from aggregator.service.storage.reports.counters import STORED, Stage, count_reports, reason
@@ -126,10 +129,13 @@ def _put_new(tx: Transaction, task: int, reports: Sequence[StoredReport]) -> Non
         }
         for each in reports
     ]
-    made = tx.insert(tables.reports).returning(tables.reports.c.report_id, tables.reports.c.id)
-    keys = {row.report_id: row.id for row in tx.insert_many(made, rows)}
+    keys = {row.report_id: row.id for row in tx.insert_many(tx.prepared(_making), rows)}
     put_bodies(tx, generation, {keys[each.report_id]: each.body for each in reports})
     count_waiting(tx, task, Counter(each.bucket for each in reports))
+
+
+def _making(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
+    return insert(tables.reports).returning(tables.reports.c.report_id, tables.reports.c.id)
 
 
 def tasks_with_unclaimed_reports(tx: Transaction) -> list[bytes]:

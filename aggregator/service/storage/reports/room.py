@@ -13,7 +13,7 @@ own all shards before they look: nobody is under way, and what they see is all t
 
 from collections.abc import Mapping
 
-from sqlalchemy import func, select, union_all
+from sqlalchemy import Column, bindparam, func, select, union_all
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
@@ -61,6 +61,34 @@ def room_to_add(
     return _room(tx, task, batches, max_reports, beside_waiting=beside_waiting)
 
 
+class _Counting:
+    """Statements that count what buckets of a task hold, by one count or several.
+
+    One statement counts all, so that a report is counted once that is being aggregated.
+    """
+
+    def __init__(self, *counts: Column[int]) -> None:
+        held = union_all(
+            *(
+                select(count.table.c.bucket, count.label("reports")).where(
+                    count.table.c.task == bindparam("task")
+                )
+                for count in counts
+            )
+        ).subquery()
+        reports = func.coalesce(func.sum(held.c.reports), 0)
+        of_each = select(held.c.bucket, reports).group_by(held.c.bucket)
+        self.of_one = of_each.where(held.c.bucket == bindparam("first"))
+        self.of_some = of_each.where(held.c.bucket.in_(bindparam("some", expanding=True)))
+        self.of_all = select(reports).where(
+            held.c.bucket.between(bindparam("first"), bindparam("last"))
+        )
+
+
+_HELD = _Counting(tables.buckets.c.report_count)
+_HELD_AND_WAITING = _Counting(tables.buckets.c.report_count, tables.waiting_reports.c.reports)
+
+
 def _room(
     tx: Transaction,
     task: int,
@@ -69,26 +97,17 @@ def _room(
     *,
     beside_waiting: bool,
 ) -> dict[bytes, Room]:
-    counts = [tables.buckets.c.report_count]
-    if beside_waiting:
-        counts.append(tables.waiting_reports.c.reports)
-    # One statement counts both, so that a report is counted once that is being aggregated.
-    held = union_all(
-        *(
-            select(count.table.c.bucket, count.label("reports")).where(count.table.c.task == task)
-            for count in counts
-        )
-    ).subquery()
-    reports = func.coalesce(func.sum(held.c.reports), 0)
+    held = _HELD_AND_WAITING if beside_waiting else _HELD
     room = {batch: Room(max_reports) for bucket, batch in batches.items() if bucket}
     alone = [batch.first for batch in room if batch.first == batch.last]
     for start in range(0, len(alone), _BUCKETS_PER_QUERY):
         some = alone[start : start + _BUCKETS_PER_QUERY]
-        of_each = select(held.c.bucket, reports).where(held.c.bucket.in_(some))
-        for bucket, taken in tx.connection.execute(of_each.group_by(held.c.bucket)):
+        place = {"task": task, "first": some[0], "some": some}
+        query = held.of_one if len(some) == 1 else held.of_some
+        for bucket, taken in tx.connection.execute(query, place):
             room[Batch(bucket, bucket)].left -= int(taken)
     for batch, shared in room.items():
         if batch.first != batch.last:
-            of_all = select(reports).where(held.c.bucket.between(batch.first, batch.last))
-            shared.left -= int(tx.connection.execute(of_all).scalar_one())
+            place = {"task": task, "first": batch.first, "last": batch.last}
+            shared.left -= int(tx.connection.execute(held.of_all, place).scalar_one())
     return {bucket: room[batch] for bucket, batch in batches.items() if bucket}

@@ -5,34 +5,39 @@ or moves rows of `reports` says so here, in the same transaction. A count is the
 (`locks.own_shard`): reports come in one and leave in any other, which may be less than 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from sqlalchemy import func, select
+from sqlalchemy import Table, bindparam, func, select
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
 
 
 def count_waiting(tx: Transaction, task: int, change: Mapping[bytes, int]) -> None:
-    """Count by how many the waiting reports of buckets are more, or if below 0 fewer.
+    """Add `change`, which may be negative, to each bucket's number of waiting reports.
 
     Args:
         tx: The transaction.
         task: The task's key.
         change: The difference, by bucket.
     """
-    table = tables.waiting_reports
     if not change:
         return
     place = {"task": task, "shard": locks.own_shard(tx, task)}
-    statement = tx.insert(table)
     tx.connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["task", "bucket", "shard"],
-            set_={"reports": table.c.reports + statement.excluded.reports},
-        ),
+        tx.prepared(_adding),
         [{**place, "bucket": bucket, "reports": more} for bucket, more in change.items()],
+    )
+
+
+def _adding(insert: Callable[[Table], Insert]) -> Insert:
+    table = tables.waiting_reports
+    statement = insert(table)
+    return statement.on_conflict_do_update(
+        index_elements=["task", "bucket", "shard"],
+        set_={"reports": table.c.reports + statement.excluded.reports},
     )
 
 
@@ -56,8 +61,11 @@ def waiting_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
 
 def waiting_in_batch(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     """Return how many stored reports of the batch are not aggregated yet."""
-    waiting = tables.waiting_reports.c
-    query = select(func.coalesce(func.sum(waiting.reports), 0)).where(
-        waiting.task == tx.task_key(task_id), waiting.bucket.between(batch.first, batch.last)
-    )
-    return int(tx.connection.execute(query).scalar_one())
+    place = {"task": tx.task_key(task_id), "first": batch.first, "last": batch.last}
+    return int(tx.connection.execute(_IN_BATCH, place).scalar_one())
+
+
+_IN_BATCH = select(func.coalesce(func.sum(tables.waiting_reports.c.reports), 0)).where(
+    tables.waiting_reports.c.task == bindparam("task"),
+    tables.waiting_reports.c.bucket.between(bindparam("first"), bindparam("last")),
+)
