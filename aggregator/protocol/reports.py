@@ -6,7 +6,7 @@ Source: DAP, "Uploading Reports", "Input Share Decryption" and "Input Share Vali
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from aggregator.codec import DecodeError, decode, encode
@@ -35,7 +35,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.protocol.replay import Timing, refusal
-from aggregator.vdaf.prio3 import ShareDecodeError
+from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -153,9 +153,13 @@ def report_sizes(task: Task) -> ReportSizes:
     A sealed input share is an empty list of extensions, the share with its length prefix, and what
     sealing adds.
     """
+    return _sizes_of(task.prio3)
+
+
+@lru_cache(maxsize=1024)
+def _sizes_of(prio3: Prio3) -> ReportSizes:
     from aggregator.vdaf import ping_pong
 
-    prio3 = task.prio3
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
     return ReportSizes(
         public_share=prio3.public_share_size,

@@ -62,8 +62,8 @@ class Store:
 async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nobody(
     pair: Pair,
 ) -> None:
-    router = LeaderResources(pair.leader.runtime, LEADER_LIMITS).router()
-    app = create_app("leader", [router], answer_seconds=SECONDS)
+    leader = LeaderResources(pair.leader.runtime, LEADER_LIMITS)
+    app = create_app("leader", [leader.router()], answer_seconds=SECONDS, direct=leader.direct())
     bodies = [encode(UploadRequest(tuple(await pair.reports([0])))) for _ in range(5)]
     store = Store(pair.leader, "upload")
     answers: list[httpx.Response] = []

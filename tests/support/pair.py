@@ -136,13 +136,14 @@ class Service:
             rotation=self.rotation,
             verification_threads=1,
         )
+        name = self.role.name.lower()
         if isinstance(self.limits, LeaderLimits):
-            router = LeaderResources(self.runtime, self.limits).router()
+            leader = LeaderResources(self.runtime, self.limits)
+            self.app: ASGIApp = create_app(name, [leader.router()], direct=leader.direct())
         elif isinstance(self.limits, HelperLimits):
-            router = HelperResources(self.runtime, self.limits).router()
+            self.app = create_app(name, [HelperResources(self.runtime, self.limits).router()])
         else:
             raise TypeError(self.limits)
-        self.app: ASGIApp = create_app(self.role.name.lower(), [router])
 
     def _report_moment(self, transaction: str, moment: str) -> None:
         if self.is_open:  # the journal is read while a process starts, when nobody waits for it

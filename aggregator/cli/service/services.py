@@ -103,11 +103,13 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         max_report_age_seconds=settings.max_report_age_seconds,
         grouping=Grouping(settings.upload_group_reports, settings.upload_group_milliseconds / 1000),
     )
+    resources = LeaderResources(runtime, limits)
     return create_app(
         "leader",
-        [LeaderResources(runtime, limits).router()],
+        [resources.router()],
         settings.max_bytes_in_flight,
         settings.answer_seconds,
+        resources.direct(),
     )
 
 

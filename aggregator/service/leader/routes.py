@@ -13,7 +13,7 @@ from aggregator.dap.ids import CollectionJobId, TaskId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
 from aggregator.dap.problems import BatchOverlap, TooManyCollections, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import path
+from aggregator.dap.resources import Resource, path, resources_of
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
@@ -37,6 +37,7 @@ from aggregator.service.storage.jobs.collection_room import (
 )
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
+from aggregator.service.web.direct import Handler
 from aggregator.service.web.messages import (
     MAX_SHORT_MESSAGE,
     dap_router,
@@ -94,14 +95,23 @@ class LeaderResources(AggregatorResources):
             },
         )
 
+    def direct(self) -> dict[Resource, Handler]:
+        """Return what is answered without the framework's layers: uploads, one from each phone."""
+        (uploads,) = (
+            each
+            for each in resources_of(Role.LEADER)
+            if (each.method, each.name) == ("POST", "reports")
+        )
+        return {uploads: self.upload}
+
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
-        served = await self._runtime.task(task_id_of(request))
-        largest = MAX_REPORTS * report_sizes(served.task).report
+        terms = await self._runtime.upload_terms(task_id_of(request))
+        largest = MAX_REPORTS * report_sizes(terms.served.task).report
         body = await read_body(
             request, UploadRequest.message, min(largest, self._limits.max_body_size)
         )
-        errors = await self._uploads.take(served, body)
+        errors = await self._uploads.take(terms, body)
         return encoded_response(errors) if errors.status else empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:

@@ -33,11 +33,13 @@ from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.runtime import Runtime, ServedTask, Threads, Turns
+from aggregator.service.runtime import Runtime, Threads, Turns, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.tasks.version import SettingsChanged, check_version
+from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
 MAX_REPORTS = 20_000
@@ -49,6 +51,12 @@ GROUP_SIZE = 4 * 2**20
 GROUP_TASKS = 32
 """The same in tasks. Each has locks of its own, up to nine on PostgreSQL, whose table of locks all
 processes share: groups of 500 tasks of four processes fill it. Such a transaction takes seconds."""
+
+SHORT_BODY = 32 * 2**10
+"""Bytes of a body that is checked at once: a report of a phone, or a few."""
+
+_CHECKS = 5
+"""How often a request is checked at most, if tasks or keys change each time before it is stored."""
 
 _THREADS = 4
 """Requests that are checked at once; the interpreter lock lets no more run."""
@@ -72,13 +80,15 @@ class Grouping:
 class _Upload:
     """Checked reports of one request and, once they are written, their outcomes.
 
-    `called` is set then, or when it is this piece that has to write.
+    `called` is set then, or when it is this piece that has to write. `version` is that of the
+    settings by which the request was checked, to be looked at when its first piece is written.
     """
 
     task: Task
     reports: list[StoredReport]
     first_day: int
     refused: Counter[str]
+    version: int | None
     outcomes: list[ReportError | None] | None = None
     failure: StoreError | UnrecognizedTask | None = None
     called: anyio.Event = dataclasses.field(default_factory=anyio.Event)
@@ -119,8 +129,10 @@ class Uploads:
         self._missing = 0  # reports, of the transaction that waits for more
         self._is_full: anyio.Event | None = None  # while one does
 
-    async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
+    async def take(self, terms: UploadTerms, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
+
+        If tasks or keys have changed since they were remembered, it is checked anew.
 
         A report whose id was uploaded before is discarded silently: a client that repeats a report
         because the answer was lost needs no error, and the report counts once.
@@ -130,10 +142,20 @@ class Uploads:
             MessageTooLarge: There are more than `MAX_REPORTS`; none of them is stored.
             UnrecognizedTask: The task was forgotten meanwhile.
         """
-        config_ids = await self._runtime.config_ids()
+        for _ in range(_CHECKS - 1):
+            try:
+                return await self._take(terms, body)
+            except SettingsChanged:
+                self._runtime.forget_terms(terms.version)
+                terms = await self._runtime.upload_terms(terms.served.task.task_id)
+        return await self._take(terms, body)
+
+    async def _take(self, terms: UploadTerms, body: bytes) -> UploadErrors:
+        served, config_ids = terms.served, terms.config_ids
         now = self._runtime.clock.now()
         limit = self._ages.limit(served.task, now)
         sizes = report_sizes(served.task)
+        task_id = served.task.task_id.value
 
         def checked() -> list[tuple[UploadedReport, ReportError | None]]:
             return [
@@ -153,7 +175,8 @@ class Uploads:
                 for report in _reports(body, sizes)
             ]
 
-        reports = await self._threads.run(served.task.task_id.value, checked)
+        is_short = len(body) <= SHORT_BODY  # a hop to a thread takes longer than it
+        reports = checked() if is_short else await self._threads.run(task_id, checked)
         stored = [
             StoredReport(
                 report.report_id.value,
@@ -165,9 +188,11 @@ class Uploads:
         ]
         refused = Counter(error.draft_name for _, error in reports if error is not None)
         written: list[ReportError | None] = []
+        version: int | None = terms.version
         for piece in _pieces(stored, self._grouping.reports):
-            written += await self._write(_Upload(served.task, piece, limit.first_day, refused))
-            refused = Counter()
+            upload = _Upload(served.task, piece, limit.first_day, refused, version)
+            written += await self._write(upload)
+            refused, version = Counter(), None
         outcomes = iter(written)
         statuses = []
         for report, error in reports:
@@ -238,6 +263,7 @@ class Uploads:
             reports += len(group[-1].reports)
             tasks.add(group[-1].task.task_id)
         UPLOAD_GROUP_REPORTS.observe(reports)
+        log.info("storing reports", reports=reports, requests=len(group), tasks=len(tasks))
         try:
             with self._ages.learning():
                 await self._runtime.database.run("upload", lambda tx: _put(tx, group))
@@ -290,6 +316,8 @@ def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredRepor
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
+    for version in {upload.version for upload in group if upload.version is not None}:
+        check_version(tx, version)
     of_task: dict[bytes, list[_Upload]] = {}
     for upload in group:
         of_task.setdefault(upload.task.task_id.value, []).append(upload)

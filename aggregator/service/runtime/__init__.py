@@ -7,14 +7,14 @@ from aggregator.lazily import exports
 if TYPE_CHECKING:
     from aggregator.service.runtime.commitment import commit
     from aggregator.service.runtime.fair_queue import Threads, Turns
-    from aggregator.service.runtime.runtime import Runtime, ServedTask
+    from aggregator.service.runtime.runtime import Runtime, ServedTask, UploadTerms
     from aggregator.service.runtime.spending import charge_of, check_limits
 else:
     __getattr__ = exports(
         __name__,
         {
             "commitment": ("commit",),
-            "runtime": ("Runtime", "ServedTask"),
+            "runtime": ("Runtime", "ServedTask", "UploadTerms"),
             "spending": ("charge_of", "check_limits"),
             "fair_queue": ("Threads", "Turns"),
         },
@@ -25,6 +25,7 @@ __all__ = [
     "ServedTask",
     "Threads",
     "Turns",
+    "UploadTerms",
     "charge_of",
     "check_limits",
     "commit",

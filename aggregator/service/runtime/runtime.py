@@ -32,7 +32,12 @@ from aggregator.service.storage.backup.reconciliation import (
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.ledger.journal import Journal, share_sha256
 from aggregator.service.storage.tasks.caller_tokens import valid_token_hashes
-from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_configs, list_hpke_keys
+from aggregator.service.storage.tasks.hpke_keys import (
+    HpkeKey,
+    StoredConfig,
+    list_hpke_configs,
+    list_hpke_keys,
+)
 from aggregator.service.storage.tasks.tasks import (
     StoredTask,
     get_public_task,
@@ -40,6 +45,7 @@ from aggregator.service.storage.tasks.tasks import (
     list_tasks,
     undecryptable_tasks,
 )
+from aggregator.service.storage.tasks.version import settings_version
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.tracing import span
 
@@ -61,6 +67,35 @@ class ServedTask:
     verification_key: VerificationKey
     peer_token: str | None = dataclasses.field(repr=False)
     is_ended: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UploadTerms:
+    """What uploads to a task are checked against.
+
+    Attributes:
+        served: The task.
+        config_ids: Of the HPKE configurations to which an upload may be sealed now.
+        version: That of the store's settings from which this comes.
+    """
+
+    served: ServedTask
+    config_ids: frozenset[int]
+    version: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Terms:
+    """What this process remembers of tasks and keys, all of one version of the store's settings."""
+
+    version: int
+    configs: list[StoredConfig]
+    tasks: dict[TaskId, ServedTask]
+
+    def config_ids(self, rotation: HpkeRotation, now: int) -> frozenset[int]:
+        return frozenset(
+            each.config_id for each in self.configs if rotation.is_taken(each.retired_at, now)
+        )
 
 
 class Runtime:
@@ -103,6 +138,7 @@ class Runtime:
         self._verification = VerificationThreads(role, verification_threads)
         self._tasks: dict[str, Task | TaskRefused] = {}
         self._keypairs: dict[bytes, HpkeKeypair] = {}
+        self._terms: _Terms | None = None
 
     async def task(self, task_id: TaskId) -> ServedTask:
         """Return a task that we serve.
@@ -115,6 +151,41 @@ class Runtime:
         if stored is None or stored.record.role != self.role.name.lower():
             raise UnrecognizedTask("no such task here", task_id)
         return self._served(stored)
+
+    async def upload_terms(self, task_id: TaskId) -> UploadTerms:
+        """Return what uploads to a task are checked against, as it was when it was last looked up.
+
+        The transaction that stores them checks that it is so still (`check_version`).
+
+        Raises:
+            UnrecognizedTask: There is no such task for our role.
+            TaskRefused: It is below our floor.
+        """
+        known = self._terms
+        if known is None or task_id not in known.tasks:
+            known = await self._learn(task_id)
+        return UploadTerms(
+            known.tasks[task_id], known.config_ids(self._rotation, self.clock.now()), known.version
+        )
+
+    def forget_terms(self, version: int) -> None:
+        """Look everything up anew that uploads are checked against, if it is of this version."""
+        if self._terms is not None and self._terms.version == version:
+            self._terms = None
+
+    async def _learn(self, task_id: TaskId) -> _Terms:
+        def look(tx: Transaction) -> tuple[int, list[StoredConfig], StoredTask | None]:
+            return settings_version(tx), list_hpke_configs(tx), get_task(tx, task_id.value)
+
+        version, configs, stored = await self.database.read("upload terms", look)
+        if stored is None or stored.record.role != self.role.name.lower():
+            raise UnrecognizedTask("no such task here", task_id)
+        served = self._served(stored)
+        known = self._terms
+        if known is None or known.version != version:
+            known = self._terms = _Terms(version, configs, {})
+        known.tasks[task_id] = served
+        return known
 
     async def public_task(self, task_id: TaskId) -> Task:
         """Return a task that we serve without its secrets, which may not be readable.
@@ -160,19 +231,6 @@ class Runtime:
         stored = await self.database.read("hpke configurations", list_hpke_configs)
         advertised = [each.config for each in stored if each.retired_at is None]
         return HpkeConfigList(tuple(decode(HpkeConfig, config) for config in advertised))
-
-    async def config_ids(self) -> frozenset[int]:
-        """Return the ids of the HPKE configurations to which an upload may be sealed now."""
-
-        def taken(tx: Transaction) -> frozenset[int]:
-            stored = list_hpke_configs(tx)
-            return frozenset(
-                each.config_id
-                for each in stored
-                if self._rotation.is_taken(each.retired_at, tx.now)
-            )
-
-        return await self.database.read("hpke configurations", taken)
 
     def key_rotation(self) -> KeyRotation:
         """Return what changes our HPKE keys as time passes."""

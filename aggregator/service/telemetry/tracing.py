@@ -9,8 +9,8 @@ Source: W3C, "Trace Context", "traceparent Header".
 """
 
 import dataclasses
+import os
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
@@ -116,7 +116,7 @@ def note(conventional: Mapping[str, Value] = MappingProxyType({}), /, **ours: Va
 
 def new_trace_id() -> str:
     """Return a fresh id."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def log_trace_id() -> str | None:
@@ -136,7 +136,7 @@ def traceparent() -> str:
     """Return the header that links what the peer logs and records to what we do."""
     here = None if _recorder is None else _recorder.context()
     # Without spans of ours the log has what we do: the peer may record its part.
-    return (here or TraceContext(log_trace_id() or new_trace_id(), uuid.uuid4().hex[:16])).header()
+    return (here or TraceContext(log_trace_id() or new_trace_id(), os.urandom(8).hex())).header()
 
 
 def read_traceparent(header: str | None) -> TraceContext | None:

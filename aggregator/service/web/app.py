@@ -5,21 +5,23 @@ Handlers take the raw request and answer with bytes, because DAP's bodies are no
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final
 
 import anyio
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.status import HTTP_202_ACCEPTED
+from starlette.status import HTTP_200_OK, HTTP_202_ACCEPTED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
 from aggregator.dap.problems import InvalidMessage
+from aggregator.dap.resources import Resource
 from aggregator.errors import Abort
 from aggregator.service.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
@@ -28,6 +30,7 @@ from aggregator.service.storage.reports.id_memory import IdsForgotten
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
+from aggregator.service.web.direct import Direct, Handler, OnError
 from aggregator.service.web.intake import SCOPE_KEY, Intake
 from aggregator.service.web.problems import (
     abort_response,
@@ -51,6 +54,7 @@ def create_app(
     routers: Iterable[APIRouter],
     max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
     answer_seconds: float = ANSWER_SECONDS,
+    direct: Mapping[Resource, Handler] = MappingProxyType({}),
 ) -> FastAPI:
     """Return an application that serves `routers` and answers errors with problem documents.
 
@@ -59,6 +63,7 @@ def create_app(
         routers: What it serves.
         max_bytes_in_flight: The most bytes of all requests' bodies together.
         answer_seconds: How long a request may wait for its answer once all of it has come.
+        direct: Resources that are answered without the framework's layers.
     """
     app = FastAPI(
         title=title,
@@ -70,15 +75,10 @@ def create_app(
     )
     for router in routers:
         app.include_router(router)
-    app.add_exception_handler(Abort, _on_abort)
-    app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid_parameter)
-    app.add_exception_handler(Busy, _on_busy)
-    app.add_exception_handler(DiskFull, _on_full_disk)
-    app.add_exception_handler(Unreachable, _on_unreachable_store)
-    app.add_exception_handler(IdsForgotten, _on_forgotten_ids)
-    app.add_exception_handler(JournalError, _on_unusable_journal)
-    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    for kind, handler in _ON.items():
+        app.add_exception_handler(kind, handler)
+    for resource, handle in direct.items():
+        app.add_middleware(Direct, resource=resource, handler=handle, on_error=_on_error)
     app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
     return app
 
@@ -134,7 +134,11 @@ class Edge:
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            is_chatter = scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
+            # Of uploads that were taken, the transaction that stored them says a line for all.
+            is_upload = isinstance(scope.get("route"), Direct) and status == HTTP_200_OK
+            is_chatter = (
+                is_upload or scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
+            )
             seconds = time.perf_counter() - started
             REQUEST_SECONDS.labels(_resource(scope), scope["method"], status).observe(seconds)
             report = log.debug if is_chatter else log.info
@@ -166,7 +170,10 @@ def _without_task() -> Iterator[None]:
 
 def _trace_id(scope: Scope) -> str:
     """Return the peer's trace id, or a new one."""
-    parent = read_traceparent(Headers(scope=scope).get("traceparent"))
+    given = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
+    if given is None:
+        return new_trace_id()
+    parent = read_traceparent(given.decode("latin-1"))
     return new_trace_id() if parent is None else parent.trace_id
 
 
@@ -218,3 +225,24 @@ async def _on_unusable_journal(_request: Request, error: Exception) -> Response:
 async def _on_disconnect(_request: Request, _error: Exception) -> Response:
     log.info("request cut off")
     return cut_off_response()
+
+
+_ON: Final[Mapping[type[Exception], OnError]] = {
+    Abort: _on_abort,
+    HTTPException: _on_http_error,
+    RequestValidationError: _on_invalid_parameter,
+    Busy: _on_busy,
+    DiskFull: _on_full_disk,
+    Unreachable: _on_unreachable_store,
+    IdsForgotten: _on_forgotten_ids,
+    JournalError: _on_unusable_journal,
+    ClientDisconnect: _on_disconnect,
+}
+"""What answers a request that failed, by the exception; the nearest class that it is of."""
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    for kind in type(error).__mro__:
+        if kind in _ON:
+            return await _ON[kind](request, error)
+    raise error

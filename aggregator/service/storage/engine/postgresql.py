@@ -5,6 +5,7 @@ COMMITTED). What a verb relies on from its look to its commit it locks, by a con
 advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
 """
 
+import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Column, Connection, Engine, Row, Table, event, func, literal, select
+from sqlalchemy import Column, Connection, Engine, Row, Table, bindparam, event, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, Insert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.engine import URL
@@ -148,13 +149,9 @@ class Postgresql:
         rows: Sequence[Mapping[str, Any]],
     ) -> Sequence[Row[Any]]:
         """Insert rows as one statement with an array for each column, whatever their number."""
-        columns = [statement.table.c[name] for name in rows[0]]
-        arrays = (
-            literal([row[column.name] for row in rows], ARRAY(column.type)) for column in columns
-        )
-        given = func.unnest(*arrays).table_valued(*rows[0]).render_derived()
-        made = statement.from_select(columns, select(given), include_defaults=False)
-        result = connection.execute(made)
+        names = tuple(rows[0])
+        arrays = {name: [row[name] for row in rows] for name in names}
+        result = connection.execute(_from_arrays(statement, names), arrays)
         return result.all() if result.returns_rows else ()
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
@@ -252,6 +249,15 @@ class Postgresql:
 
 def _code(error: DBAPIError) -> str | None:
     return getattr(error.orig, "sqlstate", None)
+
+
+@functools.lru_cache(maxsize=256)
+def _from_arrays(statement: sqlalchemy.Insert, names: tuple[str, ...]) -> sqlalchemy.Insert:
+    """Return an insert of rows from an array for each column; made once for a statement."""
+    columns = [statement.table.c[name] for name in names]
+    arrays = (bindparam(column.name, type_=ARRAY(column.type)) for column in columns)
+    given = func.unnest(*arrays).table_valued(*names).render_derived()
+    return statement.from_select(columns, select(given), include_defaults=False)
 
 
 def _lock_key(name: bytes) -> int:

@@ -301,6 +301,13 @@ reports = _table(
     sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
 )
 
+settings_versions = _table(
+    "settings_versions",
+    _number("id", "1: there is one row, from the beginning."),
+    _int64("version", "Rises with every change of a task or of an HPKE key."),
+    comment="By which a process sees that what it remembers of tasks and keys is still so.",
+)
+
 report_generations = _table(
     "report_generations",
     _number("generation", "As in `reports`."),

@@ -13,6 +13,7 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionJobState
+from aggregator.service.storage.tasks.version import settings_changed
 
 ROWS_PER_STEP = 1000
 _KEPT = (tables.ledger,)
@@ -57,6 +58,7 @@ def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
                 f"{job_id.hex()} up with `prio job abandon`"
             )
         )
+    settings_changed(tx)
     destroy_shares(tx, task_id)
     values = {
         "forgotten_at": tx.now,

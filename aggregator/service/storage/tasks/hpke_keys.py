@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, delete, insert, select, true, update
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.tasks.version import settings_changed
 
 CONFIG_IDS = 256
 """How many ids the protocol has."""
@@ -52,6 +53,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
     if key.config_id in {stored.config_id for stored in list_hpke_configs(tx)}:
         raise tx.refuse(Conflict(f"the HPKE config id {key.config_id} is taken"))
     row = bytes([key.config_id])
+    settings_changed(tx)
     tx.connection.execute(
         insert(tables.hpke_keys).values(
             config_id=key.config_id,
@@ -102,6 +104,7 @@ def find_advertised_key(tx: Transaction) -> HpkeKey | None:
 def retire_hpke_key(tx: Transaction, config_id: int) -> None:
     """Stop advertising the key; it is kept to open the reports that were made for it."""
     columns = tables.hpke_keys.c
+    settings_changed(tx)
     tx.connection.execute(
         update(tables.hpke_keys)
         .where(columns.config_id == config_id, columns.retired_at.is_(None))
@@ -112,6 +115,7 @@ def retire_hpke_key(tx: Transaction, config_id: int) -> None:
 def destroy_hpke_key(tx: Transaction, config_id: int) -> None:
     """Delete a retired key pair, and scrub what is left of it in the log."""
     columns = tables.hpke_keys.c
+    settings_changed(tx)
     tx.connection.execute(
         delete(tables.hpke_keys).where(
             columns.config_id == config_id, columns.retired_at.is_not(None)

@@ -9,6 +9,7 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.secrets.crypter import CrypterError
+from aggregator.service.storage.tasks.version import settings_changed
 
 _PUBLIC = select(
     tables.tasks.c.task_id, tables.tasks.c.role, tables.tasks.c.definition, tables.tasks.c.ended_at
@@ -77,6 +78,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
         if stored.record != task:
             raise tx.refuse(_conflict(stored.record, task))
         return
+    settings_changed(tx)
     tx.connection.execute(
         insert(tables.tasks).values(
             task_id=task.task_id,
@@ -136,6 +138,7 @@ def replace_peer_token(tx: Transaction, task_id: bytes, token: str) -> None:
     Raises:
         UnknownTask: There is no such task.
     """
+    settings_changed(tx)
     tx.connection.execute(
         update(tables.tasks)
         .where(tables.tasks.c.id == tx.task_key(task_id))
@@ -151,6 +154,7 @@ def end_task(tx: Transaction, task_id: bytes) -> None:
     """
     task = tables.tasks.c
     key = tx.task_key(task_id)
+    settings_changed(tx)
     tx.connection.execute(
         update(tables.tasks).where(task.id == key, task.ended_at.is_(None)).values(ended_at=tx.now)
     )

@@ -332,7 +332,12 @@ def test_a_forgotten_task_leaves_what_it_cost(
     assert bodies_left(store) == 13  # for the next minutes
     turn_generations(store, clock)
     assert bodies_left(store) == 0
-    assert rows(store) == {"tasks": 1, "ledger": 1, "report_generations": tables.GENERATIONS}
+    assert rows(store) == {
+        "tasks": 1,
+        "ledger": 1,
+        "report_generations": tables.GENERATIONS,
+        "settings_versions": 1,
+    }
     assert store.read_sync("ledger", list_ledger) == ledger
     spent = store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population))
     assert spent == TENTH.cost

@@ -1,7 +1,7 @@
 """The first schema.
 
 A revision never changes once it is released: it spells every table out and imports nothing of ours.
-It is numbered 0003 because 0001 and 0002 were replaced before anything was released; a store that
+It is numbered 0004 because 0001 to 0003 were replaced before anything was released; a store that
 they made is refused by its version.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
+revision = "0004"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -25,7 +25,7 @@ def only(rows: str) -> dict[str, Any]:
     return {"sqlite_where": sa.text(rows), "postgresql_where": sa.text(rows)}
 
 
-def upgrade() -> None:
+def upgrade() -> None:  # noqa: PLR0915  a statement for each table
     """Make every table."""
     op.create_table(
         "collector_tasks",
@@ -465,6 +465,14 @@ def upgrade() -> None:
                 f"ALTER TABLE report_bodies_{number} "
                 "SET (autovacuum_enabled = false, toast.autovacuum_enabled = false)"
             )
+    versions = op.create_table(
+        "settings_versions",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("version", BIGINT, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_settings_versions"),
+        sqlite_strict=True,
+    )
+    op.bulk_insert(versions, [{"id": 1, "version": 0}])
     generations = op.create_table(
         "report_generations",
         sa.Column("generation", sa.Integer(), autoincrement=False, nullable=False),
@@ -499,6 +507,7 @@ def downgrade() -> None:
     """Drop every table, with all that is stored."""
     op.drop_table("waiting_reports")
     op.drop_table("report_generations")
+    op.drop_table("settings_versions")
     for number in range(GENERATIONS):
         op.drop_table(f"report_bodies_{number}")
     op.drop_table("reports")

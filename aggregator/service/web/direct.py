@@ -1,0 +1,53 @@
+"""Requests that come by the thousand, answered without the framework's layers.
+
+Routing, the framework's own scopes and its handling of exceptions take longer than an upload does.
+What is outside of this layer (`app.Edge`) and what a handler gets and returns are the same.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from aggregator.dap.resources import Resource
+
+Handler = Callable[[Request], Awaitable[Response]]
+OnError = Callable[[Request, Exception], Awaitable[Response]]
+
+
+class Direct:
+    """A layer that answers one resource and passes all else on."""
+
+    def __init__(
+        self, app: ASGIApp, resource: Resource, handler: Handler, on_error: OnError
+    ) -> None:
+        """Answer `resource` by `handler`.
+
+        Args:
+            app: What answers everything else.
+            resource: The resource.
+            handler: Answers a request for it.
+            on_error: Answers one whose handler has failed, or raises.
+        """
+        self._app, self._handler, self._on_error = app, handler, on_error
+        self._method, self.path = resource.method, resource.template
+        names = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(resource.template))
+        self._pattern = re.compile(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        found = None
+        if scope["type"] == "http" and scope["method"] == self._method:
+            found = self._pattern.fullmatch(scope["path"])
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        scope["path_params"] = found.groupdict()
+        scope["route"] = self  # whose path is a metric's label
+        request = Request(scope, receive)
+        try:
+            response = await self._handler(request)
+        except Exception as error:  # noqa: BLE001  what is none of ours is raised again
+            response = await self._on_error(request, error)
+        await response(scope, receive, send)
