@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aggregator.cli.entries import TRY, Entry, in_wing
+from aggregator.cli.entries import LOOK, TRY, Entry, in_wing
 
 COMMANDS: Final = in_wing(
     "local",
@@ -23,5 +23,13 @@ COMMANDS: Final = in_wing(
         "Run leader, helper and collector on this machine, until Ctrl-C: to try things out.",
         "prio up --survey survey.toml",
         is_daily=True,
+    ),
+    Entry(
+        LOOK,
+        "load",
+        "load",
+        "load",
+        "Measure what reports cost here: real ones, to services on this machine, to the result.",
+        "prio load --stack --reports 20000",
     ),
 )

@@ -1,0 +1,112 @@
+"""What processes of this machine spend, as Linux counts it, and what one exchange costs here.
+
+An exchange (X25519) is the least that opening an input share takes: costs in exchanges can be
+compared between machines.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aggregator.errors import ConfigurationError
+
+_EXCHANGES: Final = 2000
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What some processes have spent since they began.
+
+    Attributes:
+        cpu_seconds: Of processors.
+        written_bytes: To disks.
+        peak_mib: The most memory that one of them ever had.
+    """
+
+    cpu_seconds: float = 0.0
+    written_bytes: int = 0
+    peak_mib: int = 0
+
+    def __add__(self, other: "Costs") -> "Costs":
+        return Costs(
+            self.cpu_seconds + other.cpu_seconds,
+            self.written_bytes + other.written_bytes,
+            max(self.peak_mib, other.peak_mib),
+        )
+
+    def since(self, before: "Costs") -> "Costs":
+        """Return what was spent since then; the peak is that of all time."""
+        return Costs(
+            self.cpu_seconds - before.cpu_seconds,
+            self.written_bytes - before.written_bytes,
+            self.peak_mib,
+        )
+
+
+def costs_of(processes: Iterable[int]) -> Costs:
+    """Return what processes, and their children that have ended, have spent."""
+    return sum((_costs(process) for process in processes), Costs())
+
+
+def _costs(process: int) -> Costs:
+    place = _PROC / str(process)
+    fields = (place / "stat").read_text().rpartition(")")[2].split()
+    ticks = sum(map(int, fields[11:15]))
+    written = _line(place / "io", "write_bytes:")
+    return Costs(
+        ticks / os.sysconf("SC_CLK_TCK"), written, _line(place / "status", "VmHWM:") // 2**10
+    )
+
+
+def _line(file: Path, name: str) -> int:
+    for line in file.read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1])
+    return 0
+
+
+def processes_with(argument: Path) -> list[int]:
+    """Return the processes that were started with a file as one of their arguments.
+
+    Raises:
+        ConfigurationError: There are none, or this system does not say.
+    """
+    if not _PROC.is_dir():
+        raise ConfigurationError("what processes spend is counted on Linux only")
+    wanted = str(argument).encode()
+    found = []
+    for place in _PROC.iterdir():
+        if not place.name.isdigit() or int(place.name) == os.getpid():
+            continue
+        try:
+            arguments = (place / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if wanted in arguments:
+            found.append(int(place.name))
+    if not found:
+        raise ConfigurationError(f"{argument}: no service runs with it")
+    return found
+
+
+def server_processes(process: int) -> list[int]:
+    """Return a PostgreSQL server's processes, given one of its sessions'."""
+    fields = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+    server = int(fields[1])
+    children = (_PROC / str(server) / "task" / str(server) / "children").read_text().split()
+    return [server, *map(int, children)]
+
+
+def exchange_seconds() -> float:
+    """Return the processor time of one X25519 exchange, by the library that opens reports."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    ours, theirs = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
+    began = time.process_time()
+    for _ in range(_EXCHANGES):
+        ours.exchange(theirs)
+    return (time.process_time() - began) / _EXCHANGES

@@ -1,0 +1,404 @@
+"""`prio load`: what a report costs here, from the client's request to the collector's result."""
+
+import json
+import secrets
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from aggregator.cli.local.costs import (
+    Costs,
+    costs_of,
+    exchange_seconds,
+    processes_with,
+    server_processes,
+)
+from aggregator.cli.options import Up
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ConfigurationError, ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.cli.local.folder import LocalFolder
+    from aggregator.cli.local.services import Program
+    from aggregator.protocol.task import Task
+
+MOST_REPORTS: Final = 1_000_000
+_AT_ONCE: Final = 50_000
+"""How many reports are sealed before they are sent; so many are held in memory."""
+_WINDOW: Final = timedelta(hours=1)
+_PARTIES: Final = ("leader", "helper")
+
+console = Console(stderr=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Services under load.
+
+    Attributes:
+        folder: Their folder.
+        configs: The service files that their processes were started with, by party.
+        server: The URL of the database server, if their stores are on one.
+    """
+
+    folder: "LocalFolder"
+    configs: dict[str, Path]
+    server: str | None
+
+    def costs(self) -> dict[str, Costs]:
+        """Return what each of them has spent since it began, the database under `database`."""
+        found = {party: costs_of(processes_with(file)) for party, file in self.configs.items()}
+        if self.server is not None:
+            with _connected(self.server) as connection:
+                session = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+                found["database"] = costs_of(server_processes(session))
+        return found
+
+    def stored_bytes(self) -> int:
+        """Return the size of both aggregators' stores."""
+        if self.server is None:
+            files = (self.folder.path.glob(f"{party}.sqlite*") for party in _PARTIES)
+            return sum(file.stat().st_size for each in files for file in each)
+        with _connected(self.server) as connection:
+            query = "SELECT sum(pg_database_size(oid)) FROM pg_database"
+            return int(connection.execute(query).fetchone()[0])
+
+
+def load(
+    reports: Annotated[
+        int, typer.Option(min=200, max=MOST_REPORTS, help="How many are sent in groups.")
+    ] = 20_000,
+    singles: Annotated[
+        int, typer.Option(min=0, max=100_000, help="How many are sent one by one, as phones do.")
+    ] = 2000,
+    per_request: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many of a group one request carries.")
+    ] = 200,
+    connections: Annotated[
+        int, typer.Option(min=1, max=256, help="Over how many connections those one by one come.")
+    ] = 64,
+    length: Annotated[int, typer.Option(min=1, max=4096, help="Buckets of the histogram.")] = 256,
+    stack: Annotated[
+        bool, typer.Option("--stack", help="Start a leader and a helper for it, and end them.")
+    ] = False,
+    postgres: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --stack: a database on a server of this machine, whose user may make "
+            "others; both aggregators get one, for the time being.",
+        ),
+    ] = None,
+    up: Up = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Measure what reports cost here: real ones, to services on this machine, to the result.
+
+    Without --stack they go to the services of a `prio up` that runs; its stores keep the tasks.
+    Costs are those of the services and the database, without this client; "exchanges" compares
+    them with the X25519 exchanges that this machine could do in the same time, of which a report
+    needs two.
+    """
+    if postgres is not None and not stack:
+        raise ParameterError("postgres: goes with --stack")
+    with ExitStack() as resources:
+        began = _stack(resources, postgres) if stack else _running(up)
+        found = _measure(began, reports, singles, per_request, connections, length)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        _say(found)
+    if not found["right"]:
+        raise SystemExit(1)
+
+
+def _running(up: Path | None) -> Stack:
+    from aggregator.cli.local.folder import DEFAULT, LocalFolder
+
+    folder = LocalFolder.at(up or DEFAULT)
+    if not folder.is_up:
+        raise ConfigurationError(f"{folder.path}: no `prio up` runs there; or take --stack")
+    configs = {party: folder.config(party).absolute() for party in _PARTIES}
+    return Stack(folder, configs, None)
+
+
+def _stack(resources: ExitStack, postgres: str | None) -> Stack:
+    """Start services over fresh stores until the end, the leader's workers apart."""
+    import dataclasses
+
+    from aggregator.cli.local.folder import LocalFolder
+    from aggregator.cli.local.services import running
+
+    place = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="prio-load-")))
+    folder = LocalFolder.made(place)
+    if postgres is not None:
+        for party in _PARTIES:
+            _keep_on_server(folder, party, resources.enter_context(_database(postgres, party)))
+    worker = folder.path / "worker.toml"
+    text = folder.config("leader").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith("health_listen")]
+    worker.write_text("\n".join([*kept, ""]), encoding="utf-8")
+    worker.chmod(0o600)
+    leader, helper = folder.programs(_PARTIES)
+    serve = dataclasses.replace(
+        leader, command=[each for each in leader.command if each != "--work"]
+    )
+    services = resources.enter_context(running([serve, helper]))
+    services.start(_worker(leader, folder.config("leader").absolute(), worker))
+    return Stack(
+        folder,
+        {
+            "leader": folder.config("leader").absolute(),
+            "worker": worker,
+            "helper": folder.config("helper").absolute(),
+        },
+        postgres,
+    )
+
+
+def _worker(leader: "Program", config: Path, worker: Path) -> "Program":
+    import dataclasses
+
+    words: dict[str | Path, str | Path] = {"serve": "work", config: worker}
+    command = [words.get(each, each) for each in leader.command if each != "--work"]
+    return dataclasses.replace(
+        leader, name="worker", command=command, log=leader.log.with_name("worker.log")
+    )
+
+
+def _keep_on_server(folder: "LocalFolder", party: str, url: str) -> None:
+    file = folder.config(party)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("database")]
+    journal = f'release_journal = "{party}.journal"'
+    file.write_text(
+        "\n".join([*kept, f"database = {json.dumps(url)}", journal, ""]), encoding="utf-8"
+    )
+
+
+@contextmanager
+def _database(url: str, party: str) -> Iterator[str]:
+    """Make a database on the server of `url`, and drop it in the end."""
+    from sqlalchemy.engine import make_url
+
+    name = f"prio_load_{party}_{secrets.token_hex(4)}"
+    with _connected(url) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield make_url(url).set(database=name).render_as_string(hide_password=False)
+    finally:
+        with _connected(url) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Any]:
+    try:
+        import psycopg
+    except ImportError:
+        raise ConfigurationError(
+            "PostgreSQL's driver is not installed: pip install 'prio-aggregator[postgresql]'"
+        ) from None
+    try:
+        connection = psycopg.connect(url, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise ConfigurationError(f"postgres: {str(error).splitlines()[0]}") from None
+    with connection:
+        yield connection
+
+
+def _measure(
+    stack: Stack, reports: int, singles: int, per_request: int, connections: int, length: int
+) -> dict[str, object]:
+    exchange = exchange_seconds()
+    window = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _WINDOW
+    one_by_one = None
+    is_right = True
+    if singles:
+        one_by_one = _phase(stack, length, window, singles, 1, connections)
+        is_right = one_by_one.is_right
+    grouped = _phase(stack, length, window, reports, per_request, 4)
+    spent = sum(grouped.spent.values(), Costs())
+    cpu = spent.cpu_seconds / reports
+    return {
+        "version": 1,
+        "reports": reports + singles,
+        "right": is_right and grouped.is_right,
+        "reports_per_second": round(reports / grouped.total_seconds, 1),
+        "upload_reports_per_second": round(reports / grouped.upload_seconds, 1),
+        "single_uploads_per_second": None
+        if one_by_one is None
+        else round(singles / one_by_one.upload_seconds, 1),
+        "single_upload_us": None
+        if one_by_one is None
+        else round(1e6 * one_by_one.serving.cpu_seconds / singles, 1),
+        "single_upload_exchanges": None
+        if one_by_one is None
+        else round(one_by_one.serving.cpu_seconds / singles / exchange, 2),
+        "single_upload_milliseconds": None if one_by_one is None else one_by_one.percentiles(),
+        "upload_milliseconds": grouped.percentiles(),
+        "cpu_us_per_report": round(1e6 * cpu, 1),
+        "cpu_us": {
+            name: round(1e6 * each.cpu_seconds / reports, 1) for name, each in grouped.spent.items()
+        },
+        "exchange_us": round(1e6 * exchange, 1),
+        "exchanges_per_report": round(cpu / exchange, 2),
+        "peak_mib": {
+            "leader": max(
+                each.peak_mib
+                for name, each in grouped.spent.items()
+                if name in ("leader", "worker")
+            ),
+            "helper": grouped.spent["helper"].peak_mib,
+        },
+        "database_bytes_per_report": round(grouped.stored_bytes / reports, 1),
+        "written_bytes_per_report": round(spent.written_bytes / reports, 1),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What came of some reports.
+
+    Attributes:
+        is_right: Whether the result counts all of them, within its noise.
+        upload_seconds: How long sending took.
+        total_seconds: From the first request to the result.
+        serving: What the process that takes uploads spent while they came.
+        spent: What each process spent until the result.
+        seconds: After how long each request was answered, sorted.
+        stored_bytes: By how much the stores grew.
+    """
+
+    is_right: bool
+    upload_seconds: float
+    total_seconds: float
+    serving: Costs
+    spent: dict[str, Costs]
+    seconds: list[float]
+    stored_bytes: int
+
+    def percentiles(self) -> dict[str, float]:
+        """Return after how many milliseconds requests were answered."""
+        last = len(self.seconds) - 1
+        return {
+            name: round(1000 * self.seconds[round(last * part)], 1)
+            for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0))
+        }
+
+
+def _phase(
+    stack: Stack, length: int, window: datetime, count: int, per_request: int, connections: int
+) -> _Phase:
+    """Send reports of one task, and collect them."""
+    from aggregator.cli.local import load_client
+
+    task = _task(stack.folder, length, count)
+    keys = load_client.configs(task)
+    when = task.time(int(window.timestamp()))
+    buckets = [int(x) % length for x in memoryview(secrets.token_bytes(8 * count)).cast("Q")]
+    before, stored = stack.costs(), stack.stored_bytes()
+    serving, seconds, uploading, began = Costs(), [], 0.0, None
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task(f"{count:,} reports, {per_request} a request", total=2 * count)
+        for first in range(0, count, _AT_ONCE):
+            bodies = load_client.sealed(
+                task,
+                keys,
+                buckets[first : first + _AT_ONCE],
+                when,
+                per_request,
+                lambda more: progress.advance(bar, more),
+            )
+            at_first = stack.costs()["leader"]
+            started = time.perf_counter()
+            began = started if began is None else began
+            seconds += load_client.send(task, bodies, connections)
+            uploading += time.perf_counter() - started
+            serving += stack.costs()["leader"].since(at_first)
+            progress.advance(bar, min(_AT_ONCE, count - first))
+        is_right = _is_right(stack.folder, task, window, buckets)
+    total = time.perf_counter() - (began or 0.0)
+    after = stack.costs()
+    return _Phase(
+        is_right,
+        uploading,
+        total,
+        serving,
+        {name: each.since(before[name]) for name, each in after.items()},
+        sorted(seconds),
+        stack.stored_bytes() - stored,
+    )
+
+
+def _task(folder: "LocalFolder", length: int, reports: int) -> "Task":
+    from aggregator.cli.local.tasks import collector_config, hand_out
+    from aggregator.cli.service.tasks import make_task
+    from aggregator.protocol.provisioning import provision
+
+    task = make_task(
+        collector_config(folder),
+        {"type": "Prio3Histogram", "length": length},
+        {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"},
+        leader=folder.url("leader"),
+        helper=folder.url("helper"),
+        time_precision=int(_WINDOW.total_seconds()),
+        min_batch_size=reports,
+        max_reports=reports,
+        task_info="prio load",
+    )
+    hand_out(folder, provision(task, SystemEntropy()))
+    return task
+
+
+def _is_right(
+    folder: "LocalFolder", task: "Task", window: datetime, buckets: Sequence[int]
+) -> bool:
+    """Collect the reports; return whether all are counted, each bucket within the noise's bound."""
+    from aggregator.collector import Collector
+
+    with Collector.open(folder.config("collector")) as collector:
+        collected = collector.collect(task, window, _WINDOW)
+    truth, circuit = Counter(buckets), task.prio3.circuit
+    most = task.policy.mechanism.tail_bound(circuit, aggregators=2)
+    values = collected.result["values"]
+    assert isinstance(values, list)  # noqa: S101  of a histogram
+    return collected.result["report_count"] == len(buckets) and all(
+        abs(value - truth[bucket]) <= most for bucket, value in enumerate(values)
+    )
+
+
+def _say(found: dict[str, Any]) -> None:
+    print(f"{found['reports']:,} reports, {'all' if found['right'] else 'NOT all'} counted once")
+    print(f"in groups, to the result: {found['reports_per_second']:,} reports a second")
+    print(f"in groups, upload alone: {found['upload_reports_per_second']:,} reports a second")
+    if found["single_uploads_per_second"] is not None:
+        latency = found["single_upload_milliseconds"]
+        print(f"one by one: {found['single_uploads_per_second']:,} reports a second")
+        print(
+            f"  the leader: {found['single_upload_us']} us each, "
+            f"{found['single_upload_exchanges']} exchanges"
+        )
+        print(f"  answered after {latency['p50']} ms, p99 {latency['p99']} ms")
+    each = ", ".join(f"{name} {used}" for name, used in found["cpu_us"].items())
+    print(f"processor time of a report: {found['cpu_us_per_report']} us ({each})")
+    print(
+        f"  {found['exchanges_per_report']} exchanges of {found['exchange_us']} us; "
+        "two are the floor"
+    )
+    peak = found["peak_mib"]
+    print(f"memory at most: leader {peak['leader']} MiB, helper {peak['helper']} MiB")
+    print(
+        f"stores grew by {found['database_bytes_per_report']:,} bytes a report; "
+        f"{found['written_bytes_per_report']:,} were written"
+    )

@@ -1,0 +1,80 @@
+"""`prio load` on services of its own, over both databases, and on those of a `prio up`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.postgresql import databases
+from tests.support.processes import ROOT
+from tests.support.up import is_up
+
+pytestmark = pytest.mark.slow
+
+LITTLE = ("--reports", "400", "--singles", "40", "--connections", "8", "--length", "8", "--json")
+
+KEYS = {
+    "reports",
+    "right",
+    "reports_per_second",
+    "upload_reports_per_second",
+    "single_uploads_per_second",
+    "single_upload_us",
+    "cpu_us_per_report",
+    "exchanges_per_report",
+    "peak_mib",
+    "database_bytes_per_report",
+    "written_bytes_per_report",
+}
+
+
+def load(*arguments: str, cwd: Path = ROOT, status: int = 0) -> dict[str, object]:
+    done = subprocess.run(  # noqa: S603  our own command
+        [sys.executable, "-m", "aggregator.cli", "load", *LITTLE, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    if status:
+        return {"said": done.stderr}
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def check(found: dict[str, object]) -> None:
+    assert found.keys() >= KEYS
+    assert found["reports"] == 440
+    assert found["right"] is True
+    numbers = [value for value in found.values() if isinstance(value, float)]
+    assert len(numbers) >= 8
+    assert min(numbers) > 0
+    assert min(found["peak_mib"].values()) > 50
+
+
+def test_reports_go_through_services_of_its_own() -> None:
+    check(load("--stack"))
+
+
+def test_the_same_over_postgresql_whose_databases_go_afterwards(postgresql_server: str) -> None:
+    before = databases(postgresql_server)
+    found = load("--stack", "--postgres", postgresql_server)
+    check(found)
+    assert found["cpu_us"].keys() == {"leader", "worker", "helper", "database"}
+    assert databases(postgresql_server) == before
+
+
+def test_reports_go_through_a_prio_up_that_runs(tmp_path: Path) -> None:
+    with is_up(tmp_path, "here"):
+        check(load("--up", str(tmp_path / "here")))
+
+
+def test_what_it_needs_is_named(tmp_path: Path) -> None:
+    said = load("--up", str(tmp_path), status=2)["said"]
+    assert "is no folder that `prio up` has made" in str(said)
+    assert "goes with --stack" in str(load("--postgres", "postgresql://x/y", status=2)["said"])
+    nowhere = load("--stack", "--postgres", "postgresql://127.0.0.1:9/y", status=2)["said"]
+    assert "postgres: " in str(nowhere)
