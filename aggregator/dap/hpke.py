@@ -304,32 +304,51 @@ def aggregate_share_info(sender: Role) -> bytes:
     return DAP_18.tag + b" aggregate share" + bytes((sender, Role.COLLECTOR))
 
 
+@dataclass(frozen=True, slots=True)
+class _Schedule:
+    """The key schedule's parts that do not depend on the message: labels, sizes and the info."""
+
+    eae_prk: bytes
+    shared_secret: bytes
+    secret: bytes
+    key: bytes
+    base_nonce: bytes
+
+
+@lru_cache(maxsize=64)
+def _schedule(suite: Suite, info: bytes) -> _Schedule:
+    kem, label = suite.kem_label, suite.label
+    psk_id_hash = _extract(b"", label + b"psk_id_hash")  # of an empty id
+    context = b"\0" + psk_id_hash + _extract(b"", label + b"info_hash" + info)  # 0: base mode
+    return _Schedule(
+        eae_prk=kem + b"eae_prk",
+        shared_secret=_size(32) + kem + b"shared_secret",
+        secret=label + b"secret",
+        key=_size(suite.key_size) + label + b"key" + context + _FIRST_BLOCK,
+        base_nonce=_size(suite.nonce_size) + label + b"base_nonce" + context + _FIRST_BLOCK,
+    )
+
+
 def _key_schedule(
     suite: Suite, secret: bytes, kem_context: bytes, info: bytes
 ) -> tuple[bytes, bytes]:
     """Return the message's key and nonce; for the first and only message that is the base nonce."""
-    kem_label, label = suite.kem_label, suite.label
-    shared = _expand(
-        _extract(b"", kem_label + b"eae_prk" + secret), kem_label, b"shared_secret", kem_context, 32
-    )
-    context = _schedule_context(label, info)
-    prk = _extract(shared, label + b"secret")  # of an empty pre-shared key
-    key = _expand(prk, label, b"key", context, suite.key_size)
-    return key, _expand(prk, label, b"base_nonce", context, suite.nonce_size)
+    fixed = _schedule(suite, info)
+    prk = _extract(b"", fixed.eae_prk + secret)
+    shared = _extract(prk, fixed.shared_secret + kem_context + _FIRST_BLOCK)
+    prk = _extract(shared, fixed.secret)  # of an empty pre-shared key
+    key = _extract(prk, fixed.key)[: suite.key_size]
+    return key, _extract(prk, fixed.base_nonce)[: suite.nonce_size]
 
 
-@lru_cache(maxsize=64)
-def _schedule_context(label: bytes, info: bytes) -> bytes:
-    """Return the part of the key schedule that does not depend on the message."""
-    psk_id_hash = _extract(b"", label + b"psk_id_hash")  # of an empty id
-    return b"\0" + psk_id_hash + _extract(b"", label + b"info_hash" + info)  # 0: base mode
+_FIRST_BLOCK = b"\x01"
+"""HKDF's expansion is one HMAC of this block: no size here exceeds SHA-256's 32 bytes."""
+
+
+def _size(size: int) -> bytes:
+    return size.to_bytes(2, "big")
 
 
 def _extract(salt: bytes, labelled: bytes) -> bytes:
+    """HKDF-Extract, and as one HMAC also HKDF-Expand of one block."""
     return hmac.digest(salt, labelled, "sha256")
-
-
-def _expand(prk: bytes, suite_label: bytes, label: bytes, info: bytes, size: int) -> bytes:
-    # One block of HKDF is enough: no size here exceeds SHA-256's 32 bytes.
-    labelled = size.to_bytes(2, "big") + suite_label + label + info + b"\x01"
-    return hmac.digest(prk, labelled, "sha256")[:size]
