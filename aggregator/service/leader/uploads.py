@@ -35,6 +35,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.runtime import Runtime, Threads, Turns, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
+from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import StoredReport, put_reports
@@ -141,14 +142,15 @@ class Uploads:
             DecodeError: The body is not a sequence of reports; none of it is stored.
             MessageTooLarge: There are more than `MAX_REPORTS`; none of them is stored.
             UnrecognizedTask: The task was forgotten meanwhile.
+            Busy: Tasks or keys changed again and again meanwhile.
         """
-        for _ in range(_CHECKS - 1):
+        for _ in range(_CHECKS):
             try:
                 return await self._take(terms, body)
             except SettingsChanged:
                 self._runtime.forget_terms(terms.version)
                 terms = await self._runtime.upload_terms(terms.served.task.task_id)
-        return await self._take(terms, body)
+        raise Busy("tasks or keys changed each time before an upload was stored")
 
     async def _take(self, terms: UploadTerms, body: bytes) -> UploadErrors:
         served, config_ids = terms.served, terms.config_ids

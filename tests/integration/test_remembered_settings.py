@@ -1,0 +1,105 @@
+"""What a leader remembers of tasks and keys, while a command changes them in its store."""
+
+import httpx
+import pytest
+
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.messages import UploadErrors, UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import media_type
+from aggregator.service.runtime.key_rotation import new_key
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.tasks.forgetting import forget
+from aggregator.service.storage.tasks.hpke_keys import destroy_hpke_key, retire_hpke_key
+from aggregator.service.storage.tasks.tasks import end_task
+from tests.support.pair import Pair
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {"content-type": media_type(UploadRequest.message)}
+
+
+async def upload(pair: Pair, measurements: list[int]) -> httpx.Response:
+    reports = await pair.reports(measurements)
+    body = encode(UploadRequest(tuple(reports)))
+    return await pair.http.post(pair.url_of("reports"), content=body, headers=HEADERS)
+
+
+def errors(answer: httpx.Response) -> list[object]:
+    assert answer.status_code == 200, answer.text
+    if not answer.content:
+        return []
+    return [each.error for each in decode(UploadErrors, answer.content).status]
+
+
+def counts(pair: Pair) -> dict[str, int]:
+    task_id = pair.task.task_id.value
+    return pair.leader.database.read_sync(
+        "counts", lambda tx: report_counts(tx, task_id, Stage.UPLOAD)
+    )
+
+
+async def test_a_second_upload_reads_nothing_but_in_the_transaction_that_stores_it(
+    pair: Pair,
+) -> None:
+    assert errors(await upload(pair, [0])) == []
+    begun: list[str] = []
+    pair.leader.on_moment = lambda name, moment: begun.append(name) if moment == "begin" else None
+    reports = await pair.reports([1])
+    begun.clear()
+    body = encode(UploadRequest(tuple(reports)))
+    answer = await pair.http.post(pair.url_of("reports"), content=body, headers=HEADERS)
+    assert answer.status_code == 200
+    assert begun == ["upload"]
+
+
+async def test_a_task_that_has_ended_takes_no_upload_more(pair: Pair) -> None:
+    assert errors(await upload(pair, [0])) == []
+    await pair.leader.database.run("end", lambda tx: end_task(tx, pair.task.task_id.value))
+    assert errors(await upload(pair, [1, 2])) == [ReportError.REPORT_DROPPED] * 2
+    assert counts(pair) == {"stored": 1, "report_dropped": 2}
+
+
+async def test_a_forgotten_task_is_unknown(pair: Pair) -> None:
+    assert errors(await upload(pair, [0])) == []
+    task_id = pair.task.task_id.value
+    await pair.leader.database.run("end", lambda tx: end_task(tx, task_id))
+    forget(pair.leader.database, task_id)
+    assert (await upload(pair, [1])).status_code == 404
+
+
+async def test_a_key_that_is_gone_is_refused_and_a_new_one_taken(pair: Pair) -> None:
+    assert errors(await upload(pair, [0])) == []
+    old = await pair.reports([1])
+
+    def replace(tx: Transaction) -> None:
+        new_key(tx, pair.leader.runtime.entropy)
+        retire_hpke_key(tx, 0)
+        destroy_hpke_key(tx, 0)
+
+    await pair.leader.database.run("replace", replace)
+    body = encode(UploadRequest(tuple(old)))
+    answer = await pair.http.post(pair.url_of("reports"), content=body, headers=HEADERS)
+    assert errors(answer) == [ReportError.OUTDATED_CONFIG]
+    configs = decode(HpkeConfigList, (await pair.http.get(pair.url_of("hpke_config"))).content)
+    assert [config.id for config in configs.configs] == [1]
+    assert errors(await upload(pair, [2])) == []
+    assert counts(pair) == {"stored": 2, "outdated_config": 1}
+
+
+async def test_settings_that_never_stand_still_are_answered_503_and_lose_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aggregator.service.leader import uploads  # noqa: PLC0415  patched here
+    from aggregator.service.storage.tasks.version import SettingsChanged  # noqa: PLC0415  as above
+
+    def changed(_tx: Transaction, _version: int) -> None:
+        raise SettingsChanged("always")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(uploads, "check_version", changed)
+        assert (await upload(pair, [0])).status_code == 503
+    assert counts(pair) == {}
+    assert errors(await upload(pair, [0])) == []
