@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
+        if name.startswith("__"):  # with its __path__ its modules would be found twice
+            raise AttributeError(name)
         return getattr(survey, name)
 
 

@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from aggregator.cli import client, collector, local, service, steward
 from aggregator.cli.advanced import help_all
-from aggregator.cli.entries import LOOK, Entry
+from aggregator.cli.entries import LOOK, PANELS, Entry
 from aggregator.cli.groups import CommandFirst, Rows
 
-COMMANDS: Final = (
+_ROWS = (
     *local.COMMANDS,
     *service.COMMANDS,
     *client.COMMANDS,
@@ -48,6 +48,8 @@ COMMANDS: Final = (
         hands_on=True,
     ),
 )
+
+COMMANDS: Final = tuple(sorted(_ROWS, key=lambda entry: PANELS.index(entry.panel)))
 
 GROUPS: Final[Mapping[str, Rows]] = {
     **service.GROUPS,

@@ -20,16 +20,24 @@ RUN: Final = "Run a party"
 TASKS: Final = "Ask a question"
 PRIVACY: Final = "Choose and check the privacy"
 LOOK: Final = "Look inside"
+PANELS: Final = (TRY, RUN, TASKS, PRIVACY, LOOK)
+"""In the order of the help."""
 
-_SERVED: Final = ("alembic", "fastapi", "pydantic", "sqlalchemy", "uvicorn")
-
-_LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "service": (*_SERVED, "numba"),
+_STORED: Final = ("alembic", "pydantic", "sqlalchemy")
+_SERVED: Final = (*_STORED, "fastapi", "uvicorn")
+_WINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "service": _STORED,
     "collector": _SERVED,
-    "steward": (*_SERVED, "numba"),
+    "steward": ("pydantic",),
     "local": (*_SERVED, "numba"),
 }
-"""What the commands of a wing import that the bare package does not bring."""
+_COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "leader": (*_SERVED, "numba"),
+    "helper": (*_SERVED, "numba"),
+    "warm": ("numba",),
+    "plan": ("pydantic", "fastapi", "uvicorn"),
+}
+"""What the commands of a wing import that the bare package does not bring, and some other ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +77,8 @@ class Entry:
         return Group(self.name, groups, self._found, **settings)
 
     def _found(self) -> Any:  # noqa: ANN401  # a function or a `typer.Typer`
-        missing = [name for name in _LIBRARIES.get(self.wing, ()) if find_spec(name) is None]
+        needed = _COMMANDS.get(self.name) or _WINGS.get(self.wing, ())
+        missing = [name for name in needed if find_spec(name) is None]
         if missing:
             extra = "service,collector" if self.wing == "local" else self.wing
             raise ConfigurationError(

@@ -69,6 +69,13 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
     """
     try:
         yield
+    except* ModuleNotFoundError as group:
+        missing = _first(group)
+        name = str(getattr(missing, "name", "")).partition(".")[0]
+        if name in ("", "aggregator", "field"):
+            raise
+        print(f"prio: this needs {name}: pip install 'prio-aggregator[all]'", file=sys.stderr)
+        raise SystemExit(BAD_INPUT) from None
     except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
         if isinstance(fault, BrokenPipeError):  # as of `prio … | head -1`, who wants no more

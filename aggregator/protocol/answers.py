@@ -21,6 +21,7 @@ Request Handling".
 """
 
 import dataclasses
+from collections.abc import Callable
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Final
@@ -90,20 +91,25 @@ def retry_delay(attempts: int, asked: int | None = None) -> int:
 
 
 def after_refused_aggregation(
-    refusal: Refusal, *, reports: int, failures: int, unanswered: int, max_attempts: int
+    refusal: Refusal,
+    *,
+    reports: Callable[[], int],
+    failures: int,
+    unanswered: int,
+    max_attempts: int,
 ) -> Then:
     """Return what becomes of an aggregation job that was refused.
 
     Args:
         refusal: The refusal.
-        reports: How many reports the job has.
+        reports: Counts the reports of the job; asked only if it matters.
         failures: How often its request was refused, or its answer unusable, this time included.
         unanswered: How many of its requests the Helper may have processed.
         max_attempts: After how many failures the same request is no longer tried.
     """
     if unanswered:
         return Then.ASK_AGAIN
-    if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports > 1:
+    if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports() > 1:
         return Then.SPLIT
     return Then.ASK_ANEW if failures >= max_attempts else Then.ASK_AGAIN
 

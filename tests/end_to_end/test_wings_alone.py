@@ -130,7 +130,16 @@ def test_a_batch_goes_from_clients_to_a_result_through_parties_of_one_wing_each(
     wings: dict[str, Path], services: Processes
 ) -> None:
     task_id, task_file = services.make_task("task", *NEW_TASK)
+    # What the parties did in the process of this test they can do by themselves.
+    for party in COMMANDS:
+        wing = wings["collector" if party == "collector" else "service"]
+        file = task_file.with_name(f"{party}.toml")
+        added = run(wing, "task", "add", "--config", services.configs[party], file)
+        assert added.strip() == task_id
     services.start(*COMMANDS)
+    for party in COMMANDS:
+        wing = wings["collector" if party == "collector" else "service"]
+        run(wing, "status", "--config", services.configs[party])
     hour = int(time.time()) // HOUR * HOUR - HOUR
     said = run(wings[""], "upload", task_file, "0", "0", "1", "2", "2", "2", "--time", str(hour))
     assert "6 of 6 reports accepted" in said
@@ -141,6 +150,14 @@ def test_a_batch_goes_from_clients_to_a_result_through_parties_of_one_wing_each(
     assert "aggregated" in run(
         wings["service"], "task", "show", "--config", services.configs["leader"], task_id
     )
+
+
+def test_who_only_uploads_reads_a_survey_without_a_wing(wings: dict[str, Path]) -> None:
+    survey = ROOT / "examples" / "hospital" / "survey.toml"
+    assert "error" in run(wings[""], "survey", "check", survey)
+    said = run(wings[""], "survey", "results", "--config", "nowhere.toml", status=2)
+    assert "prio: " in said
+    assert "Traceback" not in said
 
 
 def test_a_steward_plans_and_audits_alone(wings: dict[str, Path], tmp_path: Path) -> None:

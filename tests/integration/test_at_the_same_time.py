@@ -243,9 +243,7 @@ async def test_a_transaction_locks_a_bounded_number_of_tasks(
 
     async def upload(task: Task) -> None:
         body = encode(UploadRequest(tuple(await pair.reports([0], task=task))))
-        assert (
-            await taken.take(await pair.leader.runtime.upload_terms(task.task_id), body)
-        ).status == ()
+        assert (await taken.take(task.task_id, body)).status == ()
 
     all_are_here = threading.Event()
 
@@ -283,7 +281,7 @@ async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction
             all_are_here.wait(PATIENCE_SECONDS)
 
     async def upload(task: Task, body: bytes) -> None:
-        await taken.take(await pair.leader.runtime.upload_terms(task.task_id), body)
+        await taken.take(task.task_id, body)
         stored.append(task)
 
     pair.leader.on_moment = hold
@@ -329,7 +327,8 @@ async def test_of_uploads_written_together_only_those_of_a_forgotten_task_fail(p
     await database.run("provision", lambda tx: put_task(tx, record))
     taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
     tasks = (pair.task, other, pair.task)  # the first is written alone, the others wait for it
-    served = [await pair.leader.runtime.upload_terms(task.task_id) for task in tasks]
+    for task in tasks:
+        await pair.leader.runtime.upload_terms(task.task_id)  # remembered
     bodies = [encode(UploadRequest(tuple(await pair.reports([0], task=task)))) for task in tasks]
     await database.run("end", lambda tx: end_task(tx, other.task_id.value))
     forget(database, other.task_id.value)
@@ -337,7 +336,7 @@ async def test_of_uploads_written_together_only_those_of_a_forgotten_task_fail(p
 
     async def upload(index: int) -> None:
         try:
-            await taken.take(served[index], bodies[index])
+            await taken.take(tasks[index].task_id, bodies[index])
         except UnrecognizedTask:
             outcomes.append("no such task")
         else:

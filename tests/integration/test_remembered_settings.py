@@ -1,13 +1,20 @@
 """What a leader remembers of tasks and keys, while a command changes them in its store."""
 
+from collections.abc import AsyncIterator
+
+import anyio
 import httpx
 import pytest
 
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import UploadErrors, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
+from aggregator.protocol.reports import MAX_AGE_SECONDS
+from aggregator.service.leader.uploads import Uploads
+from aggregator.service.runtime import UploadTerms
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
@@ -93,13 +100,52 @@ async def test_settings_that_never_stand_still_are_answered_503_and_lose_nothing
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from aggregator.service.leader import uploads  # noqa: PLC0415  patched here
-    from aggregator.service.storage.tasks.version import SettingsChanged  # noqa: PLC0415  as above
-
-    def changed(_tx: Transaction, _version: int) -> None:
-        raise SettingsChanged("always")
 
     with monkeypatch.context() as patch:
-        patch.setattr(uploads, "check_version", changed)
+        patch.setattr(uploads, "settings_version", lambda _tx: -1)
         assert (await upload(pair, [0])).status_code == 503
     assert counts(pair) == {}
     assert errors(await upload(pair, [0])) == []
+
+
+async def test_a_key_that_goes_while_a_body_comes_is_refused(pair: Pair) -> None:
+    """A body may take longer than a retired key is kept."""
+    assert errors(await upload(pair, [0])) == []
+    body = encode(UploadRequest(tuple(await pair.reports([1]))))
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield body[:100]
+        entropy = pair.leader.runtime.entropy
+        await pair.leader.database.run("new", lambda tx: new_key(tx, entropy))
+        await pair.leader.database.run("retire", lambda tx: retire_hpke_key(tx, 0))
+        pair.clock.advance(30 * 86_400)
+        yield body[100:]
+
+    answer = await pair.http.post(pair.url_of("reports"), content=slowly(), headers=HEADERS)
+    assert errors(answer) == [ReportError.OUTDATED_CONFIG]
+
+
+async def test_who_looked_before_a_change_delays_and_repeats_nobody_else(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two uploads of a transaction was checked by what is no longer so."""
+    runtime, database = pair.leader.runtime, pair.leader.database
+    taken = Uploads(runtime, MAX_AGE_SECONDS)
+    task_id = pair.task.task_id
+    bodies = [encode(UploadRequest(tuple(await pair.reports([n])))) for n in range(3)]
+    stale = await runtime.upload_terms(task_id)
+    await database.run("new", lambda tx: new_key(tx, runtime.entropy))
+    runtime.forget_terms(stale.version)
+    looked: list[int] = []
+    real = runtime.upload_terms
+
+    async def looks(of: TaskId) -> UploadTerms:
+        looked.append(1)
+        return stale if len(looked) == 2 else await real(of)
+
+    monkeypatch.setattr(runtime, "upload_terms", looks)
+    async with anyio.create_task_group() as group:
+        for body in bodies:  # the first is written alone, the others together
+            group.start_soon(taken.take, task_id, body)
+    assert len(looked) == 4  # one looked again
+    assert counts(pair) == {"stored": 3}

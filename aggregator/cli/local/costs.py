@@ -23,18 +23,20 @@ class Costs:
 
     Attributes:
         cpu_seconds: Of processors.
-        written_bytes: To disks.
+        written_bytes: To disks; None if one of them does not tell us, being another user's.
         peak_mib: The most memory that one of them ever had.
     """
 
     cpu_seconds: float = 0.0
-    written_bytes: int = 0
+    written_bytes: int | None = 0
     peak_mib: int = 0
 
     def __add__(self, other: "Costs") -> "Costs":
         return Costs(
             self.cpu_seconds + other.cpu_seconds,
-            self.written_bytes + other.written_bytes,
+            None
+            if self.written_bytes is None or other.written_bytes is None
+            else self.written_bytes + other.written_bytes,
             max(self.peak_mib, other.peak_mib),
         )
 
@@ -42,7 +44,9 @@ class Costs:
         """Return what was spent since then; the peak is that of all time."""
         return Costs(
             self.cpu_seconds - before.cpu_seconds,
-            self.written_bytes - before.written_bytes,
+            None
+            if self.written_bytes is None or before.written_bytes is None
+            else self.written_bytes - before.written_bytes,
             self.peak_mib,
         )
 
@@ -54,12 +58,20 @@ def costs_of(processes: Iterable[int]) -> Costs:
 
 def _costs(process: int) -> Costs:
     place = _PROC / str(process)
-    fields = (place / "stat").read_text().rpartition(")")[2].split()
-    ticks = sum(map(int, fields[11:15]))
-    written = _line(place / "io", "write_bytes:")
-    return Costs(
-        ticks / os.sysconf("SC_CLK_TCK"), written, _line(place / "status", "VmHWM:") // 2**10
-    )
+    try:
+        fields = (place / "stat").read_text().rpartition(")")[2].split()
+        peak = _line(place / "status", "VmHWM:") // 2**10
+        written = _written(place)
+    except (FileNotFoundError, ProcessLookupError):  # it has ended: its parent counts its time
+        return Costs()
+    return Costs(sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"), written, peak)
+
+
+def _written(place: Path) -> int | None:
+    try:
+        return _line(place / "io", "write_bytes:")
+    except PermissionError:
+        return None
 
 
 def _line(file: Path, name: str) -> int:
@@ -95,7 +107,13 @@ def processes_with(argument: Path) -> list[int]:
 
 def server_processes(process: int) -> list[int]:
     """Return a PostgreSQL server's processes, given one of its sessions'."""
-    fields = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+    try:
+        name = (_PROC / str(process) / "comm").read_text().strip()
+        fields = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        name, fields = "", []
+    if name != "postgres":
+        raise ConfigurationError("postgres: the server's processes cannot be seen from here")
     server = int(fields[1])
     children = (_PROC / str(server) / "task" / str(server) / "children").read_text().split()
     return [server, *map(int, children)]

@@ -55,6 +55,11 @@ class Stack:
     configs: dict[str, Path]
     server: str | None
 
+    @property
+    def serves_alone(self) -> bool:
+        """Whether the process that takes uploads does nothing else."""
+        return "worker" in self.configs
+
     def costs(self) -> dict[str, Costs]:
         """Return what each of them has spent since it began, the database under `database`."""
         found = {party: costs_of(processes_with(file)) for party, file in self.configs.items()}
@@ -109,8 +114,10 @@ def load(
     them with the X25519 exchanges that this machine could do in the same time, of which a report
     needs two.
     """
-    if postgres is not None and not stack:
-        raise ParameterError("postgres: goes with --stack")
+    if postgres is not None:
+        if not stack:
+            raise ParameterError("postgres: goes with --stack")
+        _check_here(postgres)
     with ExitStack() as resources:
         began = _stack(resources, postgres) if stack else _running(up)
         found = _measure(began, reports, singles, per_request, connections, length)
@@ -120,6 +127,26 @@ def load(
         _say(found)
     if not found["right"]:
         raise SystemExit(1)
+
+
+def _check_here(url: str) -> None:
+    """Refuse a server whose processes are not this machine's, and a password for all to read."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    from aggregator.service.transport.client import is_loopback
+
+    try:
+        given = make_url(url)
+    except (ArgumentError, ValueError):  # `from None`: it may have a password in it
+        raise ParameterError("postgres: is not the URL of a database") from None
+    if given.get_backend_name() != "postgresql":
+        raise ParameterError("postgres: must begin with postgresql://")
+    if given.password is not None or "password" in given.query:
+        raise ParameterError("postgres: give the password by PGPASSFILE: others see a command line")
+    host = given.host or given.query.get("host", "")
+    if not (isinstance(host, str) and (host.startswith("/") or is_loopback(host))):
+        raise ParameterError("postgres: the server must be on this machine, whose processes count")
 
 
 def _running(up: Path | None) -> Stack:
@@ -213,6 +240,8 @@ def _connected(url: str) -> Iterator[Any]:
         connection = psycopg.connect(url, autocommit=True)
     except psycopg.OperationalError as error:
         raise ConfigurationError(f"postgres: {str(error).splitlines()[0]}") from None
+    except psycopg.Error:  # its message may have the whole URL
+        raise ConfigurationError("postgres: the URL has options that are none") from None
     with connection:
         yield connection
 
@@ -240,10 +269,10 @@ def _measure(
         if one_by_one is None
         else round(singles / one_by_one.upload_seconds, 1),
         "single_upload_us": None
-        if one_by_one is None
+        if one_by_one is None or not stack.serves_alone
         else round(1e6 * one_by_one.serving.cpu_seconds / singles, 1),
         "single_upload_exchanges": None
-        if one_by_one is None
+        if one_by_one is None or not stack.serves_alone
         else round(one_by_one.serving.cpu_seconds / singles / exchange, 2),
         "single_upload_milliseconds": None if one_by_one is None else one_by_one.percentiles(),
         "upload_milliseconds": grouped.percentiles(),
@@ -262,7 +291,9 @@ def _measure(
             "helper": grouped.spent["helper"].peak_mib,
         },
         "database_bytes_per_report": round(grouped.stored_bytes / reports, 1),
-        "written_bytes_per_report": round(spent.written_bytes / reports, 1),
+        "written_bytes_per_report": None
+        if spent.written_bytes is None
+        else round(spent.written_bytes / reports, 1),
     }
 
 
@@ -308,10 +339,12 @@ def _phase(
     when = task.time(int(window.timestamp()))
     buckets = [int(x) % length for x in memoryview(secrets.token_bytes(8 * count)).cast("Q")]
     before, stored = stack.costs(), stack.stored_bytes()
-    serving, seconds, uploading, began = Costs(), [], 0.0, None
+    serving, seconds, uploading, pauses = Costs(), [], 0.0, 0.0
+    began: float | None = None
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task(f"{count:,} reports, {per_request} a request", total=2 * count)
         for first in range(0, count, _AT_ONCE):
+            paused = time.perf_counter()
             bodies = load_client.sealed(
                 task,
                 keys,
@@ -322,13 +355,15 @@ def _phase(
             )
             at_first = stack.costs()["leader"]
             started = time.perf_counter()
+            pauses += 0.0 if began is None else started - paused
             began = started if began is None else began
             seconds += load_client.send(task, bodies, connections)
             uploading += time.perf_counter() - started
             serving += stack.costs()["leader"].since(at_first)
             progress.advance(bar, min(_AT_ONCE, count - first))
         is_right = _is_right(stack.folder, task, window, buckets)
-    total = time.perf_counter() - (began or 0.0)
+    # Of all reports but the first, this client seals some while nobody sends.
+    total = time.perf_counter() - (began or 0.0) - pauses
     after = stack.costs()
     return _Phase(
         is_right,
@@ -385,10 +420,11 @@ def _say(found: dict[str, Any]) -> None:
     if found["single_uploads_per_second"] is not None:
         latency = found["single_upload_milliseconds"]
         print(f"one by one: {found['single_uploads_per_second']:,} reports a second")
-        print(
-            f"  the leader: {found['single_upload_us']} us each, "
-            f"{found['single_upload_exchanges']} exchanges"
-        )
+        if found["single_upload_us"] is not None:
+            print(
+                f"  the leader: {found['single_upload_us']} us each, "
+                f"{found['single_upload_exchanges']} exchanges"
+            )
         print(f"  answered after {latency['p50']} ms, p99 {latency['p99']} ms")
     each = ", ".join(f"{name} {used}" for name, used in found["cpu_us"].items())
     print(f"processor time of a report: {found['cpu_us_per_report']} us ({each})")
@@ -398,7 +434,6 @@ def _say(found: dict[str, Any]) -> None:
     )
     peak = found["peak_mib"]
     print(f"memory at most: leader {peak['leader']} MiB, helper {peak['helper']} MiB")
-    print(
-        f"stores grew by {found['database_bytes_per_report']:,} bytes a report; "
-        f"{found['written_bytes_per_report']:,} were written"
-    )
+    print(f"stores grew by {found['database_bytes_per_report']:,} bytes a report")
+    if found["written_bytes_per_report"] is not None:
+        print(f"written to disk: {found['written_bytes_per_report']:,} bytes a report")

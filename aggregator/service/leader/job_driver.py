@@ -312,7 +312,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             job = note_failure(tx, lease)
             then = after_refused_aggregation(
                 refusal,
-                reports=reports_in_job(tx, job),
+                reports=lambda: reports_in_job(tx, job),
                 failures=job.failures,
                 unanswered=job.unanswered,
                 max_attempts=self._settings.max_attempts,

@@ -37,7 +37,7 @@ from aggregator.service.storage.jobs.collection_room import (
 )
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
-from aggregator.service.web.direct import Handler
+from aggregator.service.web.direct import IS_TOLD_TOGETHER, Handler
 from aggregator.service.web.messages import (
     MAX_SHORT_MESSAGE,
     dap_router,
@@ -106,13 +106,18 @@ class LeaderResources(AggregatorResources):
 
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
-        terms = await self._runtime.upload_terms(task_id_of(request))
-        largest = MAX_REPORTS * report_sizes(terms.served.task).report
+        task_id = task_id_of(request)
+        task = (await self._runtime.upload_terms(task_id)).task
+        largest = MAX_REPORTS * report_sizes(task).report
         body = await read_body(
             request, UploadRequest.message, min(largest, self._limits.max_body_size)
         )
-        errors = await self._uploads.take(terms, body)
-        return encoded_response(errors) if errors.status else empty_response()
+        # Only now: a body may take long to come, and a key may have gone meanwhile.
+        errors = await self._uploads.take(task_id, body)
+        if errors.status:
+            return encoded_response(errors)
+        request.scope[IS_TOLD_TOGETHER] = True  # by a line for each transaction
+        return empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:
         """Take a collector's request, or find the job of exactly this request."""

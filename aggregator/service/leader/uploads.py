@@ -16,10 +16,12 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from contextvars import Context
 
 import anyio
 
 from aggregator.codec import DecodeError, Reader
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import (
     ReportSizes,
     ReportUploadStatus,
@@ -39,7 +41,7 @@ from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import StoredReport, put_reports
-from aggregator.service.storage.tasks.version import SettingsChanged, check_version
+from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
@@ -130,13 +132,13 @@ class Uploads:
         self._missing = 0  # reports, of the transaction that waits for more
         self._is_full: anyio.Event | None = None  # while one does
 
-    async def take(self, terms: UploadTerms, body: bytes) -> UploadErrors:
+    async def take(self, task_id: TaskId, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
 
-        If tasks or keys have changed since they were remembered, it is checked anew.
-
         A report whose id was uploaded before is discarded silently: a client that repeats a report
-        because the answer was lost needs no error, and the report counts once.
+        because the answer was lost needs no error, and the report counts once. If tasks or keys
+        have changed since they were remembered, the request is checked anew. What is so when its
+        first piece is stored holds for all of it.
 
         Raises:
             DecodeError: The body is not a sequence of reports; none of it is stored.
@@ -145,30 +147,29 @@ class Uploads:
             Busy: Tasks or keys changed again and again meanwhile.
         """
         for _ in range(_CHECKS):
+            terms = await self._runtime.upload_terms(task_id)
             try:
                 return await self._take(terms, body)
             except SettingsChanged:
                 self._runtime.forget_terms(terms.version)
-                terms = await self._runtime.upload_terms(terms.served.task.task_id)
         raise Busy("tasks or keys changed each time before an upload was stored")
 
     async def _take(self, terms: UploadTerms, body: bytes) -> UploadErrors:
-        served, config_ids = terms.served, terms.config_ids
+        task = terms.task
         now = self._runtime.clock.now()
-        limit = self._ages.limit(served.task, now)
-        sizes = report_sizes(served.task)
-        task_id = served.task.task_id.value
+        limit = self._ages.limit(task, now)
+        sizes = report_sizes(task)
 
         def checked() -> list[tuple[UploadedReport, ReportError | None]]:
             return [
                 (
                     report,
                     ReportError.REPORT_DROPPED
-                    if served.is_ended
+                    if terms.is_ended
                     else check_upload(
-                        served.task,
+                        task,
                         report,
-                        config_ids,
+                        terms.config_ids,
                         now,
                         self._runtime.clock_skew_seconds,
                         limit.seconds,
@@ -178,11 +179,11 @@ class Uploads:
             ]
 
         is_short = len(body) <= SHORT_BODY  # a hop to a thread takes longer than it
-        reports = checked() if is_short else await self._threads.run(task_id, checked)
+        reports = checked() if is_short else await self._threads.run(task.task_id.value, checked)
         stored = [
             StoredReport(
                 report.report_id.value,
-                served.task.batching.bucket(report.metadata),
+                task.batching.bucket(report.metadata),
                 report.encoding,
             )
             for report, error in reports
@@ -192,7 +193,7 @@ class Uploads:
         written: list[ReportError | None] = []
         version: int | None = terms.version
         for piece in _pieces(stored, self._grouping.reports):
-            upload = _Upload(served.task, piece, limit.first_day, refused, version)
+            upload = _Upload(task, piece, limit.first_day, refused, version)
             written += await self._write(upload)
             refused, version = Counter(), None
         outcomes = iter(written)
@@ -265,10 +266,11 @@ class Uploads:
             reports += len(group[-1].reports)
             tasks.add(group[-1].task.task_id)
         UPLOAD_GROUP_REPORTS.observe(reports)
-        log.info("storing reports", reports=reports, requests=len(group), tasks=len(tasks))
         try:
             with self._ages.learning():
                 await self._runtime.database.run("upload", lambda tx: _put(tx, group))
+            stored = [each for each in group if each.failure is None]
+            _say(stored)
         except StoreError as error:
             _fail(group, error)
         except BaseException:
@@ -277,6 +279,15 @@ class Uploads:
         finally:
             for member in group:
                 member.called.set()
+
+
+def _say(group: list[_Upload]) -> None:
+    """Log what a transaction has stored; it is of several requests, and of none of their traces."""
+    reports = sum(len(upload.reports) for upload in group)
+    if reports:
+        tasks = {upload.task.task_id for upload in group}
+        counted = {"reports": reports, "requests": len(group), "tasks": len(tasks)}
+        Context().run(log.info, "uploads stored", **counted)
 
 
 def _fail(group: list[_Upload], failure: StoreError) -> None:
@@ -318,8 +329,12 @@ def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredRepor
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
-    for version in {upload.version for upload in group if upload.version is not None}:
-        check_version(tx, version)
+    version = settings_version(tx)
+    for upload in group:
+        upload.failure = None  # of an attempt before this one
+        if upload.version not in (None, version):
+            upload.failure = SettingsChanged("tasks or keys have changed")
+    group = [upload for upload in group if upload.failure is None]
     of_task: dict[bytes, list[_Upload]] = {}
     for upload in group:
         of_task.setdefault(upload.task.task_id.value, []).append(upload)

@@ -74,27 +74,39 @@ class UploadTerms:
     """What uploads to a task are checked against.
 
     Attributes:
-        served: The task.
+        task: The task.
+        is_ended: Whether it takes no more uploads.
         config_ids: Of the HPKE configurations to which an upload may be sealed now.
         version: That of the store's settings from which this comes.
     """
 
-    served: ServedTask
+    task: Task
+    is_ended: bool
     config_ids: frozenset[int]
     version: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Terms:
-    """What this process remembers of tasks and keys, all of one version of the store's settings."""
+    """What this process remembers of tasks and keys, all of one version of the store's settings.
+
+    Attributes:
+        version: The version.
+        ahead: How many seconds the store's clock, by which keys retire, is ahead of ours.
+        configs: All HPKE configurations.
+        tasks: Tasks, and whether they have ended; none of their secrets.
+    """
 
     version: int
+    ahead: int
     configs: list[StoredConfig]
-    tasks: dict[TaskId, ServedTask]
+    tasks: dict[TaskId, tuple[Task, bool]]
 
     def config_ids(self, rotation: HpkeRotation, now: int) -> frozenset[int]:
         return frozenset(
-            each.config_id for each in self.configs if rotation.is_taken(each.retired_at, now)
+            each.config_id
+            for each in self.configs
+            if rotation.is_taken(each.retired_at, now + self.ahead)
         )
 
 
@@ -164,9 +176,9 @@ class Runtime:
         known = self._terms
         if known is None or task_id not in known.tasks:
             known = await self._learn(task_id)
-        return UploadTerms(
-            known.tasks[task_id], known.config_ids(self._rotation, self.clock.now()), known.version
-        )
+        task, is_ended = known.tasks[task_id]
+        config_ids = known.config_ids(self._rotation, self.clock.now())
+        return UploadTerms(task, is_ended, config_ids, known.version)
 
     def forget_terms(self, version: int) -> None:
         """Look everything up anew that uploads are checked against, if it is of this version."""
@@ -174,17 +186,19 @@ class Runtime:
             self._terms = None
 
     async def _learn(self, task_id: TaskId) -> _Terms:
-        def look(tx: Transaction) -> tuple[int, list[StoredConfig], StoredTask | None]:
-            return settings_version(tx), list_hpke_configs(tx), get_task(tx, task_id.value)
+        def look(tx: Transaction) -> tuple[_Terms, StoredTask | None]:
+            ahead = tx.now - self.clock.now()
+            terms = _Terms(settings_version(tx), ahead, list_hpke_configs(tx), {})
+            return terms, get_task(tx, task_id.value)  # whose secrets must be readable
 
-        version, configs, stored = await self.database.read("upload terms", look)
+        found, stored = await self.database.read("upload terms", look)
         if stored is None or stored.record.role != self.role.name.lower():
             raise UnrecognizedTask("no such task here", task_id)
         served = self._served(stored)
         known = self._terms
-        if known is None or known.version != version:
-            known = self._terms = _Terms(version, configs, {})
-        known.tasks[task_id] = served
+        if known is None or known.version != found.version:
+            known = self._terms = found
+        known.tasks[task_id] = served.task, served.is_ended
         return known
 
     async def public_task(self, task_id: TaskId) -> Task:

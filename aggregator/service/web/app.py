@@ -16,7 +16,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.status import HTTP_200_OK, HTTP_202_ACCEPTED
+from starlette.status import HTTP_202_ACCEPTED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
@@ -30,7 +30,7 @@ from aggregator.service.storage.reports.id_memory import IdsForgotten
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
-from aggregator.service.web.direct import Direct, Handler, OnError
+from aggregator.service.web.direct import IS_TOLD_TOGETHER, Direct, Handler, OnError
 from aggregator.service.web.intake import SCOPE_KEY, Intake
 from aggregator.service.web.problems import (
     abort_response,
@@ -134,10 +134,10 @@ class Edge:
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            # Of uploads that were taken, the transaction that stored them says a line for all.
-            is_upload = isinstance(scope.get("route"), Direct) and status == HTTP_200_OK
             is_chatter = (
-                is_upload or scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
+                scope.get(IS_TOLD_TOGETHER, False)
+                or scope["path"] in MONITORING_PATHS
+                or status == HTTP_202_ACCEPTED
             )
             seconds = time.perf_counter() - started
             REQUEST_SECONDS.labels(_resource(scope), scope["method"], status).observe(seconds)

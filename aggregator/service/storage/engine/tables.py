@@ -304,7 +304,7 @@ reports = _table(
 settings_versions = _table(
     "settings_versions",
     _number("id", "1: there is one row, from the beginning."),
-    _int64("version", "Rises with every change of a task or of an HPKE key."),
+    _int64("version", "Drawn anew with every change of a task or of an HPKE key."),
     comment="By which a process sees that what it remembers of tasks and keys is still so.",
 )
 

@@ -138,10 +138,11 @@ def replace_peer_token(tx: Transaction, task_id: bytes, token: str) -> None:
     Raises:
         UnknownTask: There is no such task.
     """
+    key = tx.task_key(task_id)
     settings_changed(tx)
     tx.connection.execute(
         update(tables.tasks)
-        .where(tables.tasks.c.id == tx.task_key(task_id))
+        .where(tables.tasks.c.id == key)
         .values(peer_token=_encrypted(tx, task_id, token))
     )
 

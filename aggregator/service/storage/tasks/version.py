@@ -1,18 +1,17 @@
-"""One number that rises whenever tasks or HPKE keys change, so that processes may remember them.
+"""One number that is another whenever tasks or HPKE keys change, so that processes may remember.
 
-Whoever relies on what it remembers reads the number in the transaction in which it matters
-(`check_version`): a task that has ended, or a key that was retired, is refused as promptly as if it
-had been looked up.
+Whoever relies on what it remembers reads the number in the transaction in which it matters: a task
+that has ended, or a key that was retired, is refused as promptly as if it had been looked up.
 """
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
 
 _VERSION = select(tables.settings_versions.c.version)
-_RISES = update(tables.settings_versions).values(version=tables.settings_versions.c.version + 1)
+_CHANGES = update(tables.settings_versions).values(version=bindparam("drawn"))
 
 
 class SettingsChanged(StoreError):
@@ -26,15 +25,10 @@ def settings_version(tx: Transaction) -> int:
 
 
 def settings_changed(tx: Transaction) -> None:
-    """Say that this transaction changes a task or an HPKE key."""
-    tx.connection.execute(_RISES)
+    """Say that this transaction changes a task or an HPKE key.
 
-
-def check_version(tx: Transaction, version: int) -> None:
-    """Check that nothing has changed since the number was `version`.
-
-    Raises:
-        SettingsChanged: Something has; the transaction must not go on.
+    The number is drawn: one that counted could come again with other contents, after a server has
+    lost its last commits.
     """
-    if settings_version(tx) != version:
-        raise tx.refuse(SettingsChanged("tasks or keys have changed"))
+    drawn = int.from_bytes(tx.entropy.bytes(8), "big") >> 1
+    tx.connection.execute(_CHANGES, {"drawn": drawn})

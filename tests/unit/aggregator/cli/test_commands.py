@@ -145,9 +145,10 @@ def test_every_advanced_option_is_one_of_its_command() -> None:
 def test_a_command_whose_wing_is_not_installed_names_its_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(entries, "find_spec", lambda name: None if name == "numba" else object())
+    monkeypatch.setattr(entries, "find_spec", lambda name: None if name == "fastapi" else object())
     (entry,) = [entry for entry in COMMANDS if entry.name == "plan"]
     with pytest.raises(
-        ConfigurationError, match=r"prio plan needs numba: pip install 'prio-aggregator\[steward\]'"
+        ConfigurationError,
+        match=r"prio plan needs fastapi: pip install 'prio-aggregator\[steward\]'",
     ):
         entry.load()

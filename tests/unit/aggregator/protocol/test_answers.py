@@ -47,7 +47,7 @@ def test_a_refused_aggregation_job(refusal: Refusal) -> None:
     for reports, failures, unanswered in itertools.product((1, 2, 500), range(1, 6), (0, 1, 2)):
         then = after_refused_aggregation(
             refusal,
-            reports=reports,
+            reports=lambda: reports,  # noqa: B023  asked at once
             failures=failures,
             unanswered=unanswered,
             max_attempts=MAX_ATTEMPTS,
@@ -64,7 +64,7 @@ def test_a_refused_aggregation_job(refusal: Refusal) -> None:
 def test_what_may_have_been_processed_is_only_ever_asked_for_again() -> None:
     assert {
         after_refused_aggregation(
-            refusal, reports=500, failures=10**6, unanswered=1, max_attempts=1
+            refusal, reports=lambda: 500, failures=10**6, unanswered=1, max_attempts=1
         )
         for refusal in REFUSALS
     } == {Then.ASK_AGAIN}
