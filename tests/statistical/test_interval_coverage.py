@@ -45,7 +45,7 @@ CIRCUIT = Histogram(LENGTH, 20)
 CONFIDENCE = Fraction(9, 10)
 LOWER = Fraction(8, 10)
 SIGMAS = 6
-MECHANISMS = noisy_examples(delta=Fraction(1, 10**4), rho=Fraction(1, 50))
+MECHANISMS = noisy_examples(epsilon=Fraction(1, 2), delta=Fraction(1, 10**4), rho=Fraction(1, 50))
 
 
 @cache

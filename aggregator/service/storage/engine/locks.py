@@ -13,7 +13,7 @@ from typing import Final
 
 from aggregator.service.storage.engine.database import Transaction
 
-ORDER: Final = ("collections", "batches", "claims", "tokens", "ledger", "generations", "hpke keys")
+ORDER: Final = ("collections", "batches", "claims", "ledger", "tokens", "generations", "hpke keys")
 """In this order a transaction takes its locks: of one task, then those that tasks have in common.
 
 A shard may come anywhere among them, where a count is all that is written: one is free unless as

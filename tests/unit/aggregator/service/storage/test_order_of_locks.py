@@ -12,8 +12,8 @@ TAKE = {
     "collections": locks.ask_for_collections,
     "batches": locks.change_batches,
     "claims": locks.claim_waiting,
-    "tokens": locks.change_tokens,
     "ledger": lambda tx, _: locks.spend(tx),
+    "tokens": locks.change_tokens,
     "generations": lambda tx, _: locks.turn_generations(tx),
     "hpke keys": lambda tx, _: locks.change_keys(tx),
 }
