@@ -43,3 +43,16 @@ def test_whatever_is_named_as_a_place_is_there(document: str) -> None:
     places = set(re.findall(r"`((?:aggregator|field|tests|benchmarks|deploy)/[\w./-]*)`", text))
     assert len(places) > 10
     assert sorted(place for place in places if not (ROOT / place).exists()) == []
+
+
+def test_a_file_that_is_named_by_the_end_of_its_path_is_there() -> None:
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "aggregator").rglob("*.py")]
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
+    assert len(named) > 20
+    lost = [
+        name
+        for name in named
+        if not (ROOT / name).exists() and not any(f"/{file}".endswith(f"/{name}") for file in files)
+    ]
+    assert lost == []

@@ -1,7 +1,8 @@
 """What follows from the one pair of measurements that a circuit names, against all other pairs."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 
 import pytest
@@ -27,7 +28,7 @@ from aggregator.vdaf.circuits import (
     SumVec,
 )
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
-from aggregator.vdaf.instances import TYPES
+from aggregator.vdaf.instances import TYPES, VdafType
 from tests.support.residues import rows_to_ints
 from tests.support.small_field import contributions, moves
 
@@ -46,8 +47,28 @@ SMALL: list[Circuit] = [
     L1BoundSum(4, 1, 1),
 ]
 
-ALL = list(dict.fromkeys(SMALL + [row.prio3(row.least()).circuit for row in TYPES.values()]))
-"""The same and a small circuit of every type of the table, so that none is left out."""
+
+def small_circuits(row: VdafType) -> Iterator[Circuit]:
+    """The circuits of a type whose parameters are each the least one, or up to two more."""
+    least = row.least()
+    choices = [
+        [least[name]] if name == "chunk_length" else range(least[name], least[name] + 3)
+        for name in least
+    ]
+    for values in itertools.product(*choices):
+        with suppress(ParameterError):  # some go together with no others
+            circuit = row.prio3(dict(zip(least, values, strict=True))).circuit
+            if len(contributions(circuit)) <= MOST_CONTRIBUTIONS:
+                yield circuit
+
+
+MOST_CONTRIBUTIONS = 60
+"""All pairs, triples and quadruples of measurements are looked at."""
+
+OF_TYPES = [circuit for row in TYPES.values() for circuit in small_circuits(row)]
+
+ALL = list(dict.fromkeys(SMALL + OF_TYPES))
+"""The same and small circuits of every type of the table, so that none is left out."""
 
 Sizes = tuple[int, ...]
 """How far each entry moves, the furthest first."""

@@ -10,7 +10,7 @@ from aggregator.steward.planner.fields import MOST_LINES
 from aggregator.steward.planner.form import DEFAULTS, Draft
 from aggregator.steward.planner.survey_file import regions, toml
 from aggregator.steward.planner.survey_question import KINDS
-from aggregator.steward.survey import survey_from_toml
+from aggregator.steward.survey import faults, survey_from_toml
 from tests.support.patience import measured
 
 TODAY = date(2026, 11, 25)
@@ -116,3 +116,7 @@ def test_what_is_out_of_range_is_refused_at_once_by_the_name_of_its_field(
 
 def test_each_field_with_several_lines_has_a_bound() -> None:
     assert {name for name, value in DEFAULTS.items() if "\n" in value} == MOST_LINES.keys()
+
+
+def test_the_planner_knows_every_kind_of_question() -> None:
+    assert set(KINDS) == set(faults._KINDS)
