@@ -242,7 +242,7 @@ async def _replace(
             running = await services.start(_live, again())
         except AggregatorError as error:
             log.error("settings stay as they were", reason=str(error))
-        except Exception:  # the outermost edge: whatever it is, the service goes on
+        except Exception:  # last resort: whatever went wrong, the service keeps running
             log.exception("settings stay as they were")
         else:
             front.turn_to(running)
@@ -266,7 +266,7 @@ async def _watch_signals(
         async for number in received:
             if number is signal.SIGHUP and asking is not None and not terminal.is_gone:
                 with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
-                    asking.send_nowait(None)  # one that waits will read what is new now
+                    asking.send_nowait(None)  # a queued reload will see this change too
                 continue
             if stop.is_set():
                 break

@@ -89,7 +89,7 @@ class Jobs(Generic[J]):
 
 
 class Scheduler(Generic[J]):
-    """Steps the jobs of one kind, of all tasks of the leader."""
+    """Steps all jobs of one kind, across the leader's tasks."""
 
     def __init__(
         self,

@@ -222,7 +222,7 @@ class Uploads:
         return upload.outcomes or []
 
     async def _gather(self, upload: _Upload) -> None:
-        """Let others join, if they are to have time for it and are not here already."""
+        """Wait for more uploads to join, if a delay is set and the group is not full yet."""
         if not self._grouping.delay_seconds:
             return
         here = len(upload.reports) + sum(len(each.reports) for each in self._waiting)

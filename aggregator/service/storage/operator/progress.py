@@ -66,7 +66,7 @@ class JobProgress:
     Attributes:
         unfinished: How many there are.
         driven: How many of them a worker works on now.
-        postponed: How many of them wait for another try.
+        postponed: How many are waiting to be retried.
         held: How many of them wait for an operator's decision.
         attempts: The most attempts that one has needed since it last made progress.
     """

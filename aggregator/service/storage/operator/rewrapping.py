@@ -18,7 +18,7 @@ SECRETS_PER_STEP = 100
 
 
 def rewrap(database: Database) -> int:
-    """Bring every secret under the first key; return how many were not.
+    """Re-encrypt every secret under the first key; return how many were under another one.
 
     Raises:
         CrypterError: One is under a key that is not in the list, or was changed; it is named, and

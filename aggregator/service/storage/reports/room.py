@@ -4,7 +4,7 @@ No batch ever holds more than its task's `max_reports`, though several transacti
 once: as long as a batch has ample room, none of them can use it up.
 
 Each writer owns a shard (`locks.own_shard`), so of S shards at most S - 1 others have added reports
-that it does not see yet, at most `FEW_REPORTS` each. A writer with as few reports goes on beside
+that it does not see yet, at most `FEW_REPORTS` each. A writer that adds no more may run alongside
 the others only if it sees room for S times `FEW_REPORTS`. Suppose that a batch were ever too full,
 and take the writer that looked last. What it did not see was added by writers that had looked
 before and were not done, so by S - 1 at most: with its own no more than it saw room for. All others
@@ -54,7 +54,7 @@ def room_to_add(
         if all(each.left >= shards * FEW_REPORTS for each in room.values()):
             attempt.commit()
             return room
-        # Who is to own all shards must own none: two such would wait for each other.
+        # Give up our shard before taking all: two that each hold one would deadlock.
         attempt.rollback()
         del tx.shards[task]
     locks.own_all_shards(tx, task)

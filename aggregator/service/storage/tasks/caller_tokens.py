@@ -85,7 +85,7 @@ def list_caller_tokens(tx: Transaction, task_id: bytes) -> list[CallerToken]:
 def valid_token_hashes(tx: Transaction, task_id: bytes, role: str) -> list[bytes]:
     """Return the hashes of the tokens that a caller may show now; none if there is no such task.
 
-    Nothing is decrypted, so asking takes equally long whether the task exists or not.
+    Nothing is decrypted, so the lookup takes the same time whether or not the task exists.
 
     Args:
         tx: The transaction.

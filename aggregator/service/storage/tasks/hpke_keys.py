@@ -65,7 +65,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
 
 
 def next_config_id(tx: Transaction) -> int:
-    """Return the id of the next key pair: ids go round, so that one is free for long before.
+    """Return the id of the next key pair; ids wrap around, so one is reused long after its end.
 
     Raises:
         Conflict: All are taken.
