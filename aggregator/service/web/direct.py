@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.dap.resources import Resource
 
-IS_TOLD_TOGETHER = "prio_is_told_together"
+IS_TOLD_TOGETHER = "is_told_together"
 """Set in a request's scope if what became of it is in a line of the log with that of others."""
 
 Handler = Callable[[Request], Awaitable[Response]]
