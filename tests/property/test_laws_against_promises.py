@@ -175,12 +175,14 @@ def judged(mechanism: Mechanism) -> list[Circuit]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [1, 3])
 @pytest.mark.parametrize("kind", MECHANISMS.values(), ids=lambda kind: kind.name)
 def test_the_law_keeps_the_promise(kind: type[Mechanism], reports: int) -> None:
     assert [each for each in HISTOGRAMS if each not in judged(example_of(kind, reports))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MECHANISMS.values(), ids=lambda kind: kind.name)
 def test_the_law_keeps_another_promise(kind: type[Mechanism]) -> None:
     other = {"epsilon": Fraction(1, 5), "delta": Fraction(1, 50), "rho": Fraction(1, 2)}
