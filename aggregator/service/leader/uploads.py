@@ -269,8 +269,7 @@ class Uploads:
         try:
             with self._ages.learning():
                 await self._runtime.database.run("upload", lambda tx: _put(tx, group))
-            stored = [each for each in group if each.failure is None]
-            _say(stored)
+            _say([each for each in group if each.failure is None])
         except StoreError as error:
             _fail(group, error)
         except BaseException:
@@ -329,6 +328,7 @@ def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredRepor
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
+    """Store a group, but for those that were checked by what is no longer so: they look again."""
     version = settings_version(tx)
     for upload in group:
         upload.failure = None  # of an attempt before this one

@@ -1,7 +1,8 @@
 """One aggregator: its database, its tasks and its HPKE keys.
 
 The leader's and the helper's shells share it. It reads the database anew each time, so that several
-processes of one aggregator agree, and keeps only what is costly to make from its rows.
+processes of one aggregator agree, and keeps only what is costly to make from its rows; and for
+uploads what it read, as long as the store says that it is so (`upload_terms`).
 """
 
 import dataclasses
@@ -167,7 +168,7 @@ class Runtime:
     async def upload_terms(self, task_id: TaskId) -> UploadTerms:
         """Return what uploads to a task are checked against, as it was when it was last looked up.
 
-        The transaction that stores them checks that it is so still (`check_version`).
+        The transaction that stores them checks that it is so still (`settings_version`).
 
         Raises:
             UnrecognizedTask: There is no such task for our role.

@@ -6,7 +6,7 @@ A shard's share is encrypted under a random key of its own, which is itself encr
 and lies outside the database (`key_file`), unless that is on a server (`key_table`). Releasing a
 batch overwrites the keys before anybody is told of the release, which destroys the shares, wherever
 copies of them may be left.
-Only buckets that hold reports have rows; which are closed, `closed_batches` knows.
+Only buckets that hold reports have rows; which are closed, `closed` knows.
 """
 
 import dataclasses

@@ -193,7 +193,7 @@ class Database:
         """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
         Args:
-            url: As `engine.backend` takes it.
+            url: As `backends.backend` takes it.
             crypter: The keys of the secret columns.
             clock: Gives `Transaction.now`; the database's own clock by default.
             on_transaction: Called with the transaction's name and `begin`, `before commit` or

@@ -1,4 +1,4 @@
-"""Everything particular to PostgreSQL, behind `engine.Backend`.
+"""Everything particular to PostgreSQL, behind `backends.Backend`.
 
 Several transactions write at once, each statement seeing what was committed before it (READ
 COMMITTED). What a verb relies on from its look to its commit it locks, by a constraint, a row or an

@@ -1,4 +1,4 @@
-"""Everything particular to SQLite, behind `engine.Backend`.
+"""Everything particular to SQLite, behind `backends.Backend`.
 
 One writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), readers
 beside it (WAL), `synchronous=FULL` so that a commit survives a power cut, `secure_delete=ON` so

@@ -51,7 +51,7 @@ class JournalTable:
     """A journal in the database at a URL."""
 
     def __init__(self, url: str) -> None:
-        """Keep the journal in the database at `url`, as `engine.backend` takes it."""
+        """Keep the journal in the database at `url`, as `backends.backend` takes it."""
         self._backend = backend(url)
         self._engine: Engine | None = None
         self._lock = threading.Lock()

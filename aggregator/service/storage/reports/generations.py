@@ -8,7 +8,7 @@ or two of uploads.
 
 What makes it right: one transaction at a time does any of this (`locks.turn_generations`), and
 nobody but this module takes a row of `reports` to another generation, which holds the row
-meanwhile. `report_bodies` says why uploads need no lock. On PostgreSQL a table that is emptied
+meanwhile. `bodies` says why uploads need no lock. On PostgreSQL a table that is emptied
 (TRUNCATE) is empty at once even for readers whose snapshot is older. So it has been of no use for a
 minute before, which is longer than any of our reads, and `pg_dump` locks all tables as it begins.
 """

@@ -1,7 +1,7 @@
 """The Leader's reports: stored as they came, claimed by one aggregation job, dropped at its end.
 
 A report's id stays for ever in a narrow table, which is the duplicate check; its row in `reports`
-leaves when its job ends, and its body with those of many others (`report_bodies`). So every id has
+leaves when its job ends, and its body with those of many others (`bodies`). So every id has
 either a row that is still to be counted, or a place in a counter that says what became of it.
 """
 

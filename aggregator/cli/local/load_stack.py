@@ -1,0 +1,197 @@
+"""The services that `prio load` measures: its own, or those of a `prio up` that runs."""
+
+import json
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.cli.local.costs import (
+    Costs,
+    costs_of,
+    processes_with,
+    server_processes,
+)
+from aggregator.errors import ConfigurationError, ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.cli.local.folder import LocalFolder
+    from aggregator.cli.local.services import Program
+
+_PARTIES: Final = ("leader", "helper")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Services under load.
+
+    Attributes:
+        folder: Their folder.
+        configs: The service files that their processes were started with, by party.
+        server: The URL of the database server, if their stores are on one.
+    """
+
+    folder: "LocalFolder"
+    configs: dict[str, Path]
+    server: str | None
+
+    @property
+    def serves_alone(self) -> bool:
+        """Whether the process that takes uploads does nothing else."""
+        return "worker" in self.configs
+
+    def costs(self) -> dict[str, Costs]:
+        """Return what each of them has spent since it began, the database under `database`."""
+        found = {party: costs_of(processes_with(file)) for party, file in self.configs.items()}
+        if self.server is not None:
+            with _connected(self.server) as connection:
+                session = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+                found["database"] = costs_of(server_processes(session))
+        return found
+
+    def stored_bytes(self) -> int:
+        """Return the size of both aggregators' stores."""
+        if self.server is None:
+            files = (self.folder.path.glob(f"{party}.sqlite*") for party in _PARTIES)
+            return sum(file.stat().st_size for each in files for file in each)
+        with _connected(self.server) as connection:
+            query = "SELECT sum(pg_database_size(oid)) FROM pg_database"
+            return int(connection.execute(query).fetchone()[0])
+
+
+def running_stack(up: Path | None) -> Stack:
+    """Return the services of a `prio up`; of the default folder's, if none is named.
+
+    Raises:
+        ConfigurationError: There is no such folder, or nothing runs there.
+    """
+    from aggregator.cli.local.folder import DEFAULT, LocalFolder
+
+    folder = LocalFolder.at(up or DEFAULT)
+    if not folder.is_up:
+        raise ConfigurationError(f"{folder.path}: no `prio up` runs there; or take --stack")
+    configs = {party: folder.config(party).absolute() for party in _PARTIES}
+    return Stack(folder, configs, None)
+
+
+def started_stack(resources: ExitStack, postgres: str | None) -> Stack:
+    """Start services over fresh stores until the end, the leader's workers apart.
+
+    Args:
+        resources: Ends the services, and deletes their stores.
+        postgres: The URL of a server that is to keep the stores, if not files.
+
+    Raises:
+        ConfigurationError: The server cannot be used.
+        LocalError: A service died while it started.
+    """
+    import dataclasses
+
+    from aggregator.cli.local.folder import LocalFolder
+    from aggregator.cli.local.services import running
+
+    place = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="prio-load-")))
+    folder = LocalFolder.made(place)
+    if postgres is not None:
+        for party in _PARTIES:
+            _keep_on_server(folder, party, resources.enter_context(_database(postgres, party)))
+    worker = folder.path / "worker.toml"
+    text = folder.config("leader").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith("health_listen")]
+    worker.write_text("\n".join([*kept, ""]), encoding="utf-8")
+    worker.chmod(0o600)
+    leader, helper = folder.programs(_PARTIES)
+    serve = dataclasses.replace(
+        leader, command=[each for each in leader.command if each != "--work"]
+    )
+    services = resources.enter_context(running([serve, helper]))
+    services.start(_worker(leader, folder.config("leader").absolute(), worker))
+    return Stack(
+        folder,
+        {
+            "leader": folder.config("leader").absolute(),
+            "worker": worker,
+            "helper": folder.config("helper").absolute(),
+        },
+        postgres,
+    )
+
+
+def check_here(url: str) -> None:
+    """Refuse a server whose processes are not this machine's, and a password for all to read.
+
+    Raises:
+        ParameterError: It is one, or no URL.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    from aggregator.service.transport.client import is_loopback
+
+    try:
+        given = make_url(url)
+    except (ArgumentError, ValueError):  # `from None`: it may have a password in it
+        raise ParameterError("postgres: is not the URL of a database") from None
+    if given.get_backend_name() != "postgresql":
+        raise ParameterError("postgres: must begin with postgresql://")
+    if given.password is not None or "password" in given.query:
+        raise ParameterError("postgres: give the password by PGPASSFILE: others see a command line")
+    host = given.host or given.query.get("host", "")
+    if not (isinstance(host, str) and (host.startswith("/") or is_loopback(host))):
+        raise ParameterError("postgres: the server must be on this machine, whose processes count")
+
+
+def _worker(leader: "Program", config: Path, worker: Path) -> "Program":
+    import dataclasses
+
+    words: dict[str | Path, str | Path] = {"serve": "work", config: worker}
+    command = [words.get(each, each) for each in leader.command if each != "--work"]
+    return dataclasses.replace(
+        leader, name="worker", command=command, log=leader.log.with_name("worker.log")
+    )
+
+
+def _keep_on_server(folder: "LocalFolder", party: str, url: str) -> None:
+    file = folder.config(party)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("database")]
+    journal = f'release_journal = "{party}.journal"'
+    file.write_text(
+        "\n".join([*kept, f"database = {json.dumps(url)}", journal, ""]), encoding="utf-8"
+    )
+
+
+@contextmanager
+def _database(url: str, party: str) -> Iterator[str]:
+    """Make a database on the server of `url`, and drop it in the end."""
+    from sqlalchemy.engine import make_url
+
+    name = f"prio_load_{party}_{secrets.token_hex(4)}"
+    with _connected(url) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield make_url(url).set(database=name).render_as_string(hide_password=False)
+    finally:
+        with _connected(url) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Any]:
+    try:
+        import psycopg
+    except ImportError:
+        raise ConfigurationError(
+            "PostgreSQL's driver is not installed: pip install 'prio-aggregator[postgresql]'"
+        ) from None
+    try:
+        connection = psycopg.connect(url, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise ConfigurationError(f"postgres: {str(error).splitlines()[0]}") from None
+    except psycopg.Error:  # its message may have the whole URL
+        raise ConfigurationError("postgres: the URL has options that are none") from None
+    with connection:
+        yield connection
