@@ -8,16 +8,14 @@ Python's handling: messages, checks, one object per report, arrays put together 
 
 import dataclasses
 
-from aggregator.codec import Reader, decode, encode
+from aggregator.codec import Reader, encode
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair, input_share_info, open_
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.messages import (
-    AggregationJobResp,
-    Report,
     UploadedReport,
     input_share_aad,
-    read_job,
 )
+from aggregator.dap.messages.columns import ReportColumns, read_job
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.aggregation import (
@@ -150,21 +148,20 @@ class _Job:
 
     def leader_init(self) -> None:
         keypairs = {self._leader.config.id: self._leader}
-        reports = [decode(Report, body) for body in self._bodies]
+        reports, _ = ReportColumns.of(self._bodies, report_sizes(self._task))
         init = leader_init(self._task, self._key, keypairs, reports, _NOW)
         if init.request is None or init.state is None:
             raise AssertionError("no report of ours is left")
-        self._state, self._request = init.state, encode(init.request)
+        self._state, self._request = init.state, init.request
 
     def helper_init(self) -> None:
         keypairs = {self._helper.config.id: self._helper}
         request = read_job(self._request, report_sizes(self._task))
         init = helper_init(self._task, self._key, keypairs, request, _NOW)
-        self._helped, self._response = init.verified, encode(init.response({}))
+        self._helped, self._response = init.verified, init.response({})
 
     def leader_finish(self) -> None:
-        response = decode(AggregationJobResp, self._response)
-        self._led, rejected = leader_finish(self._task, self._state, response)
+        self._led, rejected = leader_finish(self._task, self._state, self._response)
         if rejected:
             raise AssertionError("a report of ours was rejected")
 

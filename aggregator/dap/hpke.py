@@ -265,7 +265,7 @@ def seal(
         secret = ephemeral.exchange(X25519PublicKey.from_public_bytes(config.public_key))
     except ValueError as error:
         raise ParameterError(f"public key of HPKE configuration {config.id} is unusable") from error
-    key, nonce = _key_schedule(suite, secret, enc + config.public_key, info)
+    key, nonce = key_schedule(suite, secret, enc + config.public_key, info)
     return HpkeCiphertext(config.id, enc, suite.aead(key).encrypt(nonce, plaintext, aad))
 
 
@@ -287,7 +287,7 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
         # A wrong length or a point of small order is a bare ValueError, a wrong tag InvalidTag, and
         # a payload shorter than a tag either of them: all of it the sender's fault.
         secret = keypair.exchange(enc)
-        key, nonce = _key_schedule(suite, secret, enc + keypair.config.public_key, info)
+        key, nonce = key_schedule(suite, secret, enc + keypair.config.public_key, info)
         return suite.aead(key).decrypt(nonce, ciphertext.payload, aad)
     except (InvalidTag, ValueError) as error:
         config_id = ciphertext.config_id
@@ -329,7 +329,7 @@ def _schedule(suite: Suite, info: bytes) -> _Schedule:
     )
 
 
-def _key_schedule(
+def key_schedule(
     suite: Suite, secret: bytes, kem_context: bytes, info: bytes
 ) -> tuple[bytes, bytes]:
     """Return the message's key and nonce; for the first and only message that is the base nonce."""

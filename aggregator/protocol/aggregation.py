@@ -11,31 +11,33 @@ Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pon
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from aggregator.codec import encode
+import numpy as np
+
+from aggregator.codec import decode, encode
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import (
-    AggregationJobInitReq,
-    AggregationJobResp,
-    Report,
-    ReportMetadata,
-    ReportShare,
-    VerifyInit,
-    VerifyRespContinue,
-    VerifyRespFinish,
-    VerifyRespReject,
+from aggregator.dap.messages import AggregationJobResp, VerifyRespContinue, VerifyRespReject
+from aggregator.dap.messages.columns import (
+    ByteRows,
+    JobColumns,
+    ReportColumns,
+    Times,
+    read_answers,
+    read_job,
+    strings,
+    write_answers,
+    write_job,
 )
 from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
+from aggregator.protocol.opening import OpenedShares, Timely, open_shares
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
     HELPER_MAX_AGE_SECONDS,
-    OpenedShare,
     Rejected,
-    open_reports,
     report_error,
     report_sizes,
 )
@@ -46,9 +48,6 @@ from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParam
 from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued
 from aggregator.vdaf.prio3 import OutShares, Prio3
 from field import Vector
-
-Outcome = bytes | ReportError | UnknownReportError
-"""What becomes of one report at the helper: its message for the leader, or why it is rejected."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,50 +73,65 @@ class LeaderState:
 
     If the process dies in between, it is recomputed from the stored reports and the stored request
     (`leader_resume`): none of it is stored.
+
+    Attributes:
+        agg_param: What the reports are aggregated for.
+        extensions: The job's.
+        ids: Of the reports whose verification began.
+        times: Of these, in units of the task's time precision.
+        continued: Their verification. The helper is asked about those without an error.
     """
 
     agg_param: AggregationParameter
     extensions: Extensions
-    metadata: tuple[ReportMetadata, ...]
+    ids: list[bytes]
+    times: Times
     continued: LeaderContinued = dataclasses.field(repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaderInit:
-    """The request for the helper, or None if no report is left, and the rejected reports."""
+    """The encoded request for the helper, or None if no report is left, and what was rejected."""
 
-    request: AggregationJobInitReq | None
+    request: bytes | None = dataclasses.field(repr=False)
     state: LeaderState | None = dataclasses.field(repr=False)
     rejected: list[Rejected]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HelperInit:
-    """The helper's verdict on each report of a request, before commitment."""
+    """The helper's verdict on each report of a request, before commitment.
 
-    order: tuple[ReportId, ...]
-    outcomes: Mapping[ReportId, Outcome] = dataclasses.field(repr=False)
+    Attributes:
+        ids: The request's reports, in order.
+        errors: Why reports are rejected, by their place in the request.
+        verified: The reports that opened.
+    """
+
+    ids: list[bytes]
+    errors: Mapping[int, ReportError]
     verified: Verified
+    _places: list[int]
+    _messages: ByteRows = dataclasses.field(repr=False)
 
-    def response(self, refused: Mapping[ReportId, ReportError]) -> AggregationJobResp:
-        """Return the answer: a message for each committed report, an error for each other one.
+    def response(self, refused: Mapping[bytes, ReportError]) -> bytes:
+        """Return the encoded answer: a message for each committed report, an error for each other.
 
         Args:
-            refused: Reports that the store refused at commitment, and why.
+            refused: Reports that the store refused at commitment, by their ids, and why.
         """
-        return AggregationJobResp(
-            verify_resps=tuple(
-                _verify_resp(report_id, refused.get(report_id, self.outcomes[report_id]))
-                for report_id in self.order
-            )
-        )
+        errors: dict[int, int] = {place: int(error) for place, error in self.errors.items()}
+        if refused:
+            late = enumerate(self.ids)
+            errors |= {place: int(refused[each]) for place, each in late if each in refused}
+        return write_answers(self.ids, self._places, self._messages, errors)
 
 
 def leader_init(
     task: Task,
     verification_key: VerificationKey,
     keypairs: Mapping[int, HpkeKeypair],
-    reports: Sequence[Report],
+    reports: ReportColumns,
     now: int,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
     agg_param: AggregationParameter = NO_PARAMETER,
@@ -135,34 +149,29 @@ def leader_init(
         agg_param: What the reports are aggregated for.
         extensions: The job's, from its batch mode.
     """
-    opened, rejected = _open_leader_shares(task, keypairs, reports, now, clock_skew_seconds)
-    if not opened:
+    timely = Timely(now, clock_skew_seconds, HELPER_MAX_AGE_SECONDS)
+    opened = open_shares(task, Role.LEADER, keypairs, reports.leader_shares, timely)
+    ids = reports.ids
+    rejected = [
+        Rejected(ReportId(ids[row]), error) for row, error in sorted(opened.rejected.items())
+    ]
+    if not len(opened.rows):
         return LeaderInit(None, None, rejected)
-    continued = _leader_initialized(task, agg_param, verification_key.key, opened)
-    kept: list[int] = []
-    for row, error in enumerate(continued.errors):
-        if error is None:
-            kept.append(row)
-        else:
-            rejected.append(Rejected(opened[row].metadata.report_id, report_error(error)))
-    by_id = {report.report_metadata.report_id: report for report in reports}
-    verify_inits = tuple(
-        VerifyInit(
-            report_share=_helper_report_share(by_id[opened[row].metadata.report_id]),
-            payload=continued.outbound[row],
-        )
-        for row in kept
-    )
-    if not verify_inits:
+    state = _leader_state(task, agg_param, extensions, verification_key.key, opened)
+    failed = state.continued.state.rejected
+    rejected += [
+        Rejected(ReportId(state.ids[row]), report_error(error))
+        for row, error in sorted(failed.items())
+    ]
+    kept = [row for row in range(len(state.ids)) if row not in failed]
+    if not kept:
         return LeaderInit(None, None, rejected)
-    request = AggregationJobInitReq(
-        verification_key_id=verification_key.id,
-        agg_param=agg_param.encoded,
-        extensions=extensions,
-        verify_inits=verify_inits,
-    )
-    state = LeaderState(
-        agg_param, request.extensions, tuple(share.metadata for share in opened), continued
+    request = write_job(
+        verification_key.id,
+        agg_param.encoded,
+        extensions,
+        reports.helper_shares.take(opened.rows[kept]),
+        state.continued.messages[kept] if failed else state.continued.messages,
     )
     return LeaderInit(request, state, rejected)
 
@@ -171,42 +180,45 @@ def leader_resume(
     task: Task,
     verification_key: VerificationKey,
     keypairs: Mapping[int, HpkeKeypair],
-    request: AggregationJobInitReq,
-    reports: Sequence[Report],
+    request: bytes,
+    reports: ReportColumns,
 ) -> LeaderState:
     """Recompute the state of a stored request; verification is deterministic.
+
+    Args:
+        task: The reports' task.
+        verification_key: The task's verification key.
+        keypairs: The leader's HPKE key pairs by configuration id.
+        request: The encoded request.
+        reports: Those that it names, perhaps with others.
 
     Raises:
         LocalError: A report of the request can no longer be opened as it was before.
     """
-    by_id = {report.report_metadata.report_id: report for report in reports}
+    job = read_job(request, report_sizes(task))
+    rows = {report_id: row for row, report_id in enumerate(reports.ids)}
     try:
-        asked = [
-            by_id[init.report_share.report_metadata.report_id] for init in request.verify_inits
-        ]
+        asked = [rows[report_id] for report_id in job.ids]
     except KeyError as error:
         raise LocalError("a report of a stored aggregation request is gone") from error
-    opened, rejected = _open_leader_shares(task, keypairs, asked, None, 0)
-    if rejected:
+    timely = Timely(None, 0, 0)
+    shares = reports.leader_shares
+    opened = open_shares(task, Role.LEADER, keypairs, shares.take(np.array(asked, np.intp)), timely)
+    if opened.rejected:
         raise LocalError("a report of a stored aggregation request no longer opens")
-    agg_param = AggregationParameter(request.agg_param)
-    return LeaderState(
-        agg_param,
-        request.extensions,
-        tuple(share.metadata for share in opened),
-        _leader_initialized(task, agg_param, verification_key.key, opened),
-    )
+    agg_param = AggregationParameter(job.agg_param)
+    return _leader_state(task, agg_param, job.extensions, verification_key.key, opened)
 
 
 def leader_finish(
-    task: Task, state: LeaderState, response: AggregationJobResp, *, is_final: bool = True
+    task: Task, state: LeaderState, response: bytes, *, is_final: bool = True
 ) -> tuple[Verified, list[Rejected]]:
     """Read the helper's answer and finish verification.
 
     Args:
         task: The reports' task.
         state: From `leader_init` or `leader_resume`.
-        response: The helper's answer.
+        response: The helper's answer, encoded.
         is_final: Whether a report that only we reject is rejected. The helper has counted it, so
             perhaps its message was changed on the way, and the same request brings it unchanged.
 
@@ -214,39 +226,31 @@ def leader_finish(
         The leader's out shares, and the reports that either aggregator rejected.
 
     Raises:
+        DecodeError: The answer is no AggregationJobResp.
         IncompatibleResponse: The answer names other reports, or in another order, or finishes where
             Prio3 has to continue, or it is not final and we reject what the helper accepted.
     """
-    answered = {resp.report_id: resp for resp in response.verify_resps}
+    vdaf = task.vdaf(state.agg_param)
     # Reports that failed on our side were never sent; the helper answers for the others, in order.
-    asked = [
-        metadata.report_id
-        for metadata, error in zip(state.metadata, state.continued.errors, strict=True)
-        if error is None
-    ]
-    if [resp.report_id for resp in response.verify_resps] != asked:
-        raise IncompatibleResponse("the helper answered for other reports than it was asked about")
-    inbound: list[bytes | ReportRejected] = []
-    refused: dict[ReportId, ReportError | UnknownReportError] = {}
-    for metadata in state.metadata:
-        resp = answered.get(metadata.report_id)
-        if resp is None:
-            inbound.append(_RefusedByHelper("rejected before it was sent"))
-            continue
-        match resp:
-            case VerifyRespContinue():
-                inbound.append(resp.payload)
-            case VerifyRespReject():
-                refused[metadata.report_id] = resp.report_error
-                inbound.append(_RefusedByHelper("rejected by the helper"))
-            case VerifyRespFinish():
-                raise IncompatibleResponse("the helper finished where Prio3 has to continue")
-    out_shares = ping_pong.leader_continued(task.vdaf(state.agg_param), state.continued, inbound)
-    verified = Verified(task, state.agg_param, state.extensions, state.metadata, out_shares)
+    unasked = state.continued.state.rejected
+    asked = [row for row in range(len(state.ids)) if row not in unasked]
+    messages, refused = _read_response(
+        response,
+        [state.ids[row] for row in asked],
+        ping_pong.message_size(vdaf.verifier_message_size),
+    )
+    refused = {asked[place]: error for place, error in refused.items()}
+    if unasked:
+        among_all = np.zeros((len(state.ids), messages.shape[1]), np.uint8)
+        among_all[asked] = messages
+        messages = among_all
+    rejections = {row: _RefusedByHelper("rejected by the helper") for row in refused}
+    out_shares = ping_pong.leader_continued(vdaf, state.continued, messages, rejections)
+    verified = Verified(task, state.agg_param, state.extensions, state.ids, state.times, out_shares)
     rejected = [
-        Rejected(failed.report_id, refused.get(failed.report_id, failed.error))
-        for failed in verified.rejected
-        if failed.report_id in answered
+        Rejected(ReportId(state.ids[row]), refused[row] if row in refused else report_error(error))
+        for row, error in sorted(out_shares.rejected.items())
+        if row not in unasked
     ]
     if not is_final and len(rejected) > len(refused):
         raise IncompatibleResponse("a report that the helper accepted fails here")
@@ -257,7 +261,7 @@ def helper_init(
     task: Task,
     verification_key: VerificationKey,
     keypairs: Mapping[int, HpkeKeypair],
-    request: AggregationJobInitReq,
+    request: JobColumns,
     now: int,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
     max_age_seconds: int = HELPER_MAX_AGE_SECONDS,
@@ -281,33 +285,28 @@ def helper_init(
     agg_param = AggregationParameter(request.agg_param)
     vdaf = task.vdaf(agg_param)
     _check_request(task, verification_key, request)
-    report_shares = [init.report_share for init in request.verify_inits]
-    opened = open_reports(
-        task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds, max_age_seconds
-    )
-    outcomes: dict[ReportId, Outcome] = {}
-    shares: list[OpenedShare] = []
-    inbound: list[bytes] = []
-    for share, init in zip(opened, request.verify_inits, strict=True):
-        if isinstance(share, Rejected):
-            outcomes[share.report_id] = share.error
-        else:
-            shares.append(share)
-            inbound.append(init.payload)
-    finished = _helper_finished(task, vdaf, verification_key.key, shares, inbound)
+    errors = dict.fromkeys(range(len(request.ids)), ReportError.INVALID_MESSAGE)
+    for place in request.places:
+        del errors[place]
+    timely = Timely(now, clock_skew_seconds, max_age_seconds)
+    opened = open_shares(task, Role.HELPER, keypairs, request.shares, timely)
+    errors |= {request.places[row]: error for row, error in opened.rejected.items()}
+    messages = request.messages
+    if opened.rejected:
+        messages = messages[opened.rows]
+    finished = _helper_finished(task, vdaf, verification_key.key, opened, messages)
+    failed = finished.out_shares.rejected
+    places = [request.places[row] for row in opened.rows.tolist()]
+    errors |= {places[row]: report_error(error) for row, error in failed.items()}
     verified = Verified(
         task,
         agg_param,
         request.extensions,
-        tuple(share.metadata for share in shares),
+        [request.ids[place] for place in places],
+        opened.times,
         finished.out_shares,
     )
-    for share, error, outbound in zip(
-        shares, finished.out_shares.errors, finished.outbound, strict=True
-    ):
-        outcomes[share.metadata.report_id] = outbound if error is None else report_error(error)
-    order = tuple(share.report_metadata.report_id for share in report_shares)
-    return HelperInit(order, outcomes, verified)
+    return HelperInit(request.ids, errors, verified, places, finished.messages)
 
 
 def largest_response(task: Task, request: bytes) -> int:
@@ -326,89 +325,77 @@ class _RefusedByHelper(ReportRejected):
     """Stands in a batch for a verifier message that the helper did not send."""
 
 
-def _open_leader_shares(
-    task: Task,
-    keypairs: Mapping[int, HpkeKeypair],
-    reports: Sequence[Report],
-    now: int | None,
-    clock_skew_seconds: int,
-) -> tuple[list[OpenedShare], list[Rejected]]:
-    report_shares = [
-        ReportShare(
-            report_metadata=report.report_metadata,
-            public_share=report.public_share,
-            encrypted_input_share=report.leader_encrypted_input_share,
-        )
-        for report in reports
-    ]
-    outcomes = open_reports(task, Role.LEADER, keypairs, report_shares, now, clock_skew_seconds)
-    opened = [outcome for outcome in outcomes if isinstance(outcome, OpenedShare)]
-    return opened, [outcome for outcome in outcomes if isinstance(outcome, Rejected)]
-
-
-def _leader_initialized(
+def _leader_state(
     task: Task,
     agg_param: AggregationParameter,
+    extensions: Extensions,
     verify_key: bytes,
-    opened: Sequence[OpenedShare],
-) -> LeaderContinued:
-    return ping_pong.leader_initialized(
+    opened: OpenedShares,
+) -> LeaderState:
+    continued = ping_pong.leader_initialized(
         task.vdaf(agg_param),
         verify_key,
         task.ctx,
-        [share.metadata.report_id.value for share in opened],
-        [share.public_share for share in opened],
-        [share.input_share for share in opened],
+        opened.nonces,
+        opened.public_shares,
+        opened.input_shares,
     )
+    return LeaderState(agg_param, extensions, strings(opened.nonces), opened.times, continued)
 
 
 def _helper_finished(
-    task: Task,
-    vdaf: Prio3,
-    verify_key: bytes,
-    opened: Sequence[OpenedShare],
-    inbound: Sequence[bytes],
+    task: Task, vdaf: Prio3, verify_key: bytes, opened: OpenedShares, inbound: ByteRows
 ) -> HelperFinished:
-    if not opened:
+    if not len(opened.rows):
         nothing = Vector.zeros(vdaf.field, (0, vdaf.output_len))
-        return HelperFinished(OutShares(nothing, {}), [])
+        size = ping_pong.message_size(vdaf.verifier_message_size)
+        return HelperFinished(OutShares(nothing, {}), np.empty((0, size), np.uint8))
     return ping_pong.helper_initialized(
         vdaf,
         verify_key,
         task.ctx,
-        [share.metadata.report_id.value for share in opened],
-        [share.public_share for share in opened],
-        [share.input_share for share in opened],
+        opened.nonces,
+        opened.public_shares,
+        opened.input_shares,
         inbound,
     )
 
 
-def _helper_report_share(report: Report) -> ReportShare:
-    return ReportShare(
-        report_metadata=report.report_metadata,
-        public_share=report.public_share,
-        encrypted_input_share=report.helper_encrypted_input_share,
-    )
+def _read_response(
+    response: bytes, asked: Sequence[bytes], size: int
+) -> tuple[ByteRows, dict[int, ReportError | UnknownReportError]]:
+    """Return the helper's messages, one a row, and its errors by the places of their reports.
+
+    A message of another size than it must have is a row of zeros, which no message is.
+    """
+    messages = read_answers(response, asked, size)
+    if messages is not None:
+        return messages, {}
+    resps = decode(AggregationJobResp, response).verify_resps
+    if [resp.report_id.value for resp in resps] != [*asked]:
+        raise IncompatibleResponse("the helper answered for other reports than it was asked about")
+    rows: list[bytes] = []
+    refused: dict[int, ReportError | UnknownReportError] = {}
+    for place, resp in enumerate(resps):
+        match resp:
+            case VerifyRespContinue():
+                rows.append(resp.payload if len(resp.payload) == size else bytes(size))
+            case VerifyRespReject():
+                refused[place] = resp.report_error
+                rows.append(bytes(size))
+            case _:
+                raise IncompatibleResponse("the helper finished where Prio3 has to continue")
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), size), refused
 
 
-def _check_request(
-    task: Task, verification_key: VerificationKey, request: AggregationJobInitReq
-) -> None:
+def _check_request(task: Task, verification_key: VerificationKey, request: JobColumns) -> None:
     task.batching.check_job(request.extensions)
     if request.verification_key_id != verification_key.id:
         raise InvalidMessage(
             task_id=task.task_id,
             detail=f"verification key {request.verification_key_id} is not known",
         )
-    if not request.verify_inits:
+    if not request.ids:
         raise InvalidMessage(task_id=task.task_id, detail="the request names no report")
-    report_ids = {init.report_share.report_metadata.report_id for init in request.verify_inits}
-    if len(report_ids) != len(request.verify_inits):
+    if len({*request.ids}) != len(request.ids):
         raise InvalidMessage(task_id=task.task_id, detail="a report is named twice")
-
-
-def _verify_resp(report_id: ReportId, outcome: Outcome) -> VerifyRespContinue | VerifyRespReject:
-    if isinstance(outcome, bytes):
-        # The helper has finished, but the leader has not: so the answer's type is `continue`.
-        return VerifyRespContinue(report_id, outcome)
-    return VerifyRespReject(report_id, outcome)

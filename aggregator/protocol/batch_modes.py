@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from aggregator.dap.extensions import Extensions
-from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
+from aggregator.dap.messages import BatchSelector, Query
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.protocol.batches import Batch
@@ -25,11 +25,11 @@ class Batching(ABC):
     equal queries ask for one batch after the other (`storage.selected_batches`)."""
 
     @abstractmethod
-    def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
+    def bucket(self, time: Time, job: Extensions = ()) -> bytes:
         """Return the key of the bucket that a report falls in.
 
         Args:
-            metadata: The report's.
+            time: The report's.
             job: The extensions of the report's aggregation job, if it has one. A mode in which the
                 job decides returns an empty key before that: the report is in no batch.
         """

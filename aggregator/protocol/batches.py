@@ -11,10 +11,11 @@ Source: DAP, "Batch Modes" and "Batch Buckets".
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from typing import Self
 
-from aggregator.dap.ids import ReportId
+import numpy as np
+
 from aggregator.dap.messages import CHECKSUM_SIZE
 from aggregator.dap.times import Interval, Time
 from aggregator.errors import LocalError, ParameterError
@@ -59,15 +60,13 @@ class BatchTotals:
     times: tuple[Time, Time] | None = None
 
     @classmethod
-    def of(cls, reports: Iterable[tuple[ReportId, Time]]) -> Self:
-        """Return the totals of reports, each given by its id and time."""
-        count, combined, times = 0, 0, set[Time]()
-        for report_id, time in reports:
-            count += 1
-            combined ^= int.from_bytes(hashlib.sha256(report_id.value).digest(), "big")
-            times.add(time)
-        checksum = combined.to_bytes(CHECKSUM_SIZE, "big")
-        return cls(count, checksum, (min(times), max(times)) if times else None)
+    def of(cls, report_ids: Sequence[bytes], times: Sequence[int]) -> Self:
+        """Return the totals of reports, given by their ids and their times in units."""
+        hashes = b"".join([hashlib.sha256(report_id).digest() for report_id in report_ids])
+        rows = np.frombuffer(hashes, np.uint8).reshape(len(report_ids), CHECKSUM_SIZE)
+        checksum = np.bitwise_xor.reduce(rows, axis=0).tobytes()
+        ends = (Time(min(times)), Time(max(times))) if len(report_ids) else None
+        return cls(len(report_ids), checksum, ends)
 
     def __add__(self, other: "BatchTotals") -> "BatchTotals":
         """Return the totals of both sets of reports, which must be disjoint."""

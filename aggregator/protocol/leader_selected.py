@@ -22,7 +22,6 @@ from aggregator.dap.messages import (
     LeaderSelectedQuery,
     LeaderSelectedSelector,
     Query,
-    ReportMetadata,
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID
@@ -41,7 +40,7 @@ class LeaderSelected(Batching):
     leader_selects: ClassVar[bool] = True
 
     @override
-    def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
+    def bucket(self, time: Time, job: Extensions = ()) -> bytes:
         return find(job, JOB_EXTENSION_BATCH_ID) or b""
 
     @override

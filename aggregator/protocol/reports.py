@@ -6,20 +6,17 @@ Source: DAP, "Uploading Reports", "Input Share Decryption" and "Input Share Vali
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.extensions import report_extensions_fault
+from aggregator.codec import encode
 from aggregator.dap.hpke import (
     PUBLIC_KEY_SIZE,
     TAG_SIZE,
     DecryptError,
     HpkeCiphertext,
     HpkeConfig,
-    HpkeKeypair,
     input_share_info,
-    open_,
     seal,
 )
 from aggregator.dap.ids import ReportId
@@ -27,18 +24,17 @@ from aggregator.dap.messages import (
     PlaintextInputShare,
     Report,
     ReportMetadata,
-    ReportShare,
     ReportSizes,
     UploadedReport,
     input_share_aad,
 )
-from aggregator.dap.profile import DAP_18, Role
+from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.protocol.replay import Timing, refusal
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from aggregator.dap.times import Time
     from aggregator.entropy import Entropy
@@ -81,15 +77,6 @@ class PreparedReport:
     public_share: bytes
     leader_input_share: bytes = dataclasses.field(repr=False)
     helper_input_share: bytes = dataclasses.field(repr=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OpenedShare:
-    """One aggregator's opened input share of a report, with what belongs to it."""
-
-    metadata: ReportMetadata
-    public_share: bytes
-    input_share: bytes = dataclasses.field(repr=False)
 
 
 def prepare_reports(
@@ -203,41 +190,6 @@ def check_upload(
     return None if untimely is None else _UPLOAD_ERRORS.get(untimely, untimely)
 
 
-def open_reports(
-    task: Task,
-    role: Role,
-    keypairs: Mapping[int, HpkeKeypair],
-    report_shares: Sequence[ReportShare],
-    now: int | None,
-    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
-    max_age_seconds: int = HELPER_MAX_AGE_SECONDS,
-) -> list[OpenedShare | Rejected]:
-    """Open and check one aggregator's share of each report, in the order given.
-
-    Args:
-        task: The reports' task.
-        role: Whose shares these are, LEADER or HELPER.
-        keypairs: Our HPKE key pairs by configuration id, retired ones among them.
-        report_shares: The sealed shares.
-        now: Seconds since the epoch; None if the reports' times were checked before.
-        clock_skew_seconds: How far ahead of `now` a report's time may lie.
-        max_age_seconds: How far behind.
-    """
-    sizes = report_sizes(task)
-    timing = partial(_timing, task, now, clock_skew_seconds, max_age_seconds)
-    wanted = (
-        sizes.public_share,
-        sizes.enc,
-        sizes.leader_payload if role is Role.LEADER else sizes.helper_payload,
-    )
-    return [
-        Rejected(share.report_metadata.report_id, ReportError.INVALID_MESSAGE)
-        if _sizes(share) != wanted
-        else _open_report(task, role, keypairs, share, timing)
-        for share in report_shares
-    ]
-
-
 def report_error(error: ReportRejected) -> ReportError:
     """Return the draft's error for what is wrong with a report."""
     match error:
@@ -247,52 +199,3 @@ def report_error(error: ReportRejected) -> ReportError:
             return ReportError.INVALID_MESSAGE
         case _:
             return ReportError.VDAF_VERIFY_ERROR
-
-
-def _sizes(share: ReportShare) -> tuple[int, int, int]:
-    ciphertext = share.encrypted_input_share
-    return len(share.public_share), len(ciphertext.enc), len(ciphertext.payload)
-
-
-def _open_report(
-    task: Task,
-    role: Role,
-    keypairs: Mapping[int, HpkeKeypair],
-    share: ReportShare,
-    timing: Callable[[Time], Timing],
-) -> OpenedShare | Rejected:
-    metadata = share.report_metadata
-
-    def rejected(error: ReportError) -> Rejected:
-        return Rejected(metadata.report_id, error)
-
-    untimely = refusal(timing(metadata.time))
-    if untimely is not None:
-        return rejected(untimely)
-    ciphertext = share.encrypted_input_share
-    keypair = keypairs.get(ciphertext.config_id)
-    if keypair is None:
-        return rejected(ReportError.HPKE_DECRYPT_ERROR)
-    aad = input_share_aad(task.input_share_aad_prefix, metadata, share.public_share)
-    try:
-        plaintext = decode(
-            PlaintextInputShare, open_(keypair, input_share_info(role), aad, ciphertext)
-        )
-    except DecryptError:
-        return rejected(ReportError.HPKE_DECRYPT_ERROR)
-    except DecodeError:
-        return rejected(ReportError.INVALID_MESSAGE)
-    if report_extensions_fault(
-        metadata.public_extensions, plaintext.private_extensions, DAP_18.report_extensions
-    ):
-        return rejected(ReportError.INVALID_MESSAGE)
-    return OpenedShare(metadata, share.public_share, plaintext.payload)
-
-
-def _timing(
-    task: Task, now: int | None, clock_skew_seconds: int, max_age_seconds: int, time: Time
-) -> Timing:
-    if now is None:
-        return Timing(time, task.interval, None)
-    earliest = task.time(max(0, now - max_age_seconds))
-    return Timing(time, task.interval, task.time(now + clock_skew_seconds), earliest)

@@ -13,7 +13,6 @@ from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import (
     BatchSelector,
     Query,
-    ReportMetadata,
     TimeIntervalQuery,
     TimeIntervalSelector,
 )
@@ -33,8 +32,8 @@ class TimeInterval(Batching):
     """Reports fall into batches by their times."""
 
     @override
-    def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
-        return _key(metadata.time.units)
+    def bucket(self, time: Time, job: Extensions = ()) -> bytes:
+        return _key(time.units)
 
     @override
     def job_extensions(self, bucket: bytes) -> Extensions:

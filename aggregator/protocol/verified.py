@@ -6,9 +6,12 @@ Source: DAP, "Batch Buckets".
 import dataclasses
 from collections.abc import Collection
 
+import numpy as np
+
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import ReportMetadata
+from aggregator.dap.messages.columns import Times
+from aggregator.dap.times import Time
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.buckets import BucketShare
 from aggregator.protocol.reports import Rejected, report_error
@@ -25,14 +28,16 @@ class Verified:
         task: The job's task.
         agg_param: The job's aggregation parameter.
         extensions: The job's extensions.
-        metadata: Of each report.
+        ids: Of each report.
+        times: Of each report, in units of the task's time precision.
         out_shares: Of each report, or its error.
     """
 
     task: Task
     agg_param: AggregationParameter
     extensions: Extensions
-    metadata: tuple[ReportMetadata, ...]
+    ids: list[bytes]
+    times: Times
     out_shares: OutShares = dataclasses.field(repr=False)
 
     @property
@@ -44,45 +49,46 @@ class Verified:
     def rejected(self) -> list[Rejected]:
         """The reports that failed verification."""
         return [
-            Rejected(metadata.report_id, report_error(error))
-            for metadata, error in zip(self.metadata, self.out_shares.errors, strict=True)
-            if error is not None
+            Rejected(ReportId(self.ids[row]), report_error(error))
+            for row, error in sorted(self.out_shares.rejected.items())
         ]
 
-    @property
-    def accepted(self) -> list[ReportMetadata]:
-        """The reports that passed verification."""
-        return [
-            metadata
-            for metadata, error in zip(self.metadata, self.out_shares.errors, strict=True)
-            if error is None
-        ]
+    def accepted(self) -> list[tuple[bytes, bytes]]:
+        """Return the id and the bucket's key of each report that passed verification."""
+        pairs = zip(self.ids, self._buckets(), strict=True)
+        if not self.out_shares.rejected:
+            return [*pairs]
+        failed = self.out_shares.rejected
+        return [pair for row, pair in enumerate(pairs) if row not in failed]
 
-    def bucket_shares(self, refused: Collection[ReportId] = ()) -> list[BucketShare]:
+    def bucket_shares(self, refused: Collection[bytes] = ()) -> list[BucketShare]:
         """Return what the accepted reports add to each bucket, in bucket order.
 
         Args:
-            refused: Reports that the store refused at commitment: replayed, or too late.
+            refused: Ids of reports that the store refused at commitment: replayed, or too late.
         """
         refused = frozenset(refused)
+        failed = self.out_shares.rejected
         rows: dict[bytes, list[int]] = {}
-        for row, (metadata, error) in enumerate(
-            zip(self.metadata, self.out_shares.errors, strict=True)
-        ):
-            if error is None and metadata.report_id not in refused:
-                rows.setdefault(self.bucket(metadata), []).append(row)
-        vdaf = self.vdaf
-        return [
-            BucketShare(
-                bucket,
-                vdaf.agg_update(vdaf.agg_init(), self.out_shares.shares[rows[bucket]]),
-                BatchTotals.of(
-                    (self.metadata[row].report_id, self.metadata[row].time) for row in rows[bucket]
-                ),
-            )
-            for bucket in sorted(rows)
-        ]
+        for row, (report_id, bucket) in enumerate(zip(self.ids, self._buckets(), strict=True)):
+            if row not in failed and report_id not in refused:
+                rows.setdefault(bucket, []).append(row)
+        return [self._share(bucket, rows[bucket]) for bucket in sorted(rows)]
 
-    def bucket(self, metadata: ReportMetadata) -> bytes:
-        """Return the key of the bucket that a report of the job falls in."""
-        return self.task.batching.bucket(metadata, self.extensions)
+    def _share(self, bucket: bytes, rows: list[int]) -> BucketShare:
+        shares = self.out_shares.shares
+        if len(rows) < len(self.ids):
+            shares = shares[rows]
+        vdaf = self.vdaf
+        return BucketShare(
+            bucket,
+            vdaf.agg_update(vdaf.agg_init(), shares),
+            BatchTotals.of([self.ids[row] for row in rows], self.times[rows].tolist()),
+        )
+
+    def _buckets(self) -> list[bytes]:
+        """Return the key of the bucket that each report falls in."""
+        times, of_row = np.unique(self.times, return_inverse=True)
+        batching = self.task.batching
+        keys = [batching.bucket(Time(units), self.extensions) for units in times.tolist()]
+        return [keys[each] for each in of_row.tolist()]

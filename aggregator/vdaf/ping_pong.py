@@ -13,9 +13,9 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import cast
+from types import MappingProxyType
 
 import numpy as np
 
@@ -52,11 +52,16 @@ class LeaderContinued:
 
     Attributes:
         state: For `leader_continued`.
-        outbound: For the helper, one per report; empty where there is an error.
+        messages: For the helper, one a row; meaningless where there is an error.
     """
 
     state: VerifyState
-    outbound: list[bytes] = dataclasses.field(repr=False)
+    messages: ByteRows = dataclasses.field(repr=False)
+
+    @property
+    def outbound(self) -> list[bytes]:
+        """The messages as strings; empty where there is an error."""
+        return _strings(self.messages, self.state.rejected)
 
     @property
     def errors(self) -> list[ReportRejected | None]:
@@ -70,11 +75,16 @@ class HelperFinished:
 
     Attributes:
         out_shares: Its out shares, and each report's error.
-        outbound: For the leader, one per report; empty where there is an error.
+        messages: For the leader, one a row; meaningless where there is an error.
     """
 
     out_shares: OutShares
-    outbound: list[bytes] = dataclasses.field(repr=False)
+    messages: ByteRows = dataclasses.field(repr=False)
+
+    @property
+    def outbound(self) -> list[bytes]:
+        """The messages as strings; empty where there is an error."""
+        return _strings(self.messages, self.out_shares.rejected)
 
 
 def leader_initialized(
@@ -87,8 +97,7 @@ def leader_initialized(
 ) -> LeaderContinued:
     """Begin to verify a batch as the leader; the arguments are those of `Prio3.verify_init`."""
     init = prio3.verify_init(verify_key, ctx, LEADER_ID, nonces, public_shares, input_shares)
-    outbound = _encoded(MessageType.INITIALIZE, init.verifier_share_rows, init.state.rejected)
-    return LeaderContinued(init.state, outbound)
+    return LeaderContinued(init.state, _encoded(MessageType.INITIALIZE, init.verifier_share_rows))
 
 
 def helper_initialized(
@@ -98,7 +107,7 @@ def helper_initialized(
     nonces: Batch,
     public_shares: Batch,
     input_shares: Batch,
-    inbound: Sequence[bytes],
+    inbound: Batch,
 ) -> HelperFinished:
     """Verify a batch as the helper.
 
@@ -109,7 +118,7 @@ def helper_initialized(
         nonces: One per report.
         public_shares: One per report.
         input_shares: One per report.
-        inbound: The leader's messages as they came, one per report.
+        inbound: The leader's messages, one per report: as they came, or rows of the right size.
     """
     init = prio3.verify_init(verify_key, ctx, HELPER_ID, nonces, public_shares, input_shares)
     shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
@@ -117,23 +126,25 @@ def helper_initialized(
     malformed = {i: error or VerifyError(NO_VERIFIER_SHARE) for i, error in wrong.items()}
     messages = VerifierMessages(decided.rows, decided.rejected | malformed)
     out_shares = prio3.verify_next(init.state, messages)
-    return HelperFinished(
-        out_shares, _encoded(MessageType.FINISH, messages.rows, out_shares.rejected)
-    )
+    return HelperFinished(out_shares, _encoded(MessageType.FINISH, messages.rows))
 
 
 def leader_continued(
-    prio3: Prio3, continued: LeaderContinued, inbound: Sequence[bytes | ReportRejected]
+    prio3: Prio3,
+    continued: LeaderContinued,
+    inbound: Batch,
+    refused: Mapping[int, ReportRejected] = MappingProxyType({}),
 ) -> OutShares:
     """Finish the verification of a batch as the leader.
 
     Args:
         prio3: The VDAF.
         continued: From `leader_initialized`.
-        inbound: Per report, the helper's message as it came, or why the report is rejected.
+        inbound: The helper's messages, one per report: as they came, or rows of the right size.
+        refused: Why reports are rejected whose messages mean nothing.
     """
-    received, rejected = _received(inbound)
-    rows, wrong = _decoded(MessageType.FINISH, received, prio3.verifier_message_size)
+    rejected = {**refused}
+    rows, wrong = _decoded(MessageType.FINISH, inbound, prio3.verifier_message_size)
     for index, error in wrong.items():
         rejected.setdefault(index, error or VerifyError(OTHER_JOINT_RANDOMNESS))
     return prio3.verify_next(continued.state, VerifierMessages(rows, rejected))
@@ -166,12 +177,16 @@ def _header(message_type: MessageType, size: int) -> bytes:
     return bytes([message_type]) + size.to_bytes(_HEADER_SIZE - 1, "big")
 
 
-def _encoded(message_type: MessageType, contents: ByteRows, rejected: Rejections) -> list[bytes]:
-    """Return `encode` of every row; where a report is rejected, nothing."""
+def _encoded(message_type: MessageType, contents: ByteRows) -> ByteRows:
+    """Return `encode` of every row."""
     rows, size = contents.shape
     messages = np.empty((rows, _HEADER_SIZE + size), np.uint8)
     messages[:, :_HEADER_SIZE] = np.frombuffer(_header(message_type, size), np.uint8)
     messages[:, _HEADER_SIZE:] = contents
+    return messages
+
+
+def _strings(messages: ByteRows, rejected: Rejections) -> list[bytes]:
     strings = to_strings(messages)
     for index in rejected:
         strings[index] = b""
@@ -179,7 +194,7 @@ def _encoded(message_type: MessageType, contents: ByteRows, rejected: Rejections
 
 
 def _decoded(
-    expected: MessageType, messages: Sequence[bytes], size: int
+    expected: MessageType, messages: Batch, size: int
 ) -> tuple[ByteRows, dict[int, VerifyError | None]]:
     """Return `decode` of every message as a row of `size` bytes.
 
@@ -191,14 +206,6 @@ def _decoded(
     header = np.frombuffer(_header(expected, size), np.uint8)
     is_other = (rows[:, :_HEADER_SIZE] != header).any(axis=1)
     others = {*wrong, *np.flatnonzero(is_other).tolist()}
-    decoded = {index: decode(expected, messages[index]) for index in others}
+    decoded = {index: decode(expected, bytes(messages[index])) for index in others}
     errors = {i: found if isinstance(found, VerifyError) else None for i, found in decoded.items()}
     return rows[:, _HEADER_SIZE:], errors
-
-
-def _received(messages: Sequence[bytes | ReportRejected]) -> tuple[Sequence[bytes], Rejections]:
-    """Return the messages, empty in place of errors, and the errors."""
-    if set(map(type, messages)) <= {bytes}:  # Nearly always; checking each takes twice as long.
-        return cast("Sequence[bytes]", messages), {}
-    rejected = {i: m for i, m in enumerate(messages) if isinstance(m, ReportRejected)}
-    return [b"" if isinstance(m, ReportRejected) else m for m in messages], rejected

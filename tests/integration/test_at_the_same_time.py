@@ -36,6 +36,7 @@ from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import LEADER_LIMITS, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.patience import PATIENCE_SECONDS, yardstick
+from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
 pytestmark = pytest.mark.anyio
@@ -60,11 +61,11 @@ async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: 
         pair.task,
         VerificationKey(0, VERIFY_KEY),
         await pair.leader.runtime.keypairs(),
-        await pair.reports([0, 1, 2]),
+        columns(pair.task, await pair.reports([0, 1, 2])),
         NOW,
     )
     assert init.request is not None
-    body = encode(init.request)
+    body = init.request
     answers: list[Answer] = []
 
     async def ask() -> None:

@@ -46,6 +46,7 @@ from tests.support.pair import (
     Answer,
     Pair,
 )
+from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
@@ -75,11 +76,11 @@ async def aggregation_request(pair: Pair, count: int = 3) -> AggregationJobInitR
         pair.task,
         VerificationKey(0, VERIFY_KEY),
         await pair.leader.runtime.keypairs(),
-        await pair.reports([0] * count),
+        columns(pair.task, await pair.reports([0] * count)),
         NOW,
     )
     assert init.request is not None
-    return init.request
+    return decode(AggregationJobInitReq, init.request)
 
 
 async def aggregate(pair: Pair, request: AggregationJobInitReq) -> Answer:

@@ -5,11 +5,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import ReportMetadata
-from aggregator.dap.times import Time
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.service.runtime import commit
@@ -61,12 +59,10 @@ def fill(database: Database, task: Task, share: int) -> None:
     prio3.agg_update(prio3.agg_init(), Vector.from_ints(prio3.field, [vector]))
     for begin in range(0, BUCKETS, PER_COMMIT):
         numbers = range(begin, begin + PER_COMMIT)
-        metadata = tuple(
-            ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(FIRST + number))
-            for number in numbers
-        )
+        ids = [number.to_bytes(16, "big") for number in numbers]
+        times = np.array([FIRST + number for number in numbers], np.uint64)
         shares = Vector.from_ints(prio3.field, [vector] * len(numbers))
-        verified = Verified(task, NO_PARAMETER, (), metadata, OutShares(shares, {}))
+        verified = Verified(task, NO_PARAMETER, (), ids, times, OutShares(shares, {}))
         database.run_sync("commit", lambda tx, v=verified: commit(tx, v, bytes(32)))
 
 

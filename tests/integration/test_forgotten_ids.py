@@ -11,11 +11,10 @@ from aggregator.dap.messages import (
     AggregationJobResp,
     UploadRequest,
     VerifyRespReject,
-    read_job,
 )
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
-from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS, report_sizes
+from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
@@ -82,7 +81,7 @@ async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
 
     await pass_time(pair, MAX_AGE_SECONDS)
     assert (ids(pair.leader), ids(pair.helper)) == (0, 0)
-    sent = read_job(job, report_sizes(pair.task))
+    sent = decode(AggregationJobInitReq, job)
     another = encode(dataclasses.replace(sent, verify_inits=sent.verify_inits[:2]))
     answer = await pair.send(
         "POST",

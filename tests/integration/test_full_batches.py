@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.codec import decode, encode
+from aggregator.codec import decode
 from aggregator.dap.messages import (
     AggregationJobInitReq,
     AggregationJobResp,
@@ -18,6 +18,7 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair, Service
+from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
@@ -96,13 +97,15 @@ async def test_a_helper_takes_no_more_into_a_window_whatever_its_leader_sends(
 async def answers_of_helper(pair: Pair, reports: list[Report]) -> Sequence[object]:
     """Return what the helper says of reports that a leader sends it, whatever it may send."""
     keypairs = await pair.leader.runtime.keypairs()
-    init = leader_init(pair.task, VerificationKey(0, VERIFY_KEY), keypairs, reports, NOW)
+    init = leader_init(
+        pair.task, VerificationKey(0, VERIFY_KEY), keypairs, columns(pair.task, reports), NOW
+    )
     assert init.request is not None
     answer = await pair.send(
         "POST",
         pair.url_of("aggregation_jobs"),
         AggregationJobInitReq.message,
-        encode(init.request),
+        init.request,
         LEADER_TOKEN,
     )
     return decode(AggregationJobResp, answer.body).verify_resps

@@ -42,6 +42,7 @@ from aggregator.service.storage.tasks.tasks import end_task, replace_peer_token
 from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.collector_service import CollectorService
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair, Service
+from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
 
 pytestmark = pytest.mark.anyio
@@ -103,13 +104,13 @@ async def send_job(pair: Pair, reports: Sequence[Report], extensions: Extensions
         pair.task,
         VerificationKey(0, VERIFY_KEY),
         await pair.leader.runtime.keypairs(),
-        reports,
+        columns(pair.task, reports),
         pair.clock.now(),
         extensions=extensions,
     )
     assert init.request is not None
     url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
-    return await pair.send("POST", url, message, encode(init.request), LEADER_TOKEN)
+    return await pair.send("POST", url, message, init.request, LEADER_TOKEN)
 
 
 def errors_of(answer: Answer) -> list[ReportError]:

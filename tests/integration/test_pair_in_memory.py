@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.codec import encode
 from aggregator.dap.messages import AggregationJobInitReq, Report
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.filters import cost_of_dp
@@ -29,6 +28,7 @@ from tests.support.pair import (
     Pair,
     Service,
 )
+from tests.support.reports import columns
 from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
@@ -302,11 +302,11 @@ async def test_the_helper_answers_the_same_aggregation_request_with_the_same_byt
             pair.task,
             VerificationKey(0, VERIFY_KEY),
             await pair.leader.runtime.keypairs(),
-            await pair.reports([0, 1, 2]),
+            columns(pair.task, await pair.reports([0, 1, 2])),
             NOW,
         )
         assert init.request is not None
-        body = encode(init.request)
+        body = init.request
 
         async def ask() -> tuple[int, bytes, str]:
             url = pair.url_of("aggregation_jobs")

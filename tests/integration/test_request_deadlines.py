@@ -31,6 +31,7 @@ from tests.support.pair import (
     Service,
 )
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +100,7 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(p
         pair.task,
         VerificationKey(0, VERIFY_KEY),
         await pair.leader.runtime.keypairs(),
-        await pair.reports([0, 1, 2]),
+        columns(pair.task, await pair.reports([0, 1, 2])),
         NOW,
     )
     assert init.request is not None
@@ -112,7 +113,7 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(p
         ask = partial(
             http.post,
             pair.url_of("aggregation_jobs"),
-            content=encode(init.request),
+            content=init.request,
             headers={
                 "content-type": media_type(AggregationJobInitReq.message),
                 "authorization": bearer_header(LEADER_TOKEN),

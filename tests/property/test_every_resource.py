@@ -39,6 +39,7 @@ from tests.support.dap_messages import SAMPLES
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
 from tests.support.raw_requests import Request
+from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.slow
@@ -118,11 +119,11 @@ async def aggregators(pair: Pair, folder: Path) -> tuple[Door, Door]:
         pair.task,
         VerificationKey(0, VERIFY_KEY),
         await pair.leader.runtime.keypairs(),
-        await pair.reports([1, 1, 0], later),
+        columns(pair.task, await pair.reports([1, 1, 0], later)),
         later,
     )
     assert init.request is not None
-    job = encode(init.request)
+    job = init.request
     answered = await post(pair, "aggregation_jobs", AggregationJobInitReq.message, job)
     asked = [
         CollectionJobReq(TimeIntervalQuery(pair.interval(seconds))) for seconds in (NOW, later)

@@ -1,12 +1,14 @@
-"""Makes many whole reports at once, which a client would seal one by one."""
+"""Makes many whole reports at once, which a client would seal one by one, and their columns."""
 
 from collections.abc import Sequence
 
+from aggregator.codec import encode
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.messages import Report
+from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
-from aggregator.protocol.reports import prepare_reports, seal_report
+from aggregator.protocol.reports import prepare_reports, report_sizes, seal_report
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Measurement
 
@@ -24,3 +26,10 @@ def make_reports(
         seal_report(task, prepared, leader_config, helper_config, entropy)
         for prepared in prepare_reports(task, measurements, time, entropy)
     ]
+
+
+def columns(task: Task, reports: Sequence[Report]) -> ReportColumns:
+    """Return reports as the leader takes them from its store; all have the task's sizes."""
+    found, others = ReportColumns.of([encode(report) for report in reports], report_sizes(task))
+    assert not others
+    return found

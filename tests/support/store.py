@@ -9,8 +9,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from aggregator.clock import Clock
-from aggregator.dap.ids import ReportId
-from aggregator.dap.times import Interval, Time
+from aggregator.dap.times import Interval
 from aggregator.dp.filters import cost_of_dp
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.time_interval import batch_of_interval
@@ -112,7 +111,8 @@ def units(start: int, end: int) -> Batch:
 
 def totals(report_ids: Iterable[bytes], time: int = 5) -> BatchTotals:
     """Return the totals of reports with the same time."""
-    return BatchTotals.of((ReportId(one), Time(time)) for one in report_ids)
+    report_ids = [*report_ids]
+    return BatchTotals.of(report_ids, [time] * len(report_ids))
 
 
 def checksum(report_ids: Iterable[bytes]) -> bytes:

@@ -17,9 +17,6 @@ from contextlib import ExitStack, contextmanager, suppress
 import numpy as np
 import psycopg
 
-from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import ReportMetadata
-from aggregator.dap.times import Time
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.service.config import GROUP_REPORTS
@@ -142,13 +139,11 @@ def _aggregate(task: Task) -> tuple[int, Work]:
     prio3 = task.prio3
     numbers = np.ones((JOB_REPORTS, prio3.output_len), dtype=np.uint64)
     out_shares = OutShares(shares=Vector.from_array(prio3.field, numbers), rejected={})
-    now = Time(5)
+    times = np.full(JOB_REPORTS, 5, np.uint64)
 
     def work(tx: Transaction) -> None:
-        metadata = tuple(
-            ReportMetadata(ReportId(os.urandom(16)), now, ()) for _ in range(JOB_REPORTS)
-        )
-        verified = Verified(task, NO_PARAMETER, (), metadata, out_shares)
+        ids = [os.urandom(16) for _ in range(JOB_REPORTS)]
+        verified = Verified(task, NO_PARAMETER, (), ids, times, out_shares)
         assert not commit(tx, verified, os.urandom(32))
         count_reports(tx, TASK_ID, Stage.AGGREGATION, {AGGREGATED: JOB_REPORTS})
 

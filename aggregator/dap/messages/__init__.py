@@ -32,7 +32,7 @@ from aggregator.dap.messages.collection import (
     TimeIntervalSelector,
     aggregate_share_aad,
 )
-from aggregator.dap.messages.sized import ReportSizes, UploadedReport, read_job
+from aggregator.dap.messages.sized import ReportSizes, UploadedReport
 from aggregator.dap.messages.upload import (
     InputShareAad,
     PlaintextInputShare,
@@ -82,5 +82,4 @@ __all__ = [
     "aggregate_share_aad",
     "input_share_aad",
     "input_share_aad_prefix",
-    "read_job",
 ]

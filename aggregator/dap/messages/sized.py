@@ -11,13 +11,11 @@ Source:
 from struct import Struct
 from typing import NamedTuple, Self
 
-from aggregator.codec import DecodeError, Reader
-from aggregator.dap.extensions import read_increasing
+from aggregator.codec import Reader
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import BatchId, ReportId
-from aggregator.dap.messages.aggregation import AggregationJobInitReq, ReportShare, VerifyInit
+from aggregator.dap.messages.aggregation import ReportShare, VerifyInit
 from aggregator.dap.messages.upload import ReportMetadata
-from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.times import Time
 
 LARGEST_JOB = 100_000
@@ -51,12 +49,12 @@ class ReportSizes(NamedTuple):
     @property
     def report(self) -> int:
         """Bytes of an encoded report."""
-        return self._head + self._sealed(self.leader_payload) + self._sealed(self.helper_payload)
+        return self.head + self.leader_sealed + self.helper_sealed
 
     @property
     def verify_init(self) -> int:
         """Bytes of an encoded report in an aggregation job."""
-        return self._head + self._sealed(self.helper_payload) + _U32.size + self.verify_payload
+        return self.head + self.helper_sealed + _U32.size + self.verify_payload
 
     @property
     def job(self) -> int:
@@ -68,8 +66,19 @@ class ReportSizes(NamedTuple):
         return (len(job) - _JOB_HEAD_SIZE) // self.verify_init
 
     @property
-    def _head(self) -> int:
+    def head(self) -> int:
+        """Bytes of what is public: id, time, no extensions, and the public share with its size."""
         return _HEAD.size + _U32.size + self.public_share
+
+    @property
+    def leader_sealed(self) -> int:
+        """Bytes of the Leader's ciphertext, encoded."""
+        return self._sealed(self.leader_payload)
+
+    @property
+    def helper_sealed(self) -> int:
+        """Bytes of the Helper's ciphertext, encoded."""
+        return self._sealed(self.helper_payload)
 
     def _sealed(self, payload: int) -> int:
         return _CIPHERTEXT_HEAD.size + self.enc + _U32.size + payload
@@ -114,33 +123,12 @@ class UploadedReport(NamedTuple):
         return cls(ReportId(report_id), Time(time), leader_config_id, encoding)
 
 
-def read_job(body: bytes, sizes: ReportSizes) -> AggregationJobInitReq:
-    """Return the aggregation job in a request.
+def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
+    """Take one report of an aggregation job.
 
-    A report whose sizes are not the task's appears with empty fields, as no real report has; a
-    ping-pong message of the wrong size becomes empty too.
-
-    Raises:
-        DecodeError: The body is not an aggregation job.
-        MessageTooLarge: It has more than `LARGEST_JOB` reports.
+    If its sizes are not the task's, its fields are empty, as no real report's are; a ping-pong
+    message of the wrong size is empty too.
     """
-    reader = Reader(body)
-    try:
-        verification_key_id = reader.u8()
-        agg_param = reader.opaque32(name="agg_param")
-        extensions = read_increasing(reader)
-        verify_inits: list[VerifyInit] = []
-        while reader.remaining:
-            if len(verify_inits) == LARGEST_JOB:
-                raise MessageTooLarge(f"an aggregation job may have {LARGEST_JOB} reports")
-            verify_inits.append(_read_verify_init(reader, sizes))
-    except DecodeError as error:
-        error.message_name = AggregationJobInitReq.__name__
-        raise
-    return AggregationJobInitReq(verification_key_id, agg_param, extensions, tuple(verify_inits))
-
-
-def _read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     report_id, time, extensions = reader.unpack(_HEAD)
     reader.skip(extensions)
     metadata = ReportMetadata(ReportId(report_id), Time(time))

@@ -11,9 +11,7 @@ from collections import Counter
 
 import anyio
 
-from aggregator.codec import encode
-from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import read_job
+from aggregator.dap.messages.columns import read_job
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import HelperInit, helper_init
 from aggregator.protocol.reports import report_sizes
@@ -71,7 +69,7 @@ class AggregationJobs:
                 limit.seconds,
             ),
         )
-        note(reports=len(init.outcomes))
+        note(reports=len(init.ids))
         # Shielded: a leader that was told to come again finds the answer to what was verified.
         with anyio.CancelScope(shield=True), self._ages.learning():
             answered = await self._runtime.database.run(
@@ -90,13 +88,11 @@ def _commit(
         return found
     refused = commit(tx, init.verified, digest, first_day)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
-    return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
+    return put_answered_job(tx, task_id, digest, init.response(refused))
 
 
-def _counts(init: HelperInit, refused: dict[ReportId, ReportError]) -> Counter[str]:
-    verified = Counter(
-        outcome.draft_name if isinstance(outcome, ReportError) else AGGREGATED
-        for report_id, outcome in init.outcomes.items()
-        if report_id not in refused
-    )
-    return verified + Counter(map(reason, refused.values()))
+def _counts(init: HelperInit, refused: dict[bytes, ReportError]) -> Counter[str]:
+    counts = Counter(error.draft_name for error in init.errors.values())
+    counts.update(map(reason, refused.values()))
+    counts[AGGREGATED] = len(init.ids) - counts.total()
+    return +counts

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from aggregator.codec import DecodeError, decode, encode
+from aggregator.codec import DecodeError
 from aggregator.dap.ids import ReportId, TaskId
-from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
+from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp
+from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
@@ -38,7 +39,7 @@ from aggregator.protocol.answers import (
     after_unusable_answer,
     retry_delay,
 )
-from aggregator.protocol.reports import Rejected
+from aggregator.protocol.reports import Rejected, report_sizes
 from aggregator.protocol.verified import Verified
 from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.leader.lease_driver import LeaseDriver
@@ -150,7 +151,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
         """Start verification and store the request; None if no report is left to ask about."""
         stored = await self._reports(leased.job)
         keypairs = await self._runtime.keypairs()
-        reports, undecodable = _decoded(stored)
+        sizes = report_sizes(served.task)
+        reports, others = ReportColumns.of([each.body for each in stored], sizes)
         init = await self._runtime.verify(
             served.task,
             lambda: leader_init(
@@ -163,7 +165,12 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 extensions=served.task.batching.job_extensions(leased.job.bucket),
             ),
         )
-        rejected = [*init.rejected, *undecodable]
+        # A body that was damaged on the disk, or another program's, stops no other report.
+        damaged = [ReportId(stored[place].report_id) for place in others]
+        rejected = [
+            *init.rejected,
+            *(Rejected(each, ReportError.INVALID_MESSAGE) for each in damaged),
+        ]
         rejects = _Rejects.of(rejected)
         if init.request is None:
             await self._runtime.database.run(
@@ -174,7 +181,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             )
             _log_outcome(leased.job, 0, rejected)
             return None
-        body = encode(init.request)
+        body = init.request
         await self._runtime.database.run(
             "store aggregation request",
             lambda tx: store_request(tx, leased.lease, body, rejects.reasons, rejects.too_early),
@@ -207,18 +214,17 @@ class JobDriver(LeaseDriver[AggregationJob]):
         keypairs = await self._runtime.keypairs()
 
         def finish() -> tuple[Verified, list[Rejected]]:
-            response = decode(AggregationJobResp, answer.body)
             state = request.state
             if state is None:
                 state = leader_resume(
                     served.task,
                     served.verification_key,
                     keypairs,
-                    decode(AggregationJobInitReq, request.body),
-                    _decoded(stored)[0],
+                    request.body,
+                    ReportColumns.of([each.body for each in stored], report_sizes(served.task))[0],
                 )
             is_final = job.failures + 1 >= self._settings.max_attempts
-            return leader_finish(served.task, state, response, is_final=is_final)
+            return leader_finish(served.task, state, answer.body, is_final=is_final)
 
         return await self._runtime.verify(served.task, finish)
 
@@ -233,13 +239,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
         def finish(tx: Transaction) -> tuple[int, list[str]]:
             refused = commit(tx, verified, digest)
-            aggregated = [
-                metadata.report_id.value
-                for metadata in verified.accepted
-                if metadata.report_id not in refused
-            ]
+            aggregated = [each for each, _ in verified.accepted() if each not in refused]
             rejects = _Rejects.of(rejected)
-            left_out = {each.value: reason(error) for each, error in refused.items()}
+            left_out = {each: reason(error) for each, error in refused.items()}
             finish_aggregation_job(
                 tx, leased.lease, aggregated, rejects.reasons | left_out, rejects.too_early
             )
@@ -382,14 +384,3 @@ def _log_outcome(
         rejected=reasons.total(),
         reasons=dict(reasons),
     )
-
-
-def _decoded(stored: Sequence[StoredReport]) -> tuple[list[Report], list[Rejected]]:
-    """Return the stored reports, and those that cannot be read, which stop no other."""
-    reports, undecodable = [], []
-    for each in stored:
-        try:
-            reports.append(decode(Report, each.body))
-        except DecodeError:
-            undecodable.append(Rejected(ReportId(each.report_id), ReportError.INVALID_MESSAGE))
-    return reports, undecodable

@@ -183,7 +183,7 @@ class Uploads:
         stored = [
             StoredReport(
                 report.report_id.value,
-                task.batching.bucket(report.metadata),
+                task.batching.bucket(report.time),
                 report.encoding,
             )
             for report, error in reports

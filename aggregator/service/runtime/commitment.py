@@ -1,6 +1,5 @@
 """Adds verified reports to their buckets, the same for both aggregators."""
 
-from aggregator.dap.ids import ReportId
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
@@ -18,7 +17,7 @@ from aggregator.vdaf.prio3 import Prio3
 
 def commit(
     tx: Transaction, verified: Verified, job: bytes, first_day: int | None = None
-) -> dict[ReportId, ReportError]:
+) -> dict[bytes, ReportError]:
     """Add verified reports to their buckets and remember their ids.
 
     Args:
@@ -28,29 +27,25 @@ def commit(
         first_day: At the helper, as of `admit`. A leader has each report in one job.
 
     Returns:
-        The reports that were left out because they are late, replayed or too many.
+        The ids of reports that were left out because they are late, replayed or too many, and why.
 
     Raises:
         IdsForgotten: See `admit`.
     """
-    accepted = verified.accepted
-    if not accepted:
+    arrivals = verified.accepted()
+    if not arrivals:
         return {}
     task = verified.task
     task_id = task.task_id.value
-    buckets = [verified.bucket(metadata) for metadata in accepted]
+    buckets = {bucket for _, bucket in arrivals}
     locks.keep_batches(tx, task_id)
     batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
-    room = room_to_add(tx, task_id, batches, task.max_reports, len(accepted))
+    room = room_to_add(tx, task_id, batches, task.max_reports, len(arrivals))
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
-    arrivals = [
-        (metadata.report_id.value, bucket)
-        for metadata, bucket in zip(accepted, buckets, strict=True)
-    ]
     errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
     refused = {
-        metadata.report_id: error
-        for metadata, error in zip(accepted, errors, strict=True)
+        report_id: error
+        for (report_id, _), error in zip(arrivals, errors, strict=True)
         if error is not None
     }
     added = verified.bucket_shares(refused)

@@ -1,7 +1,7 @@
 """One aggregation job between two parties, in memory, with every way a report can fail."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import pytest
@@ -15,11 +15,14 @@ from aggregator.dap.messages import (
     AggregationJobResp,
     PlaintextInputShare,
     Report,
+    ReportShare,
+    VerifyResp,
     VerifyRespContinue,
     VerifyRespFinish,
     VerifyRespReject,
     input_share_aad,
 )
+from aggregator.dap.messages.columns import read_job
 from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
@@ -29,6 +32,7 @@ from aggregator.protocol.aggregation import (
     HelperInit,
     IncompatibleResponse,
     LeaderInit,
+    LeaderState,
     VerificationKey,
     helper_init,
     leader_finish,
@@ -36,11 +40,18 @@ from aggregator.protocol.aggregation import (
     leader_resume,
 )
 from aggregator.protocol.batches import BatchTotals
-from aggregator.protocol.reports import PreparedReport, Rejected, prepare_reports, seal_report
+from aggregator.protocol.reports import (
+    PreparedReport,
+    Rejected,
+    prepare_reports,
+    report_sizes,
+    seal_report,
+)
 from aggregator.protocol.task import Task
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.prio3 import Prio3
 from tests.support.entropy import SeededEntropy
+from tests.support.reports import columns
 from tests.support.tasks import TIME_PRECISION, make_task
 
 NOW = 1_700_000_050
@@ -80,17 +91,32 @@ def ids_of(reports: Sequence[Report]) -> list[object]:
 
 
 def lead(task: Task, reports: Sequence[Report], now: int = NOW) -> LeaderInit:
-    return leader_init(task, KEY, LEADER_KEYS, reports, now)
+    return leader_init(task, KEY, LEADER_KEYS, columns(task, reports), now)
+
+
+def begun(task: Task, reports: Sequence[Report]) -> tuple[bytes, LeaderState]:
+    init = lead(task, reports)
+    assert init.request is not None
+    assert init.state is not None
+    return init.request, init.state
 
 
 def request_of(task: Task, reports: Sequence[Report]) -> AggregationJobInitReq:
-    request = lead(task, reports).request
-    assert request is not None
-    return request
+    return decode(AggregationJobInitReq, begun(task, reports)[0])
 
 
-def help_(task: Task, request: AggregationJobInitReq, now: int = NOW) -> HelperInit:
-    return helper_init(task, KEY, HELPER_KEYS, request, now)
+def help_(
+    task: Task,
+    request: bytes | AggregationJobInitReq,
+    now: int = NOW,
+    keys: Mapping[int, HpkeKeypair] = HELPER_KEYS,
+) -> HelperInit:
+    body = request if isinstance(request, bytes) else encode(request)
+    return helper_init(task, KEY, keys, read_job(body, report_sizes(task)), now)
+
+
+def answers(response: bytes) -> tuple[VerifyResp, ...]:
+    return decode(AggregationJobResp, response).verify_resps
 
 
 def sums(task: Task, leader: object, helper: object) -> list[int]:
@@ -100,12 +126,10 @@ def sums(task: Task, leader: object, helper: object) -> list[int]:
 
 def test_both_parties_end_with_shares_of_the_same_sums_in_the_same_buckets(task: Task) -> None:
     reports = reports_of(task, [0, 1, 1]) + reports_of(task, [3, 3], UNITS - 1)
-    init = lead(task, reports)
-    assert init.request is not None
-    assert init.state is not None
-    helper = help_(task, init.request)
-    verified, rejected = leader_finish(task, init.state, helper.response({}))
-    assert (init.rejected, rejected) == ([], [])
+    request, state = begun(task, reports)
+    helper = help_(task, request)
+    verified, rejected = leader_finish(task, state, helper.response({}))
+    assert rejected == []
     for mine, theirs, expected, count in zip(
         verified.bucket_shares(),
         helper.verified.bucket_shares(),
@@ -117,40 +141,45 @@ def test_both_parties_end_with_shares_of_the_same_sums_in_the_same_buckets(task:
         assert sums(task, mine.agg_share, theirs.agg_share) == expected
         assert mine.totals == theirs.totals
         assert mine.totals.report_count == count
+        of_bucket = {each for each, bucket in verified.accepted() if bucket == mine.bucket}
         assert mine.totals == BatchTotals.of(
-            (metadata.report_id, metadata.time)
-            for metadata in verified.metadata
-            if verified.bucket(metadata) == mine.bucket
+            *zip(
+                *(
+                    (each, time)
+                    for each, time in zip(verified.ids, verified.times.tolist(), strict=True)
+                    if each in of_bucket
+                ),
+                strict=True,
+            )
         )
 
 
 def test_the_request_and_the_response_survive_the_wire(task: Task) -> None:
-    request = request_of(task, reports_of(task, [0, 1]))
-    assert decode(AggregationJobInitReq, encode(request)) == request
+    request, _ = begun(task, reports_of(task, [0, 1]))
+    assert encode(decode(AggregationJobInitReq, request)) == request
     response = help_(task, request).response({})
-    assert decode(AggregationJobResp, encode(response)) == response
+    assert encode(decode(AggregationJobResp, response)) == response
 
 
 def test_a_resumed_leader_finishes_as_if_it_had_never_died(task: Task) -> None:
     reports = reports_of(task, [0, 1, 2])
-    bad = dataclasses.replace(reports[1], public_share=b"")
-    init = lead(task, [reports[0], bad, reports[2]])
-    assert init.request is not None
-    assert init.state is not None
-    response = help_(task, init.request).response({})
-    before, _ = leader_finish(task, init.state, response)
-    resumed = leader_resume(task, KEY, LEADER_KEYS, init.request, reports)
+    share = bytes(len(reports[1].public_share))
+    bad = dataclasses.replace(reports[1], public_share=share)
+    request, state = begun(task, [reports[0], bad, reports[2]])
+    response = help_(task, request).response({})
+    before, _ = leader_finish(task, state, response)
+    resumed = leader_resume(task, KEY, LEADER_KEYS, request, columns(task, reports))
     after, _ = leader_finish(task, resumed, response)
     assert after.bucket_shares() == before.bucket_shares()
 
 
 def test_a_resumed_leader_whose_report_or_key_is_gone_says_so(task: Task) -> None:
     reports = reports_of(task, [0, 1, 2])
-    request = request_of(task, reports)
+    request, _ = begun(task, reports)
     with pytest.raises(LocalError, match="gone"):
-        leader_resume(task, KEY, LEADER_KEYS, request, reports[1:])
+        leader_resume(task, KEY, LEADER_KEYS, request, columns(task, reports[1:]))
     with pytest.raises(LocalError, match="no longer opens"):
-        leader_resume(task, KEY, {}, request, reports)
+        leader_resume(task, KEY, {}, request, columns(task, reports))
 
 
 def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(task: Task) -> None:
@@ -166,7 +195,8 @@ def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(task: Task) -
         Rejected(reports[2].report_metadata.report_id, ReportError.HPKE_DECRYPT_ERROR),
     ]
     assert init.request is not None
-    sent = [v.report_share.report_metadata.report_id for v in init.request.verify_inits]
+    request = decode(AggregationJobInitReq, init.request)
+    sent = [v.report_share.report_metadata.report_id for v in request.verify_inits]
     assert sent == [ids_of(reports)[1], ids_of(reports)[3]]
 
 
@@ -193,57 +223,81 @@ def test_both_parties_reject_an_untimely_report(
     )
     late = dataclasses.replace(request.verify_inits[0], report_share=share)
     helper = help_(task, dataclasses.replace(request, verify_inits=(late,)), now)
-    assert helper.outcomes == {report.report_metadata.report_id: error}
+    assert helper.ids == [report.report_metadata.report_id.value]
+    assert helper.errors == {0: error}
 
 
 def test_a_report_may_be_ahead_of_the_clock_by_the_skew_and_no_more(task: Task) -> None:
     (report,) = reports_of(task, [0], UNITS + 1)
-    first_second = (UNITS + 1) * TIME_PRECISION
-    assert leader_init(task, KEY, LEADER_KEYS, [report], first_second - 60, 60).request
-    assert not leader_init(task, KEY, LEADER_KEYS, [report], first_second - 61, 60).request
+    first_second, stored = (UNITS + 1) * TIME_PRECISION, columns(task, [report])
+    assert leader_init(task, KEY, LEADER_KEYS, stored, first_second - 60, 60).request
+    assert not leader_init(task, KEY, LEADER_KEYS, stored, first_second - 61, 60).request
 
 
-@pytest.mark.parametrize("where", ["public", "private", "both"])
-def test_a_report_with_an_unknown_extension_is_an_invalid_message(task: Task, where: str) -> None:
-    extensions = (Extension(0x4242, b""),)
-    (report,) = prepared(task, [0])
-    metadata = dataclasses.replace(
-        report.metadata, public_extensions=() if where == "private" else extensions
-    )
-    plaintext = PlaintextInputShare(
-        () if where == "public" else extensions, report.leader_input_share
-    )
-    aad = input_share_aad(task.input_share_aad_prefix, metadata, report.public_share)
-    share = seal(
-        LEADER.config,
-        input_share_info(Role.LEADER),
-        aad,
-        encode(plaintext),
-        SeededEntropy(b"seal"),
-    )
-    init = lead(task, [Report(metadata, report.public_share, share, share)])
+def test_a_plaintext_with_a_report_extension_is_an_invalid_message(task: Task) -> None:
+    (report,), size = prepared(task, [0]), len(Extension(0x4242, b"").extension_data) + 4
+    # Of the size that a share has without an extension: others are refused before they are opened.
+    plaintext = PlaintextInputShare((Extension(0x4242, b""),), report.leader_input_share[:-size])
+    aad = input_share_aad(task.input_share_aad_prefix, report.metadata, report.public_share)
+    info = input_share_info(Role.LEADER)
+    share = seal(LEADER.config, info, aad, encode(plaintext), SeededEntropy(b"seal"))
+    whole = dataclasses.replace(sealed(task, report), leader_encrypted_input_share=share)
+    init = lead(task, [whole])
     assert [failed.error for failed in init.rejected] == [ReportError.INVALID_MESSAGE]
+
+
+def test_an_input_share_that_does_not_decode_is_an_invalid_message(task: Task) -> None:
+    report, good = prepared(task, [0, 1])
+    share = b"\xff" * 16 + report.leader_input_share[16:]  # a residue that is not below p
+    bad = dataclasses.replace(report, leader_input_share=share)
+    init = lead(task, [sealed(task, bad), sealed(task, good)])
+    assert [failed.error for failed in init.rejected] == [ReportError.INVALID_MESSAGE]
+    assert init.request is not None
+    assert len(decode(AggregationJobInitReq, init.request).verify_inits) == 1
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda share: share[:-1],
-        lambda share: share + b"\0",
-        lambda share: b"\xff" * 16 + share[16:],  # a residue that is not below p
-        lambda share: share[:1],
+        lambda share: dataclasses.replace(share, public_share=share.public_share[:-1]),
+        lambda share: dataclasses.replace(
+            share,
+            encrypted_input_share=dataclasses.replace(
+                share.encrypted_input_share, payload=share.encrypted_input_share.payload + b"?"
+            ),
+        ),
+        lambda share: dataclasses.replace(
+            share,
+            encrypted_input_share=dataclasses.replace(share.encrypted_input_share, enc=b"?" * 33),
+        ),
+        lambda share: dataclasses.replace(
+            share,
+            report_metadata=dataclasses.replace(
+                share.report_metadata, public_extensions=(Extension(0x4242, b""),)
+            ),
+        ),
     ],
-    ids=["too short", "too long", "no residue", "one byte"],
+    ids=["public share", "payload", "encapsulated key", "extension"],
 )
-def test_an_input_share_that_does_not_decode_is_an_invalid_message(
-    task: Task, spoil: object
+def test_a_report_of_other_sizes_is_an_invalid_message_at_the_helper_alone(
+    task: Task, spoil: Callable[[ReportShare], ReportShare]
 ) -> None:
-    report, good = prepared(task, [0, 1])
-    bad = dataclasses.replace(report, leader_input_share=spoil(report.leader_input_share))  # type: ignore[operator]  # a function
-    init = lead(task, [sealed(task, bad), sealed(task, good)])
-    assert [failed.error for failed in init.rejected] == [ReportError.INVALID_MESSAGE]
-    assert init.request is not None
-    assert len(init.request.verify_inits) == 1
+    request = request_of(task, reports_of(task, [0, 1, 2]))
+    first, odd, last = request.verify_inits
+    odd = dataclasses.replace(odd, report_share=spoil(odd.report_share))
+    helper = help_(task, dataclasses.replace(request, verify_inits=(first, odd, last)))
+    assert helper.errors == {1: ReportError.INVALID_MESSAGE}
+    good = (first.report_share, last.report_share)
+    assert helper.verified.ids == [each.report_metadata.report_id.value for each in good]
+
+
+def test_a_leaders_message_of_another_size_rejects_the_report_alone(task: Task) -> None:
+    request = request_of(task, reports_of(task, [0, 1, 2]))
+    first, odd, last = request.verify_inits
+    for payload in (odd.payload[:-1], odd.payload + b"?", b"?"):
+        other = dataclasses.replace(odd, payload=payload)
+        helper = help_(task, dataclasses.replace(request, verify_inits=(first, other, last)))
+        assert helper.errors == {1: ReportError.VDAF_VERIFY_ERROR}
 
 
 def test_the_helper_rejects_a_false_proof_and_the_leader_follows(task: Task) -> None:
@@ -251,24 +305,21 @@ def test_the_helper_rejects_a_false_proof_and_the_leader_follows(task: Task) -> 
     share = bytearray(liar.leader_input_share)
     share[0] ^= 1
     bad = sealed(task, dataclasses.replace(liar, leader_input_share=bytes(share)))
-    init = lead(task, [bad, sealed(task, honest)])
-    assert init.request is not None
-    assert init.state is not None
-    helper = help_(task, init.request)
-    verified, rejected = leader_finish(task, init.state, helper.response({}))
+    request, state = begun(task, [bad, sealed(task, honest)])
+    helper = help_(task, request)
+    verified, rejected = leader_finish(task, state, helper.response({}))
     assert rejected == [Rejected(liar.metadata.report_id, ReportError.VDAF_VERIFY_ERROR)]
-    assert [m.report_id for m in verified.accepted] == [honest.metadata.report_id]
-    assert [m.report_id for m in helper.verified.accepted] == [honest.metadata.report_id]
+    for each in (verified, helper.verified):
+        assert [report_id for report_id, _ in each.accepted()] == [honest.metadata.report_id.value]
 
 
 def test_a_helper_that_can_open_nothing_answers_for_every_report(task: Task) -> None:
-    request = request_of(task, reports_of(task, [0, 1]))
-    helper = helper_init(task, KEY, {}, request, NOW)
-    response = helper.response({})
-    assert [resp.report_id for resp in response.verify_resps] == list(helper.order)
+    request, _ = begun(task, reports_of(task, [0, 1]))
+    helper = help_(task, request, keys={})
+    resps = answers(helper.response({}))
+    assert [resp.report_id.value for resp in resps] == helper.ids
     assert all(
-        resp == VerifyRespReject(resp.report_id, ReportError.HPKE_DECRYPT_ERROR)
-        for resp in response.verify_resps
+        resp == VerifyRespReject(resp.report_id, ReportError.HPKE_DECRYPT_ERROR) for resp in resps
     )
     assert helper.verified.bucket_shares() == []
 
@@ -277,25 +328,21 @@ def test_a_report_that_the_store_refuses_is_in_the_answer_and_not_in_the_buckets
     task: Task,
 ) -> None:
     reports = reports_of(task, [0, 1, 2])
-    init = lead(task, reports)
-    assert init.request is not None
-    assert init.state is not None
-    helper = help_(task, init.request)
+    request, state = begun(task, reports)
+    helper = help_(task, request)
     replayed = reports[1].report_metadata.report_id
-    refused = {replayed: ReportError.REPORT_REPLAYED}
+    refused = {replayed.value: ReportError.REPORT_REPLAYED}
     response = helper.response(refused)
-    assert response.verify_resps[1] == VerifyRespReject(replayed, ReportError.REPORT_REPLAYED)
-    verified, rejected = leader_finish(task, init.state, response)
+    assert answers(response)[1] == VerifyRespReject(replayed, ReportError.REPORT_REPLAYED)
+    verified, rejected = leader_finish(task, state, response)
     assert rejected == [Rejected(replayed, ReportError.REPORT_REPLAYED)]
     (mine,), (theirs,) = verified.bucket_shares(), helper.verified.bucket_shares(refused)
     assert sums(task, mine.agg_share, theirs.agg_share) == [1, 0, 1, 0]
 
 
 def test_an_answer_about_other_reports_or_in_another_order_is_incompatible(task: Task) -> None:
-    init = lead(task, reports_of(task, [0, 1]))
-    assert init.request is not None
-    assert init.state is not None
-    first, second = help_(task, init.request).response({}).verify_resps
+    request, state = begun(task, reports_of(task, [0, 1]))
+    first, second = answers(help_(task, request).response({}))
     for resps in (
         (second, first),
         (first,),
@@ -304,18 +351,15 @@ def test_an_answer_about_other_reports_or_in_another_order_is_incompatible(task:
         (first, VerifyRespFinish(second.report_id)),
     ):
         with pytest.raises(IncompatibleResponse):
-            leader_finish(task, init.state, AggregationJobResp(resps))
+            leader_finish(task, state, encode(AggregationJobResp(resps)))
 
 
 def test_an_answer_with_any_bit_changed_on_the_way_is_asked_for_again(task: Task) -> None:
-    init = lead(task, reports_of(task, [0, 1]))
-    assert init.request is not None
-    state = init.state
-    assert state is not None
-    answer = encode(help_(task, init.request).response({}))
+    request, state = begun(task, reports_of(task, [0, 1]))
+    answer = help_(task, request).response({})
 
     def read(data: bytes) -> None:
-        leader_finish(task, state, decode(AggregationJobResp, data), is_final=False)
+        leader_finish(task, state, data, is_final=False)
 
     read(answer)
     for bit in range(0, 8 * len(answer), 3):
@@ -326,15 +370,13 @@ def test_an_answer_with_any_bit_changed_on_the_way_is_asked_for_again(task: Task
 
 
 def test_a_helpers_wrong_verifier_message_rejects_the_report_alone(task: Task) -> None:
-    init = lead(task, reports_of(task, [0, 1]))
-    assert init.request is not None
-    assert init.state is not None
-    first, second = help_(task, init.request).response({}).verify_resps
+    request, state = begun(task, reports_of(task, [0, 1]))
+    first, second = answers(help_(task, request).response({}))
     assert isinstance(first, VerifyRespContinue)
     wrong = VerifyRespContinue(first.report_id, first.payload[:-1] + b"?")
-    verified, rejected = leader_finish(task, init.state, AggregationJobResp((wrong, second)))
+    verified, rejected = leader_finish(task, state, encode(AggregationJobResp((wrong, second))))
     assert rejected == [Rejected(first.report_id, ReportError.VDAF_VERIFY_ERROR)]
-    assert [m.report_id for m in verified.accepted] == [second.report_id]
+    assert [report_id for report_id, _ in verified.accepted()] == [second.report_id.value]
 
 
 def test_nothing_secret_is_shown(task: Task) -> None:
@@ -365,21 +407,23 @@ def test_a_vdaf_that_takes_a_parameter_gets_it_at_every_step_and_from_the_wire(t
     vdaf = Parametrized(**fields)
     task = dataclasses.replace(task, prio3=vdaf)
     parameter = AggregationParameter(b"prefixes")
-    reports = reports_of(task, [0, 1])
+    reports = columns(task, reports_of(task, [0, 1]))
     init = leader_init(task, KEY, LEADER_KEYS, reports, NOW, agg_param=parameter)
     assert init.request is not None
     assert init.state is not None
-    request = decode(AggregationJobInitReq, encode(init.request))
-    helper = help_(task, request)
+    helper = help_(task, init.request)
     verified, _ = leader_finish(task, init.state, helper.response({}))
-    resumed = leader_resume(task, KEY, LEADER_KEYS, request, reports)
+    resumed = leader_resume(task, KEY, LEADER_KEYS, init.request, reports)
     again, _ = leader_finish(task, resumed, helper.response({}))
     (mine,), (theirs,) = verified.bucket_shares(), helper.verified.bucket_shares()
     assert again.bucket_shares() == [mine]
     assert sums(task, mine.agg_share, theirs.agg_share) == [1, 1, 0, 0]
     assert set(vdaf.asked) == {parameter}
     with pytest.raises(InvalidAggregationParameter, match="not a list of prefixes"):
-        help_(task, dataclasses.replace(request, agg_param=b"other"))
+        help_(
+            task,
+            dataclasses.replace(decode(AggregationJobInitReq, init.request), agg_param=b"other"),
+        )
 
 
 def test_prio3_refuses_a_parameter(task: Task) -> None:

@@ -8,7 +8,6 @@ from aggregator.dap.messages import (
     AggregateShareReq,
     LeaderSelectedQuery,
     LeaderSelectedSelector,
-    ReportMetadata,
     TimeIntervalQuery,
     TimeIntervalSelector,
 )
@@ -27,11 +26,15 @@ from tests.support.tasks import make_task
 MODE = TimeInterval()
 SELECTED = LeaderSelected()
 IDS = [ReportId(bytes([n] * 16)) for n in range(5)]
-REPORTS = [(report_id, Time(7 * n)) for n, report_id in enumerate(IDS)]
+TIMES = [7 * n for n in range(5)]
+
+
+def totals(ids: list[ReportId], times: list[int]) -> BatchTotals:
+    return BatchTotals.of([report_id.value for report_id in ids], times)
 
 
 def checksum(*ids: ReportId) -> bytes:
-    return BatchTotals.of((report_id, Time(0)) for report_id in ids).checksum
+    return totals([*ids], [0] * len(ids)).checksum
 
 
 def test_the_checksum_is_the_exclusive_or_over_all_reports_in_any_order() -> None:
@@ -42,8 +45,8 @@ def test_the_checksum_is_the_exclusive_or_over_all_reports_in_any_order() -> Non
 
 @pytest.mark.parametrize("cut", range(6))
 def test_totals_of_parts_add_up_to_those_of_the_whole(cut: int) -> None:
-    whole = BatchTotals.of(REPORTS)
-    assert BatchTotals.of(REPORTS[:cut]) + BatchTotals.of(REPORTS[cut:]) == whole
+    whole = totals(IDS, TIMES)
+    assert totals(IDS[:cut], TIMES[:cut]) + totals(IDS[cut:], TIMES[cut:]) == whole
     assert (whole.report_count, whole.interval) == (5, Interval.of(0, 29))
 
 
@@ -65,14 +68,14 @@ def test_an_interval_is_the_batch_from_its_first_unit_to_its_last(interval: Inte
     batch = batch_of_interval(interval)
     assert interval_of_batch(batch) == interval
     for time in (interval.start, Time(interval.end.units - 1)):
-        assert batch.first <= MODE.bucket(ReportMetadata(IDS[0], time)) <= batch.last
+        assert batch.first <= MODE.bucket(time) <= batch.last
     if interval.end.units < 2**64 - 1:
-        assert MODE.bucket(ReportMetadata(IDS[0], interval.end)) > batch.last
+        assert MODE.bucket(interval.end) > batch.last
 
 
 def test_the_order_of_buckets_is_the_order_of_time() -> None:
     times = [0, 1, 255, 256, 2**32, 2**63, 2**64 - 1]
-    buckets = [MODE.bucket(ReportMetadata(IDS[0], Time(time))) for time in times]
+    buckets = [MODE.bucket(Time(time)) for time in times]
     assert buckets == sorted(buckets)
 
 
@@ -165,9 +168,9 @@ def test_a_job_of_the_leader_selected_mode_names_its_batch_and_says_nothing_else
 
 
 def test_a_report_is_in_no_batch_of_a_leader_until_a_job_puts_it_there() -> None:
-    report = ReportMetadata(IDS[0], Time(5))
-    assert SELECTED.bucket(report) == b""
-    assert SELECTED.bucket(report, SELECTED.job_extensions(b"b" * 32)) == b"b" * 32
+    time = Time(5)
+    assert SELECTED.bucket(time) == b""
+    assert SELECTED.bucket(time, SELECTED.job_extensions(b"b" * 32)) == b"b" * 32
 
 
 def test_new_batches_of_a_leader_are_in_the_order_of_their_keys() -> None:

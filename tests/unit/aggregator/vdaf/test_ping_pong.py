@@ -121,7 +121,7 @@ def test_a_report_that_the_helper_rejected_keeps_that_reason() -> None:
     continued = leader(HISTOGRAM, batch)
     answers = helper(HISTOGRAM, batch, continued.outbound).outbound
     reason = ReportRejected("replayed")
-    out_shares = ping_pong.leader_continued(HISTOGRAM, continued, [reason, answers[1]])
+    out_shares = ping_pong.leader_continued(HISTOGRAM, continued, [b"", answers[1]], {0: reason})
     assert out_shares.errors == [reason, None]
 
 

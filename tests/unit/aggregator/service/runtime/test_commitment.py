@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.report_errors import ReportError
-from aggregator.dap.times import Time
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
@@ -34,16 +32,17 @@ def store(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def id_of(number: int) -> ReportId:
-    return ReportId(bytes([number]) * 16)
+def id_of(number: int) -> bytes:
+    return bytes([number]) * 16
 
 
 def verified(task: Task, *reports: tuple[int, int]) -> Verified:
     """Return reports, each given by its number and its time, with ones as their out shares."""
-    metadata = tuple(ReportMetadata(id_of(number), Time(time)) for number, time in reports)
+    ids = [id_of(number) for number, _ in reports]
+    times = np.array([time for _, time in reports], np.uint64)
     ones = [[1] * TASK.prio3.output_len for _ in reports]
     return Verified(
-        task, NO_PARAMETER, (), metadata, OutShares(Vector.from_ints(TASK.prio3.field, ones), {})
+        task, NO_PARAMETER, (), ids, times, OutShares(Vector.from_ints(TASK.prio3.field, ones), {})
     )
 
 
@@ -52,9 +51,7 @@ def sums(store: Database) -> list[int]:
     return merge_agg_shares(TASK.prio3, shares).to_ints()
 
 
-def put(
-    store: Database, *reports: tuple[int, int], task: Task = TASK
-) -> dict[ReportId, ReportError]:
+def put(store: Database, *reports: tuple[int, int], task: Task = TASK) -> dict[bytes, ReportError]:
     return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports), bytes(32)))
 
 
@@ -62,7 +59,7 @@ def test_reports_are_added_to_their_buckets(store: Database) -> None:
     assert put(store, (1, 5), (2, 5), (3, 9)) == {}
     assert sums(store) == [3] * TASK.prio3.output_len
     summary = store.read_sync("sum", lambda tx: summarize_batch(tx, KEY, units(5, 6)))
-    assert summary == totals([id_of(1).value, id_of(2).value])
+    assert summary == totals([id_of(1), id_of(2)])
 
 
 def test_a_report_that_was_counted_is_left_out_and_the_others_count(store: Database) -> None:
@@ -93,7 +90,7 @@ def test_a_bucket_never_holds_more_than_max_reports(store: Database) -> None:
         id_of(1): ReportError.REPORT_REPLAYED,
     }
     assert store.read_sync("sum", lambda tx: summarize_batch(tx, KEY, units(5, 6))) == totals(
-        id_of(number).value for number in (1, 2, 3, 4)
+        id_of(number) for number in (1, 2, 3, 4)
     )
 
 

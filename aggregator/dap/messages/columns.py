@@ -1,0 +1,379 @@
+"""Reports of one task as arrays: a row a report, a field the same columns of every row.
+
+All reports of a task have the same sizes (`ReportSizes`), so a message with many of them is an
+array of bytes between two headers. Here messages become arrays and arrays become messages, without
+an object for each report. What has other sizes is left to the readers of `sized` and `aggregation`,
+which say what a message means; the arrays are tested against them.
+
+Source:
+    DAP, "Upload Request" and "Aggregate Initialization".
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.codec import DecodeError, Reader, encode
+from aggregator.dap.extensions import Extensions, read_increasing
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages.aggregation import (
+    AggregationJobInitReq,
+    VerifyInit,
+    VerifyRespType,
+)
+from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, read_verify_init
+from aggregator.dap.problems import MessageTooLarge
+
+ByteRows: TypeAlias = npt.NDArray[np.uint8]
+Times: TypeAlias = npt.NDArray[np.uint64]
+Places: TypeAlias = npt.NDArray[np.intp]
+
+_ID = ReportId.size
+_TIME = slice(_ID, _ID + 8)
+_PUBLIC_SHARE = _TIME.stop + 2 + 4  # behind the sizes of the extensions and of the share
+_ENC = 1 + 2  # behind the configuration's id and the size
+_U32 = 4
+
+_Fields: TypeAlias = Iterable[int | bytes]
+"""An encoding's parts in order: how many bytes may be anything, or which bytes there must be."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShareColumns:
+    """One aggregator's sealed input shares of reports, and what is public of these.
+
+    Attributes:
+        head: Shape `(rows, head_size)`: id, time, no extensions, and the public share with its
+            size. So begins a report, and so ends what its shares are bound to.
+        sealed: Shape `(rows, sealed_size)`: the ciphertexts, encoded.
+        enc: Bytes of an encapsulated key.
+    """
+
+    head: ByteRows = dataclasses.field(repr=False)
+    sealed: ByteRows = dataclasses.field(repr=False)
+    enc: int
+
+    def __len__(self) -> int:
+        """Return how many reports there are."""
+        return len(self.head)
+
+    @property
+    def nonces(self) -> ByteRows:
+        """The reports' ids, shape `(rows, 16)`."""
+        return self.head[:, :_ID]
+
+    @property
+    def ids(self) -> list[bytes]:
+        """The reports' ids."""
+        return strings(self.nonces)
+
+    @property
+    def times(self) -> Times:
+        """The reports' times, in units of the task's time precision."""
+        return times_of(self.head)
+
+    @property
+    def public_shares(self) -> ByteRows:
+        """The public shares."""
+        return self.head[:, _PUBLIC_SHARE:]
+
+    @property
+    def config_ids(self) -> list[int]:
+        """Which of the recipient's configurations each share was sealed to."""
+        ids: list[int] = self.sealed[:, 0].tolist()
+        return ids
+
+    @property
+    def encs(self) -> ByteRows:
+        """The encapsulated keys."""
+        return self.sealed[:, _ENC : _ENC + self.enc]
+
+    @property
+    def payloads(self) -> ByteRows:
+        """The ciphertexts with their tags."""
+        return self.sealed[:, _ENC + self.enc + _U32 :]
+
+    def take(self, rows: Sequence[int] | Places) -> "ShareColumns":
+        """Return some of the reports; all of them, in their order, are returned as they are."""
+        if len(rows) == len(self):
+            return self
+        return ShareColumns(self.head[rows], self.sealed[rows], self.enc)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReportColumns:
+    """Reports as they were uploaded; those of other sizes are left out.
+
+    Attributes:
+        rows: Shape `(reports, sizes.report)`.
+        sizes: The task's.
+    """
+
+    rows: ByteRows = dataclasses.field(repr=False)
+    sizes: ReportSizes
+
+    def __len__(self) -> int:
+        """Return how many reports there are."""
+        return len(self.rows)
+
+    @classmethod
+    def of(cls, reports: Sequence[bytes], sizes: ReportSizes) -> tuple["ReportColumns", list[int]]:
+        """Return encoded reports as columns, and which of them have other sizes than the task's."""
+        width = sizes.report
+        fitting = [index for index, report in enumerate(reports) if len(report) == width]
+        joined = b"".join(reports[index] for index in fitting)
+        rows = np.frombuffer(joined, np.uint8).reshape(-1, width)
+        is_right = _is_right(rows, _layout(_report_fields(sizes)))
+        if not is_right.all():
+            rows = rows[is_right]
+            fitting = [index for index, right in zip(fitting, is_right, strict=True) if right]
+        others = sorted({*range(len(reports))} - {*fitting}) if len(rows) < len(reports) else []
+        return cls(rows, sizes), others
+
+    @property
+    def ids(self) -> list[bytes]:
+        """The reports' ids."""
+        return strings(self.rows[:, :_ID])
+
+    @property
+    def leader_shares(self) -> ShareColumns:
+        """The shares that the Leader opens."""
+        sizes = self.sizes
+        end = sizes.head + sizes.leader_sealed
+        return ShareColumns(self.rows[:, : sizes.head], self.rows[:, sizes.head : end], sizes.enc)
+
+    @property
+    def helper_shares(self) -> ShareColumns:
+        """The shares that the Helper opens."""
+        sizes = self.sizes
+        start = sizes.head + sizes.leader_sealed
+        return ShareColumns(self.rows[:, : sizes.head], self.rows[:, start:], sizes.enc)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobColumns:
+    """An aggregation job, with its reports as columns.
+
+    Attributes:
+        verification_key_id: Which of the prearranged keys to verify with.
+        agg_param: The VDAF's aggregation parameter, encoded.
+        extensions: The job's.
+        ids: Of all its reports, in order.
+        places: Which of them `shares` and `messages` are of; the others have other sizes than the
+            task's reports.
+        shares: The Helper's shares.
+        messages: The Leader's ping-pong messages, one a row; zero where one has another size.
+    """
+
+    verification_key_id: int
+    agg_param: bytes
+    extensions: Extensions
+    ids: list[bytes] = dataclasses.field(repr=False)
+    places: list[int] = dataclasses.field(repr=False)
+    shares: ShareColumns
+    messages: ByteRows = dataclasses.field(repr=False)
+
+
+def write_job(
+    verification_key_id: int,
+    agg_param: bytes,
+    extensions: Extensions,
+    shares: ShareColumns,
+    messages: ByteRows,
+) -> bytes:
+    """Return an encoded AggregationJobInitReq.
+
+    Args:
+        verification_key_id: Which of the prearranged keys to verify with.
+        agg_param: The VDAF's aggregation parameter, encoded.
+        extensions: The job's.
+        shares: The Helper's shares of its reports.
+        messages: The Leader's ping-pong messages, one a row.
+    """
+    head = encode(AggregationJobInitReq(verification_key_id, agg_param, extensions, ()))
+    size = messages.shape[1]
+    parts = (shares.head, shares.sealed, _repeated(size.to_bytes(_U32, "big"), len(shares)))
+    return head + np.concatenate((*parts, messages), axis=1).tobytes()
+
+
+def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
+    """Return the aggregation job in a request.
+
+    Raises:
+        DecodeError: The body is not an aggregation job.
+        MessageTooLarge: It has more than `LARGEST_JOB` reports.
+    """
+    reader = Reader(body)
+    try:
+        head = reader.u8(), reader.opaque32(name="agg_param"), read_increasing(reader)
+        rows = _equal_rows(body, reader.offset, sizes)
+        if rows is not None:
+            ids = strings(rows[:, :_ID])
+            return JobColumns(*head, ids, [*range(len(ids))], *_parted(rows, sizes))
+        inits = _read_one_by_one(reader, sizes)
+    except DecodeError as error:
+        error.message_name = AggregationJobInitReq.__name__
+        raise
+    ids = [init.report_share.report_metadata.report_id.value for init in inits]
+    places = [place for place, init in enumerate(inits) if _is_whole(init, sizes)]
+    blank = bytes(sizes.verify_payload)
+    fitting = [
+        encode(dataclasses.replace(inits[place], payload=inits[place].payload or blank))
+        for place in places
+    ]
+    rows = np.frombuffer(b"".join(fitting), np.uint8).reshape(-1, sizes.verify_init)
+    return JobColumns(*head, ids, places, *_parted(rows, sizes))
+
+
+def write_answers(
+    ids: Sequence[bytes], places: Sequence[int], messages: ByteRows, errors: dict[int, int]
+) -> bytes:
+    """Return an encoded AggregationJobResp.
+
+    Args:
+        ids: Of the request's reports, in order.
+        places: Which of them `messages` are of, in order.
+        messages: The Helper's ping-pong messages, one a row.
+        errors: The report errors of all others, by their place. One that has both an error and a
+            message is refused.
+    """
+    rows = len(messages)
+    head = _repeated(_continue_head(messages.shape[1]), rows)
+    nonces = np.frombuffer(b"".join([ids[place] for place in places]), np.uint8)
+    answers = np.concatenate((nonces.reshape(rows, _ID), head, messages), axis=1)
+    if not errors:
+        return answers.tobytes()
+    found = dict(zip(places, strings(answers), strict=True))
+    for place, error in errors.items():
+        found[place] = ids[place] + bytes((VerifyRespType.REJECT, error))
+    return b"".join(found[place] for place in range(len(ids)))
+
+
+def read_answers(body: bytes, ids: Sequence[bytes], size: int) -> ByteRows | None:
+    """Return the Helper's ping-pong messages, of `size` bytes each, if it rejects no report.
+
+    Args:
+        body: An AggregationJobResp, perhaps.
+        ids: Of the reports that it must answer for, in order.
+        size: Bytes of a message.
+
+    Returns:
+        Shape `(reports, size)`; None if the body is anything else, which need not be wrong.
+    """
+    head = _continue_head(size)
+    width = _ID + len(head) + size
+    if not ids or len(body) != len(ids) * width:
+        return None
+    rows = np.frombuffer(body, np.uint8).reshape(len(ids), width)
+    asked = np.frombuffer(b"".join(ids), np.uint8).reshape(len(ids), _ID)
+    wanted = np.concatenate((asked, _repeated(head, len(ids))), axis=1)
+    is_wanted = np.array_equal(rows[:, : wanted.shape[1]], wanted)
+    return rows[:, wanted.shape[1] :] if is_wanted else None
+
+
+def strings(rows: ByteRows) -> list[bytes]:
+    """Return the rows of an array, which are not empty, as byte strings."""
+    # Items of a type that has only a size come out as bytes, all at once.
+    found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
+    return found
+
+
+def times_of(head: ByteRows) -> Times:
+    """Return the times of reports, whose encodings begin with these rows."""
+    return np.ascontiguousarray(head[:, _TIME]).view(">u8").ravel().astype(np.uint64)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which bytes of an encoding are the same in all reports of a task."""
+
+    width: int
+    fixed: Places
+    content: ByteRows
+
+
+@lru_cache(maxsize=1024)
+def _layout(fields: tuple[int | bytes, ...]) -> _Layout:
+    fixed: list[int] = []
+    content = bytearray()
+    width = 0
+    for field in fields:
+        if isinstance(field, bytes):
+            fixed += range(width, width + len(field))
+            content += field
+        width += field if isinstance(field, int) else len(field)
+    return _Layout(width, np.array(fixed, np.intp), np.frombuffer(bytes(content), np.uint8))
+
+
+def _report_fields(sizes: ReportSizes) -> tuple[int | bytes, ...]:
+    return (
+        *_head_fields(sizes),
+        *_sealed_fields(sizes.enc, sizes.leader_payload),
+        *_sealed_fields(sizes.enc, sizes.helper_payload),
+    )
+
+
+def _verify_init_fields(sizes: ReportSizes) -> tuple[int | bytes, ...]:
+    sealed = _sealed_fields(sizes.enc, sizes.helper_payload)
+    payload = sizes.verify_payload
+    return (*_head_fields(sizes), *sealed, payload.to_bytes(_U32, "big"), payload)
+
+
+def _head_fields(sizes: ReportSizes) -> _Fields:
+    no_extensions = bytes(2)
+    return (
+        _TIME.stop,
+        no_extensions + sizes.public_share.to_bytes(_U32, "big"),
+        sizes.public_share,
+    )
+
+
+def _sealed_fields(enc: int, payload: int) -> _Fields:
+    return (1, enc.to_bytes(2, "big"), enc, payload.to_bytes(_U32, "big"), payload)
+
+
+def _is_right(rows: ByteRows, layout: _Layout) -> npt.NDArray[np.bool_]:
+    """Return which rows have the sizes of the layout."""
+    is_right: npt.NDArray[np.bool_] = (rows[:, layout.fixed] == layout.content).all(axis=1)
+    return is_right
+
+
+def _equal_rows(body: bytes, start: int, sizes: ReportSizes) -> ByteRows | None:
+    """Return the rest of a body as rows, if all its reports have the task's sizes."""
+    rows, rest = divmod(len(body) - start, sizes.verify_init)
+    if rest or rows > LARGEST_JOB:
+        return None
+    found = np.frombuffer(body, np.uint8, offset=start) if rows else np.empty(0, np.uint8)
+    found = found.reshape(rows, sizes.verify_init)
+    return found if _is_right(found, _layout(_verify_init_fields(sizes))).all() else None
+
+
+def _parted(rows: ByteRows, sizes: ReportSizes) -> tuple[ShareColumns, ByteRows]:
+    end = sizes.head + sizes.helper_sealed
+    shares = ShareColumns(rows[:, : sizes.head], rows[:, sizes.head : end], sizes.enc)
+    return shares, rows[:, end + _U32 :]
+
+
+def _read_one_by_one(reader: Reader, sizes: ReportSizes) -> list[VerifyInit]:
+    inits: list[VerifyInit] = []
+    while reader.remaining:
+        if len(inits) == LARGEST_JOB:
+            raise MessageTooLarge(f"an aggregation job may have {LARGEST_JOB} reports")
+        inits.append(read_verify_init(reader, sizes))
+    return inits
+
+
+def _is_whole(init: VerifyInit, sizes: ReportSizes) -> bool:
+    return len(init.report_share.encrypted_input_share.enc) == sizes.enc
+
+
+def _continue_head(size: int) -> bytes:
+    return bytes((VerifyRespType.CONTINUE,)) + size.to_bytes(_U32, "big")
+
+
+def _repeated(content: bytes, rows: int) -> ByteRows:
+    return np.broadcast_to(np.frombuffer(content, np.uint8), (rows, len(content)))

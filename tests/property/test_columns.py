@@ -1,0 +1,243 @@
+"""Columns say what the readers of single messages say, whatever bytes come."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.extensions import Extension
+from aggregator.dap.hpke import (
+    DecryptError,
+    HpkeCiphertext,
+    generate_keypair,
+    open_,
+    seal,
+)
+from aggregator.dap.hpke_batch import open_many
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    Report,
+    ReportMetadata,
+    ReportShare,
+    ReportSizes,
+    VerifyInit,
+    VerifyRespContinue,
+    VerifyRespReject,
+)
+from aggregator.dap.messages.columns import (
+    ReportColumns,
+    read_answers,
+    read_job,
+    strings,
+    write_answers,
+    write_job,
+)
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Time
+from tests.support.entropy import SeededEntropy
+
+SIZES = ReportSizes(public_share=3, enc=32, leader_payload=5, helper_payload=4, verify_payload=6)
+SPOILED = ("public_share", "enc", "payload", "extension", "message")
+
+
+def ciphertext(fill: int, payload: int) -> HpkeCiphertext:
+    return HpkeCiphertext(fill % 256, bytes([fill % 251]) * SIZES.enc, bytes([fill % 7]) * payload)
+
+
+def report(number: int) -> Report:
+    return Report(
+        ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(2**63 + number)),
+        bytes([number]) * SIZES.public_share,
+        ciphertext(number, SIZES.leader_payload),
+        ciphertext(number + 1, SIZES.helper_payload),
+    )
+
+
+def verify_init(number: int, spoiled: str | None = None) -> VerifyInit:
+    """Return a report of a job as its leader sends it, one of its fields of another size."""
+    whole = report(number)
+    share = ReportShare(
+        whole.report_metadata, whole.public_share, whole.helper_encrypted_input_share
+    )
+    sealed = share.encrypted_input_share
+    match spoiled:
+        case "public_share":
+            share = dataclasses.replace(share, public_share=b"")
+        case "enc":
+            share = dataclasses.replace(
+                share, encrypted_input_share=dataclasses.replace(sealed, enc=b"?")
+            )
+        case "payload":
+            share = dataclasses.replace(
+                share, encrypted_input_share=dataclasses.replace(sealed, payload=b"?" * 9)
+            )
+        case "extension":
+            metadata = dataclasses.replace(
+                share.report_metadata, public_extensions=(Extension(1, b"x"),)
+            )
+            share = dataclasses.replace(share, report_metadata=metadata)
+        case _:
+            pass
+    size = SIZES.verify_payload + (spoiled == "message")
+    return VerifyInit(share, bytes([number]) * size)
+
+
+@given(st.lists(st.sampled_from([None, *SPOILED]), min_size=1, max_size=6))
+def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
+    kinds: list[str | None],
+) -> None:
+    inits = tuple(verify_init(1 + number, kind) for number, kind in enumerate(kinds))
+    request = AggregationJobInitReq(3, b"param", (Extension(1, b"batch"),), inits)
+    job = read_job(encode(request), SIZES)
+    assert (job.verification_key_id, job.agg_param) == (3, b"param")
+    assert job.extensions == request.extensions
+    assert job.ids == [each.report_share.report_metadata.report_id.value for each in inits]
+    fitting = [n for n, kind in enumerate(kinds) if kind in (None, "message")]
+    assert job.places == fitting
+    expected = [inits[place].report_share for place in fitting]
+    shares = job.shares
+    assert strings(shares.public_shares) == [each.public_share for each in expected]
+    assert shares.times.tolist() == [each.report_metadata.time.units for each in expected]
+    sealed = [each.encrypted_input_share for each in expected]
+    assert shares.config_ids == [each.config_id for each in sealed]
+    assert strings(shares.encs) == [each.enc for each in sealed]
+    assert strings(shares.payloads) == [each.payload for each in sealed]
+    blank = bytes(SIZES.verify_payload)
+    assert strings(job.messages) == [
+        inits[place].payload if kinds[place] is None else blank for place in fitting
+    ]
+
+
+@given(st.integers(1, 5), st.data())
+@settings(max_examples=300)
+def test_a_job_with_a_bit_changed_is_read_or_refused_as_the_message_is(
+    count: int, data: st.DataObject
+) -> None:
+    inits = tuple(verify_init(1 + number) for number in range(count))
+    body = bytearray(encode(AggregationJobInitReq(3, b"", (), inits)))
+    bit = data.draw(st.integers(0, 8 * len(body) - 1))
+    body[bit // 8] ^= 1 << bit % 8
+    try:
+        whole = decode(AggregationJobInitReq, bytes(body))
+    except DecodeError:
+        # The reader by sizes skips what it does not look at: it may read more, but not otherwise.
+        return
+    job = read_job(bytes(body), SIZES)
+    ids = [each.report_share.report_metadata.report_id.value for each in whole.verify_inits]
+    assert job.ids == ids
+    if len(job.places) == len(ids) and job.messages.any(axis=1).all():
+        head = job.verification_key_id, job.agg_param, job.extensions
+        assert write_job(*head, job.shares, job.messages) == bytes(body)
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.booleans()), min_size=1, max_size=6))
+def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
+    made: list[tuple[int, bool]],
+) -> None:
+    whole = [encode(report(number)) for number, _ in made]
+    width = len(whole[0])
+    spoiled = [
+        body if fits else (body[:24] + b"\1" + body[25:] if n % 2 else body[:-1])
+        for n, (body, (_, fits)) in enumerate(zip(whole, made, strict=True))
+    ]
+    found, others = ReportColumns.of(spoiled, SIZES)
+    assert width == SIZES.report
+    assert others == [n for n, (_, fits) in enumerate(made) if not fits]
+    kept = [report(number) for number, fits in made if fits]
+    assert found.ids == [each.report_metadata.report_id.value for each in kept]
+    for shares, sealed in (
+        (found.leader_shares, [each.leader_encrypted_input_share for each in kept]),
+        (found.helper_shares, [each.helper_encrypted_input_share for each in kept]),
+    ):
+        assert shares.config_ids == [each.config_id for each in sealed]
+        if kept:
+            assert strings(shares.encs) == [each.enc for each in sealed]
+            assert strings(shares.payloads) == [each.payload for each in sealed]
+
+
+@given(st.lists(st.sampled_from([None, *ReportError]), min_size=1, max_size=6))
+def test_answers_are_the_bytes_of_the_message_and_read_back_if_none_is_rejected(
+    errors: list[ReportError | None],
+) -> None:
+    ids = [number.to_bytes(16, "big") for number in range(len(errors))]
+    payloads = [bytes([number]) * 5 for number in range(len(errors))]
+    answer = AggregationJobResp(
+        tuple(
+            VerifyRespContinue(ReportId(report_id), payload)
+            if error is None
+            else VerifyRespReject(ReportId(report_id), error)
+            for report_id, payload, error in zip(ids, payloads, errors, strict=True)
+        )
+    )
+    places = [place for place, error in enumerate(errors) if error is None]
+    rejected = {place: int(error) for place, error in enumerate(errors) if error is not None}
+    rows = np.frombuffer(b"".join(payloads[place] for place in places), np.uint8).reshape(-1, 5)
+    assert write_answers(ids, places, rows, rejected) == encode(answer)
+    # One that has both a message and an error is refused.
+    every = np.frombuffer(b"".join(payloads), np.uint8).reshape(-1, 5)
+    assert write_answers(ids, [*range(len(ids))], every, rejected) == encode(answer)
+    messages = read_answers(encode(answer), ids, 5)
+    if rejected:
+        assert messages is None
+    else:
+        assert messages is not None
+        assert strings(messages) == payloads
+
+
+@pytest.mark.parametrize("spoil", ["ids", "order", "length", "type", "size", "none"])
+def test_answers_of_any_other_form_are_left_to_the_reader_of_messages(spoil: str) -> None:
+    ids = [number.to_bytes(16, "big") for number in (1, 2)]
+    rows = np.zeros((2, 5), np.uint8)
+    body = write_answers(ids, [0, 1], rows, {})
+    asked, size = [*ids], 5
+    match spoil:
+        case "ids":
+            asked[1] = bytes(16)
+        case "order":
+            asked.reverse()
+        case "length":
+            body = body[:-1]
+        case "type":
+            body = body[:16] + b"\1" + body[17:]
+        case "size":
+            size = 4
+        case _:
+            asked = []
+    assert read_answers(body, asked, size) is None
+
+
+def test_many_ciphertexts_open_as_each_does_alone() -> None:
+    keypairs = {n: generate_keypair(n, SeededEntropy(b"%d" % n)) for n in (1, 2)}
+    entropy = SeededEntropy(b"seal")
+    sealed = [
+        seal(keypairs[1 + n % 2].config, b"info", b"aad %d" % n, b"secret %d" % n, entropy)
+        for n in range(8)
+    ]
+    sealed[1] = dataclasses.replace(sealed[1], payload=sealed[1].payload[:-1] + b"?")
+    sealed[2] = dataclasses.replace(sealed[2], enc=bytes(32))  # a point of small order
+    sealed[3] = dataclasses.replace(sealed[3], config_id=77)  # no key pair of ours
+    sealed[4] = dataclasses.replace(sealed[4], payload=b"?")  # shorter than a tag
+    sealed[5] = dataclasses.replace(sealed[5], config_id=1)  # the other key pair
+    aads = [b"aad %d" % n for n in range(8)]
+
+    def alone(row: int) -> bytes | None:
+        try:
+            return open_(keypairs[sealed[row].config_id], b"info", aads[row], sealed[row])
+        except (DecryptError, KeyError):
+            return None
+
+    opened = open_many(
+        keypairs,
+        b"info",
+        [each.config_id for each in sealed],
+        [each.enc for each in sealed],
+        [each.payload for each in sealed],
+        aads,
+    )
+    assert opened == [alone(row) for row in range(8)]
+    assert opened == [b"secret 0", None, None, None, None, None, b"secret 6", b"secret 7"]
