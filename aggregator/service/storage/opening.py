@@ -34,7 +34,8 @@ def open_database(
 
     Raises:
         SchemaMismatch: It is of another version of this program; nothing was changed.
-        ConfigurationError: There is none, or the store's key is missing or unusable.
+        ConfigurationError: There is none, or it only pretends to lock, or the store's key is
+            missing or unusable.
         StoreError: The store cannot be made or opened.
     """
     place = backend(settings.database_url)  # refuses a bad URL before a key is made for it
@@ -45,6 +46,8 @@ def open_database(
         )
     crypter = _parsed(settings, _store_key(settings, entropy or SystemEntropy()), entropy)
     make(settings.database_url)
+    with translated(place, "prove its locks"):
+        place.prove_locks()
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)
 
 

@@ -126,6 +126,13 @@ class Backend(Protocol):
     def create(self) -> None:
         """Make a place for a store unless there is one."""
 
+    def prove_locks(self) -> None:
+        """Check that what one connection has locked another cannot take.
+
+        Raises:
+            ConfigurationError: It can: the engine only pretends.
+        """
+
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
 

@@ -8,6 +8,7 @@ advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
 import functools
 import hashlib
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,36 @@ class Postgresql:
 
     def create(self) -> None:
         """Do nothing: the database is the operator's to make, and its tables are the schema's."""
+
+    def prove_locks(self) -> None:
+        """Take a lock, and try it from a second connection.
+
+        Some engines that speak PostgreSQL's protocol take advisory locks without locking anything,
+        and so do poolers that hand each statement to another connection. On such a store two
+        processes would release one batch twice.
+
+        Raises:
+            ConfigurationError: The second connection gets what the first one holds.
+        """
+        key = secrets.randbits(63)  # of nobody else who opens a store now
+        made = self.engine(readers=2)
+        try:
+            with made.connect() as holder, made.connect() as other:
+                for take in ("pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"):
+                    holder.exec_driver_sql(f"SELECT {take}(%s)", (key,))
+                    attempt = other.exec_driver_sql(
+                        "SELECT pg_try_advisory_xact_lock(%s)", (key,)
+                    ).scalar_one()
+                    other.rollback()
+                    holder.rollback()
+                    if attempt:
+                        raise ConfigurationError(
+                            f"database: {self.name} locks nothing: two connections hold one "
+                            "advisory lock. Its engine is not PostgreSQL, or a pooler stands in "
+                            "front that does not keep a transaction on one connection"
+                        )
+        finally:
+            made.dispose()
 
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""

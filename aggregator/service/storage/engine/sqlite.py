@@ -161,6 +161,9 @@ class Sqlite:
                 f"the store's file {self._path} cannot be made: {error.strerror}"
             ) from error
 
+    def prove_locks(self) -> None:
+        """Do nothing: SQLite is here, and locks its file by the kernel."""
+
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
         seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")

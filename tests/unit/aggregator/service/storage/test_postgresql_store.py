@@ -306,3 +306,23 @@ def test_a_process_waits_for_another_that_makes_the_store(
         making.result(PATIENCE_SECONDS)
     other.dispose()
     check(url)
+
+
+@pytest.mark.parametrize("function", ["pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"])
+def test_a_server_whose_locks_lock_nothing_is_refused_at_opening(
+    tmp_path: Path, function: str
+) -> None:
+    url, schema = new_place(tmp_path), f"pretends_{function}"
+    settings = HelperSettings(database=url, store_key_file=tmp_path / "key")
+    open_database(settings).close()
+    engine = backend(url).engine()
+    # As engines do that take PostgreSQL's functions and do nothing.
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
+        connection.exec_driver_sql(
+            f"CREATE FUNCTION {schema}.{function}(bigint) RETURNS void LANGUAGE sql AS 'SELECT'"
+        )
+    engine.dispose()
+    pretending = f"{url}&options=-csearch_path%3D{schema},pg_catalog,public"
+    with pytest.raises(ConfigurationError, match="two connections hold one advisory lock"):
+        open_database(settings.model_copy(update={"database": pretending}))
