@@ -305,7 +305,7 @@ def aggregate_share_info(sender: Role) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Schedule:
+class Schedule:
     """The key schedule's parts that do not depend on the message: labels, sizes and the info."""
 
     eae_prk: bytes
@@ -316,16 +316,17 @@ class _Schedule:
 
 
 @lru_cache(maxsize=64)
-def _schedule(suite: Suite, info: bytes) -> _Schedule:
+def fixed_schedule(suite: Suite, info: bytes) -> Schedule:
+    """Return what the key schedules of all messages of one purpose have in common."""
     kem, label = suite.kem_label, suite.label
     psk_id_hash = _extract(b"", label + b"psk_id_hash")  # of an empty id
     context = b"\0" + psk_id_hash + _extract(b"", label + b"info_hash" + info)  # 0: base mode
-    return _Schedule(
+    return Schedule(
         eae_prk=kem + b"eae_prk",
         shared_secret=_size(32) + kem + b"shared_secret",
         secret=label + b"secret",
-        key=_size(suite.key_size) + label + b"key" + context + _FIRST_BLOCK,
-        base_nonce=_size(suite.nonce_size) + label + b"base_nonce" + context + _FIRST_BLOCK,
+        key=_size(suite.key_size) + label + b"key" + context + FIRST_BLOCK,
+        base_nonce=_size(suite.nonce_size) + label + b"base_nonce" + context + FIRST_BLOCK,
     )
 
 
@@ -333,15 +334,15 @@ def key_schedule(
     suite: Suite, secret: bytes, kem_context: bytes, info: bytes
 ) -> tuple[bytes, bytes]:
     """Return the message's key and nonce; for the first and only message that is the base nonce."""
-    fixed = _schedule(suite, info)
+    fixed = fixed_schedule(suite, info)
     prk = _extract(b"", fixed.eae_prk + secret)
-    shared = _extract(prk, fixed.shared_secret + kem_context + _FIRST_BLOCK)
+    shared = _extract(prk, fixed.shared_secret + kem_context + FIRST_BLOCK)
     prk = _extract(shared, fixed.secret)  # of an empty pre-shared key
     key = _extract(prk, fixed.key)[: suite.key_size]
     return key, _extract(prk, fixed.base_nonce)[: suite.nonce_size]
 
 
-_FIRST_BLOCK = b"\x01"
+FIRST_BLOCK = b"\x01"
 """HKDF's expansion is one HMAC of this block: no size here exceeds SHA-256's 32 bytes."""
 
 

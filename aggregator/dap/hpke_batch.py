@@ -6,9 +6,22 @@ Source:
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from cryptography.exceptions import InvalidTag
 
-from aggregator.dap.hpke import SUITES, HpkeKeypair, key_schedule
+from aggregator.dap.hmac_rows import hmac_rows
+from aggregator.dap.hpke import (
+    FIRST_BLOCK,
+    SUITES,
+    HpkeKeypair,
+    Suite,
+    fixed_schedule,
+    key_schedule,
+)
+
+_A_FEW = 4
+"""For fewer messages than these, calls of numpy take longer than what they save."""
 
 
 def dh_many(keypair: HpkeKeypair, encs: Sequence[bytes]) -> list[bytes | None]:
@@ -24,6 +37,32 @@ def dh_many(keypair: HpkeKeypair, encs: Sequence[bytes]) -> list[bytes | None]:
         except ValueError:  # of another size, or a point of small order
             secrets.append(None)
     return secrets
+
+
+def key_schedules(
+    suite: Suite, secrets: Sequence[bytes], kem_contexts: Sequence[bytes], info: bytes
+) -> list[tuple[bytes, bytes]]:
+    """Return the key and the nonce of each message, as `hpke.key_schedule` does of one.
+
+    Args:
+        suite: The messages'.
+        secrets: Their Diffie-Hellman secrets, of one size.
+        kem_contexts: The encapsulated key and the recipient's public key of each, of one size.
+        info: The messages' purpose.
+    """
+    if len(secrets) < _A_FEW:
+        return [
+            key_schedule(suite, secret, kem_context, info)
+            for secret, kem_context in zip(secrets, kem_contexts, strict=True)
+        ]
+    fixed, rows = fixed_schedule(suite, info), len(secrets)
+    nothing = np.empty((rows, 0), np.uint8)
+    prk = _extracted(nothing, fixed.eae_prk, _rows(secrets))
+    shared = _extracted(prk, fixed.shared_secret, _rows(kem_contexts), FIRST_BLOCK)
+    prk = _extracted(shared, fixed.secret, nothing)
+    keys = _extracted(prk, fixed.key, nothing)[:, : suite.key_size]
+    nonces = _extracted(prk, fixed.base_nonce, nothing)[:, : suite.nonce_size]
+    return [(k.tobytes(), n.tobytes()) for k, n in zip(keys, nonces, strict=True)]
 
 
 def open_many(
@@ -54,12 +93,30 @@ def open_many(
         suite = SUITES[config.kem_id, config.kdf_id, config.aead_id]
         rows = [row for row, sealed_to in enumerate(config_ids) if sealed_to == config_id]
         secrets = dh_many(keypair, [encs[row] for row in rows])
-        for row, secret in zip(rows, secrets, strict=True):
-            if secret is None:
-                continue
-            key, nonce = key_schedule(suite, secret, encs[row] + config.public_key, info)
+        agreed = [
+            (row, secret, encs[row] + config.public_key)
+            for row, secret in zip(rows, secrets, strict=True)
+            if secret is not None
+        ]
+        keys = key_schedules(
+            suite, [secret for _, secret, _ in agreed], [each for _, _, each in agreed], info
+        )
+        for (row, _, _), (key, nonce) in zip(agreed, keys, strict=True):
             try:
                 opened[row] = suite.aead(key).decrypt(nonce, payloads[row], aads[row])
             except (InvalidTag, ValueError):
                 continue
     return opened
+
+
+def _rows(strings: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), -1)
+
+
+def _extracted(
+    keys: npt.NDArray[np.uint8], label: bytes, rows: npt.NDArray[np.uint8], end: bytes = b""
+) -> npt.NDArray[np.uint8]:
+    """Return the HMAC of each row between a label and an end that all have in common."""
+    head, tail = (np.frombuffer(each, np.uint8) for each in (label, end))
+    around = [np.broadcast_to(each, (len(rows), len(each))) for each in (head, tail)]
+    return hmac_rows(keys, np.concatenate((around[0], rows, around[1]), axis=1))

@@ -37,12 +37,15 @@ from field.lanes.limbs128 import Limbs
 from field.lanes.operations import copy_words, operation, operation_over, xor_words
 from field.lanes.residues import Residues
 from field.lanes.rows import copy_rows, fetch_part, rows_to_words, transposed, words_to_rows
+from field.lanes.sha256 import INITIAL_STATE as SHA256_INITIAL_STATE
+from field.lanes.sha256 import compress, has_sha256
 from field.lanes.words import Code, Integer, Place, Rows, Scalars, Variables, Word
 from field.lanes.workspaces import Workspace, cut, new_workspace, row_ends
 
 __all__ = [
     "CACHE_LINE_SIZE",
     "MAX_LANES",
+    "SHA256_INITIAL_STATE",
     "WORD_SIZE",
     "Bytes",
     "Code",
@@ -65,6 +68,7 @@ __all__ = [
     "add_carry",
     "allocating_kernel",
     "compile_here",
+    "compress",
     "copy_rows",
     "copy_words",
     "cut",
@@ -72,6 +76,7 @@ __all__ = [
     "field64",
     "field128",
     "has_multiply_add",
+    "has_sha256",
     "inlined",
     "is_looking",
     "kernel",

@@ -177,18 +177,18 @@ def lanes() -> int:
     For shorter vectors LLVM makes several instructions of one. Four lanes halve the time of one
     even with the two-word vectors that every x86-64 processor has.
     """
-    return 8 if {"+avx512f", "+avx512dq"} <= _processor_features() else 4
+    return 8 if {"+avx512f", "+avx512dq"} <= processor_features() else 4
 
 
 def has_multiply_add(lanes: int) -> bool:
     """Return whether this many lanes have an instruction to multiply and add 52-bit numbers."""
-    features = _processor_features()
+    features = processor_features()
     needed = {8: {"+avx512ifma"}, 4: {"+avx512ifma", "+avx512vl"}}
     return lanes in needed and needed[lanes] <= features
 
 
 @functools.cache
-def _processor_features() -> frozenset[str]:
+def processor_features() -> frozenset[str]:
     """Return the features numba compiles for, with "+" before those the processor has."""
     if not compiler.IS_THERE:
         return frozenset()

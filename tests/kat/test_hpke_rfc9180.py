@@ -17,6 +17,7 @@ from aggregator.dap.hpke import (
     open_,
     seal,
 )
+from aggregator.dap.hpke_batch import open_many
 from tests.support.dap_messages import ScriptedEntropy
 
 BASE_MODE = 0
@@ -108,3 +109,18 @@ def test_the_library_opens_what_we_seal_and_we_open_what_it_seals(size: int) -> 
     theirs = encrypt(suite, plaintext, public, info, aad)
     ciphertext = HpkeCiphertext(1, theirs[:32], theirs[32:])
     assert open_(keypair, info, aad, ciphertext) == plaintext
+
+
+@pytest.mark.parametrize("copies", [1, 9])
+def test_the_published_ciphertext_opens_among_others(copies: int) -> None:
+    vector = published()
+    first = vector["encryptions"][0]
+    opened = open_many(
+        {1: recipient(vector)},
+        bytes.fromhex(vector["info"]),
+        [1] * copies,
+        [bytes.fromhex(vector["enc"])] * copies,
+        [bytes.fromhex(first["ct"])] * copies,
+        [bytes.fromhex(first["aad"])] * copies,
+    )
+    assert opened == [bytes.fromhex(first["pt"])] * copies

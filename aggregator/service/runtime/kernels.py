@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from aggregator.dap.hmac_rows import hmac_rows
 from aggregator.dap.profile import Role
 from aggregator.dp.samplers.keystream import Keystream
 from aggregator.dp.samplers.two_sided_geometric import TwoSidedGeometric
@@ -41,7 +42,7 @@ def are_compiled(prio3: Prio3, role: Role) -> bool:
 
 
 def exercise(prio3: Prio3, role: Role) -> None:
-    """Call every kernel that verifies, adds up and draws noise for one type.
+    """Call every kernel that opens, verifies, adds up and draws noise for one type.
 
     Raises:
         KernelMissing: One is not compiled, and kernels are being looked for.
@@ -63,3 +64,4 @@ def exercise(prio3: Prio3, role: Role) -> None:
     scale, digits = Fraction(10), 9
     noise = TwoSidedGeometric(scale, digits, has_tail=True)
     noise.draw(1, Keystream(SystemEntropy()))
+    hmac_rows(np.zeros((1, 1), np.uint8), np.zeros((1, 1), np.uint8))
