@@ -46,8 +46,10 @@ class Processes:
         self.programs: dict[str, Sequence[str]] = {}
         """The command that runs a service instead of `prio`, if a test sets one."""
         self.commands: dict[str, Sequence[str]] = {**COMMANDS, WORKER: ("leader", "work")}
-        self.options: dict[str, Sequence[str]] = {}
-        """What follows the command of a service, if a test sets it."""
+        self.options: dict[str, Sequence[str]] = dict.fromkeys(
+            ("leader", "helper", WORKER), ("--processes=1",)
+        )
+        """What follows the command of a service; tests share the machine's cores."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         # One for all, because making a client reads every certificate of the system.

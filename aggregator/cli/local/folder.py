@@ -35,8 +35,8 @@ WARNING: Final = (
 )
 
 _COMMANDS: Final = {
-    "leader": ("leader", "serve", "--work"),
-    "helper": ("helper", "serve"),
+    "leader": ("leader", "serve", "--work", "--processes=1"),  # all parties share this machine
+    "helper": ("helper", "serve", "--processes=1"),
     "collector": ("collector", "serve"),
 }
 _MARKER: Final = "up.toml"

@@ -1,4 +1,4 @@
-"""Runs a service as several equal processes: all accept connections at one address, over one store.
+"""Runs a service as several processes: those that serve do so at one address, all over one store.
 
 The first process only watches the others. It passes the signals to stop and to read the settings
 again on to them, and starts another in the place of one that was killed, until one of those can
@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from aggregator.cli import hangups
 from aggregator.cli.faults import PEER
@@ -24,7 +25,33 @@ _WATCHED = _TAKEN | {signal.SIGHUP}
 _TRIAL_SECONDS = 10
 
 
-def become_one_of(count: int, read_again: Callable[[], bool]) -> None:
+MOST_BY_DEFAULT = 4
+"""How many processes run at most unless the operator says otherwise: each takes memory, and up to
+12 connections to a database server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which process of a service this is.
+
+    Attributes:
+        number: From 0.
+        of: How many there are.
+    """
+
+    number: int
+    of: int
+
+
+def processes_by_default() -> int:
+    """Return one for each core that this process may use: an exchange of HPKE holds Python's lock.
+
+    One process would open reports on one core, however many there are.
+    """
+    return min(len(os.sched_getaffinity(0)), MOST_BY_DEFAULT)
+
+
+def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     """Return in each of `count` new processes; the calling process exits when all have ended.
 
     Call it before there are threads. If one of them ends by itself, all are stopped, and its exit
@@ -35,17 +62,21 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> None:
         count: How many.
         read_again: Called on SIGHUP, in the process that watches: reads the settings again, for
             those that are started later, and returns whether the others are to do so as well.
+
+    Returns:
+        Which of them it is, from 0; one that takes another's place has its number.
     """
     watcher = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     watch = _Watch(count, read_again)
     while True:
         while len(watch.running) < count and not watch.is_stopping:
+            place: int = min({*range(count)} - {*watch.running.values()})
             child = os.fork()
             if child == 0:
                 _begin(watcher)
-                return
-            watch.begun(child)
+                return place
+            watch.begun(child, place)
         watch.take(signal.sigwait(_WATCHED))
         watch.look_for_ended()
         if watch.is_stopping and not watch.running:
@@ -56,13 +87,13 @@ class _Watch:
     """What the process that watches knows of the others.
 
     Attributes:
-        running: The processes that have not ended.
+        running: The processes that have not ended, and which of them each is.
         is_stopping: Whether they were told to end.
         status: With which status to exit when they have.
     """
 
     def __init__(self, count: int, read_again: Callable[[], bool]) -> None:
-        self.running: set[int] = set()
+        self.running: dict[int, int] = {}
         self._count = count
         self._first: set[int] = set()
         self.is_stopping = False
@@ -70,9 +101,9 @@ class _Watch:
         self._read_again = read_again
         self._terminal = hangups.Terminal()
 
-    def begun(self, child: int) -> None:
+    def begun(self, child: int, place: int) -> None:
         """Note a new process: one of the first, or one that takes another's place."""
-        self.running.add(child)
+        self.running[child] = place
         if len(self._first) < self._count:
             self._first.add(child)
 
@@ -88,7 +119,7 @@ class _Watch:
     def look_for_ended(self) -> None:
         """Note which processes have ended; one that was killed is missed only for a moment."""
         for child, code in _ended():
-            self.running.discard(child)
+            self.running.pop(child, None)
             if self.is_stopping:
                 continue
             if _may_be_replaced(code, is_first=child in self._first):

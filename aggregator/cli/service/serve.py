@@ -7,9 +7,13 @@ import typer
 from aggregator.cli.options import Config
 
 Processes = Annotated[
-    int,
+    int | None,
     typer.Option(
-        "--processes", min=1, max=64, help="How many equal processes, at one address, run."
+        "--processes",
+        min=1,
+        max=64,
+        help="How many processes run, at one address; one for each core, at most 4, by default.",
+        show_default=False,
     ),
 ]
 
@@ -22,9 +26,9 @@ def leader_serve(
     config: Config = None,
     *,
     work: Annotated[
-        bool, typer.Option("--work", help="Also drive jobs, in the same process.")
+        bool, typer.Option("--work", help="Also drive jobs: of several processes, every other one.")
     ] = False,
-    processes: Processes = 1,
+    processes: Processes = None,
 ) -> None:
     """Take uploads and collection requests."""
     from aggregator.cli.service.reading import Reading
@@ -35,13 +39,13 @@ def leader_serve(
 
 
 @leader.command("work")
-def leader_work(config: Config = None) -> None:
+def leader_work(config: Config = None, *, processes: Processes = None) -> None:
     """Drive aggregation and collection jobs; any number of such processes may run."""
     from aggregator.cli.service.reading import Reading
     from aggregator.cli.service.services import work_leader
     from aggregator.service.config import LeaderSettings
 
-    work_leader(Reading(LeaderSettings, config))
+    work_leader(Reading(LeaderSettings, config), processes=processes)
 
 
 @helper.callback()
@@ -50,7 +54,7 @@ def helper_group() -> None:
 
 
 @helper.command("serve")
-def helper_serve(config: Config = None, *, processes: Processes = 1) -> None:
+def helper_serve(config: Config = None, *, processes: Processes = None) -> None:
     """Answer the leader and hand out HPKE configurations."""
     from aggregator.cli.service.reading import Reading
     from aggregator.cli.service.services import serve_helper

@@ -11,7 +11,12 @@ from anyio import to_thread
 from starlette.types import ASGIApp
 
 from aggregator.cli import hangups
-from aggregator.cli.service.processes import become_one_of, succeeds_apart
+from aggregator.cli.service.processes import (
+    Part,
+    become_one_of,
+    processes_by_default,
+    succeeds_apart,
+)
 from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.recording import recording
 from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
@@ -62,19 +67,32 @@ WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 
 
-def serve_leader(reading: Reading[LeaderSettings], *, work: bool, processes: int = 1) -> None:
-    """Run the leader's application, and with `work` its workers in the same processes."""
-    _run(reading, lambda settings: _leader(settings, serve=True, work=work), processes)
+def serve_leader(
+    reading: Reading[LeaderSettings], *, work: bool, processes: int | None = None
+) -> None:
+    """Run the leader's application, and with `work` its workers.
+
+    Of several processes every other one works, and does nothing else: while it opens reports it
+    holds Python's lock, and an upload would wait.
+    """
+
+    def opening(settings: LeaderSettings, part: Part) -> Opening:
+        if not work or part.of == 1:
+            return _leader(settings, serve=True, work=work)
+        works = part.number % 2 == 0
+        return _leader(settings, serve=not works, work=works)
+
+    _run(reading, opening, processes)
 
 
-def work_leader(reading: Reading[LeaderSettings]) -> None:
+def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
     """Run the leader's workers, and the health listener if there is one."""
-    _run(reading, lambda settings: _leader(settings, serve=False, work=True))
+    _run(reading, lambda settings, _: _leader(settings, serve=False, work=True), processes)
 
 
-def serve_helper(reading: Reading[HelperSettings], *, processes: int = 1) -> None:
+def serve_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
     """Run the helper's application."""
-    _run(reading, _helper, processes)
+    _run(reading, lambda settings, _: _helper(settings), processes)
 
 
 def make_runtime(
@@ -146,8 +164,16 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     ]
 
 
-def _run(reading: Reading[S], opening: Callable[[S], Opening], processes: int = 1) -> None:
+def _run(
+    reading: Reading[S], opening: Callable[[S, Part], Opening], processes: int | None = 1
+) -> None:
     """Run a service of these settings, in as many processes as asked for.
+
+    Args:
+        reading: Its settings.
+        opening: Opens what one of its processes runs.
+        processes: How many; by default one for each core, but one alone if the system is to choose
+            the port.
 
     Raises:
         ConfigurationError: Each of several would listen at another port.
@@ -156,15 +182,19 @@ def _run(reading: Reading[S], opening: Callable[[S], Opening], processes: int = 
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     hangups.hold()
     traces = recording(settings)  # begun by each process for itself
+    has_port = not settings.listen.endswith(":0")
+    if processes is None:
+        processes = processes_by_default() if has_port else 1
+    part = Part(0, processes)
     if processes > 1:
-        if settings.listen.endswith(":0"):
+        if not has_port:
             raise ConfigurationError("listen: several processes need one port, which is not 0")
-        become_one_of(processes, lambda: _read_again(reading))
+        part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
     with traces:
         anyio.run(
             partial(run, reuse_port=processes > 1),
-            opening(reading.now),
-            lambda: opening(reading.again()),
+            opening(reading.now, part),
+            lambda: opening(reading.again(), part),
             backend_options={"use_uvloop": True},
         )
 

@@ -1,9 +1,14 @@
 """`--processes`, as far as it goes without starting any."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from aggregator.cli.service import services
+from aggregator.cli.service.processes import Part, processes_by_default
+from aggregator.cli.service.reading import Reading
+from aggregator.service.config import LeaderSettings
 from tests.support.commands import run_here
 
 
@@ -23,3 +28,42 @@ def test_where_traces_may_not_go_is_said_once_before_any_process_begins(tmp_path
     done = run_here("helper", "serve", "--processes", "2", "--config", config)
     assert done.returncode == 2
     assert done.stderr.count("traces_endpoint") == 1
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (3, 3), (64, 4)])
+def test_a_service_has_a_process_for_each_core_and_no_more_than_four(
+    monkeypatch: pytest.MonkeyPatch, cores: int, expected: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert processes_by_default() == expected
+
+
+@pytest.mark.parametrize(
+    ("work", "of", "expected"),
+    [
+        (False, 3, ["serves", "serves", "serves"]),
+        (True, 1, ["serves and works"]),
+        (True, 2, ["works", "serves"]),
+        (True, 3, ["works", "serves", "works"]),
+    ],
+)
+def test_of_several_processes_none_that_serves_opens_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, work: bool, of: int, expected: list[str]
+) -> None:
+    roles: list[str] = []
+
+    def leader(_: object, *, serve: bool, work: bool) -> None:
+        roles.append(" and ".join(["serves"] * serve + ["works"] * work))
+
+    def run(reading: Reading[LeaderSettings], opening: object, count: int | None) -> None:
+        assert callable(opening)
+        assert count == of
+        for number in range(of):
+            opening(reading.now, Part(number, of))
+
+    monkeypatch.setattr(services, "_leader", leader)
+    monkeypatch.setattr(services, "_run", run)
+    config = tmp_path / "service.toml"
+    config.write_text('role = "leader"\ndatabase = "store.sqlite"\n')
+    services.serve_leader(Reading(LeaderSettings, config), work=work, processes=of)
+    assert roles == expected
