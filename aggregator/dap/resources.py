@@ -2,12 +2,12 @@
 
 Source:
     DAP, "HTTP Resources Reference", "HTTP Usage", "Request Authentication" and "Protocol Message
-    Media Type"; RFC 9110, "Media Type" and "Parameters".
+    Media Type"; RFC 9110, "Media Type", "Parameters" and "HEAD".
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from re import ASCII, sub
+from re import ASCII, Pattern, escape, sub
 from re import compile as compile_pattern
 from urllib.parse import urlsplit
 
@@ -55,6 +55,11 @@ class Resource:
     caller: Role | None
     request: str | None
     response: str | None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that it answers: whatever can be read has a head."""
+        return ("GET", "HEAD") if self.method == "GET" else (self.method,)
 
 
 def names_host(url: str) -> bool:
@@ -175,6 +180,11 @@ def path(name: str, **ids: Identifier) -> str:
 def resources_of(role: Role) -> tuple[Resource, ...]:
     """Return the resources that `role` serves."""
     return tuple(resource for resource in RESOURCES if role in resource.servers)
+
+
+def path_pattern(template: str) -> Pattern[str]:
+    """Return what the whole of a path matches that is made of `template`, ids by their names."""
+    return compile_pattern(sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", escape(template)))
 
 
 def media_type(message: str) -> str:

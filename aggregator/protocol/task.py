@@ -346,6 +346,14 @@ def tasks_to_json(tasks: Sequence[Task]) -> str:
     )
 
 
+def task_for_clients(task: Task) -> dict[str, str]:
+    """Return all that a client needs who can decode a `TaskConfiguration`.
+
+    Its bytes say where to ask for keys and to send reports, and they are what a report is bound to.
+    """
+    return {"id": str(task.task_id), "configuration": encode_base64url(task.configuration_bytes)}
+
+
 def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
     if configuration.time_precision < 1:
         raise ParameterError("time_precision: must be at least one second")

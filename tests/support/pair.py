@@ -25,7 +25,7 @@ from aggregator.dap.messages import (
     UploadRequest,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import media_type, path
+from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.dap.times import Interval
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
@@ -47,6 +47,7 @@ from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import put_caller_token
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
 from aggregator.service.web.app import create_app
+from aggregator.service.web.cross_origin import CrossOrigin
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded, url_of
 from tests.support.entropy import SeededEntropy
@@ -139,11 +140,12 @@ class Service:
         name = self.role.name.lower()
         if isinstance(self.limits, LeaderLimits):
             leader = LeaderResources(self.runtime, self.limits)
-            self.app: ASGIApp = create_app(name, [leader.router()], direct=leader.direct())
+            app = create_app(name, [leader.router()], direct=leader.direct())
         elif isinstance(self.limits, HelperLimits):
-            self.app = create_app(name, [HelperResources(self.runtime, self.limits).router()])
+            app = create_app(name, [HelperResources(self.runtime, self.limits).router()])
         else:
             raise TypeError(self.limits)
+        self.app: ASGIApp = CrossOrigin(app, resources_of(self.role))
 
     def _report_moment(self, transaction: str, moment: str) -> None:
         if self.is_open:  # the journal is read while a process starts, when nobody waits for it

@@ -15,11 +15,11 @@ from tests.support.patience import PATIENCE_SECONDS
 
 
 @contextmanager
-def serving(app: ASGIApp) -> Iterator[str]:
+def serving(app: ASGIApp, max_connections: int = 64) -> Iterator[str]:
     """Serve an application as services do; yield its address, without a slash at the end."""
     config = uvicorn.Config(
         app,
-        http=BoundedConnection.limited_to(64),
+        http=BoundedConnection.limited_to(max_connections),
         ws="none",
         lifespan="off",
         log_config=None,

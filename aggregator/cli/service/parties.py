@@ -128,6 +128,19 @@ class AggregatorDesk:
 
         forget(self.database, task_id.value)
 
+    def task(self, task_id: TaskId) -> Task:
+        """Return the task with this id.
+
+        Raises:
+            ParameterError: We do not take part in it.
+        """
+        stored = self.database.read_sync(
+            "get task", lambda tx: task_store.get_task(tx, task_id.value)
+        )
+        if stored is None:
+            raise _no_task(task_id)
+        return task_from_toml(stored.record.definition)
+
     def document(self, task_id: TaskId) -> Document:
         """Return a task and the counts of its reports, by stage and reason."""
 

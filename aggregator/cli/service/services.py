@@ -23,6 +23,7 @@ from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_
 from aggregator.cli.service.watched import repeating, service_of
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
+from aggregator.dap.resources import resources_of
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import AggregatorError, ConfigurationError
 from aggregator.service.config import (
@@ -54,6 +55,7 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.transport.client import open_client
 from aggregator.service.web.app import create_app
+from aggregator.service.web.cross_origin import CrossOrigin
 
 S = TypeVar("S", LeaderSettings, HelperSettings)
 
@@ -122,13 +124,14 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         grouping=Grouping(settings.upload_group_reports, settings.upload_group_milliseconds / 1000),
     )
     resources = LeaderResources(runtime, limits)
-    return create_app(
+    app = create_app(
         "leader",
         [resources.router()],
         settings.max_bytes_in_flight,
         settings.answer_seconds,
         resources.direct(),
     )
+    return CrossOrigin(app, resources_of(Role.LEADER))
 
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
@@ -136,12 +139,13 @@ def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     limits = HelperLimits(
         settings.max_body_size, settings.hpke_cache_seconds, settings.max_report_age_seconds
     )
-    return create_app(
+    app = create_app(
         "helper",
         [HelperResources(runtime, limits).router()],
         settings.max_bytes_in_flight,
         settings.answer_seconds,
     )
+    return CrossOrigin(app, resources_of(Role.HELPER))
 
 
 def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:

@@ -216,12 +216,23 @@ def list_(
 
 
 @app.command(cls=TaskCommand)
-def show(task_id: TaskArgument, config: Config = None) -> None:
+def show(
+    task_id: TaskArgument,
+    config: Config = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Only what a client of any language needs, on one line."),
+    ] = False,
+) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
     from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.protocol.task import task_for_clients
 
     with open_desk(config, may_make=False) as desk:
-        print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
+        if as_json:
+            print(json.dumps(task_for_clients(desk.task(task_id_of(task_id)))))
+        else:
+            print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
 
 @app.command(cls=TaskCommand)

@@ -12,6 +12,7 @@ from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aggregator.service.telemetry.lines import log
+from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
 
 MAX_HEADER_BYTES = 16 * 2**10
 """Bytes of a request line and headers; and of a body's framing, beyond the body's own size."""
@@ -28,6 +29,9 @@ UNREAD_SECONDS = 30.0
 """How long a peer may leave an answer unread."""
 
 _OF_A_BODY = (b"content-length", b"transfer-encoding")
+
+_FOR_ANY_PAGE = b"".join(b"%s: %s\r\n" % header for header in (ANY_ORIGIN, EXPOSED))
+"""A page may have made the connection, and what is refused here has no path yet."""
 
 _SETTLED_SECONDS = 1.0
 """A younger connection is never dropped for another: its pace is unknown."""
@@ -205,7 +209,7 @@ class BoundedConnection(HttpToolsProtocol):
         if not self.transport.is_closing():
             log.info("connection refused", answer=status.decode())
             self.transport.write(
-                b"HTTP/1.1 " + status + b"\r\n" + headers + b"connection: close\r\n"
+                b"HTTP/1.1 " + status + b"\r\n" + headers + _FOR_ANY_PAGE + b"connection: close\r\n"
                 b"content-length: 0\r\n\r\n"
             )
             self.transport.close()

@@ -4,13 +4,12 @@ Routing, the framework's own scopes and its handling of exceptions take longer t
 What is outside of this layer (`app.Edge`) and what a handler gets and returns are the same.
 """
 
-import re
 from collections.abc import Awaitable, Callable
 
 from fastapi import Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aggregator.dap.resources import Resource
+from aggregator.dap.resources import Resource, path_pattern
 
 IS_TOLD_TOGETHER = "is_told_together"
 """Set in a request's scope if what became of it is in a line of the log with that of others."""
@@ -35,8 +34,7 @@ class Direct:
         """
         self._app, self._handler, self._on_error = app, handler, on_error
         self._method, self.path = resource.method, resource.template
-        names = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(resource.template))
-        self._pattern = re.compile(names)
+        self._pattern = path_pattern(resource.template)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""

@@ -46,7 +46,7 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
         router.add_api_route(
             resource.template,
             _recorded(resource, handlers[resource.method, resource.name]),
-            methods=[resource.method],
+            methods=[*resource.methods],
             name=f"{resource.method} {resource.name}",
             include_in_schema=False,
         )

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from aggregator.cli.service.parties import open_aggregator, open_collector
+from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.service.storage.engine.database import Transaction
@@ -85,6 +86,24 @@ def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> Non
         desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
     listed = run_here("task", "list", "--config", config).stdout
     assert listed.endswith("  visits\\u202egnp\n")
+
+
+def test_a_task_is_shown_with_all_that_a_client_needs(tmp_path: Path) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
+    task = make_task()
+    with open_aggregator(config) as desk:
+        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
+    shown = run_here("task", "show", "--json", "--config", config, task.task_id)
+    assert json.loads(shown.stdout) == {
+        "id": str(task.task_id),
+        "configuration": encode_base64url(task.configuration_bytes),
+    }
+    other = run_here("task", "show", "--json", "--config", config, "E" * 43)
+    assert other.returncode == 2
+    assert "E" * 43 in other.stderr
 
 
 def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
