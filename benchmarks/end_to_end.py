@@ -16,7 +16,7 @@ from aggregator.dap.messages import (
     input_share_aad,
 )
 from aggregator.dap.messages.columns import ReportColumns, read_job
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.aggregation import (
     VerificationKey,
@@ -171,7 +171,9 @@ class _Job:
 
     def open_all(self) -> None:
         """Open both ciphertexts of every report, and nothing else."""
-        leader_info, helper_info = input_share_info(Role.LEADER), input_share_info(Role.HELPER)
+        tag = DAP_18.tag
+        leader_info = input_share_info(tag, Role.LEADER)
+        helper_info = input_share_info(tag, Role.HELPER)
         for report, aad in zip(self._sealed, self._aads, strict=True):
             open_(self._leader, leader_info, aad, report.leader_encrypted_input_share)
             open_(self._helper, helper_info, aad, report.helper_encrypted_input_share)

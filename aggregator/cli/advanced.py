@@ -50,6 +50,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
             "batch_mode",
             "info",
             "privacy_file",
+            "profile",
             "time_precision",
             "window_start",
         }

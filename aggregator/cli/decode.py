@@ -29,6 +29,7 @@ from aggregator.dap.messages import (
     UploadRequest,
     VerifyInit,
 )
+from aggregator.dap.profile import PROFILES
 from aggregator.dap.task import TaskConfiguration
 from aggregator.errors import ParameterError
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 PREFIX_SIZE = 16
 """Bytes shown of a long byte string."""
+
+_REPORT_ERRORS = ("error", "report_error")
+"""What messages call a report error's number."""
 
 MESSAGES: "Mapping[str, type[Message]]" = {
     AggregateShare.message: AggregateShare,
@@ -97,7 +101,7 @@ def describe(message: "Message") -> Iterator[str]:
 
 def _fields(value: object, depth: int) -> Iterator[str]:
     from aggregator.dap.extensions import Extension
-    from aggregator.dap.messages import BatchSelector, Query
+    from aggregator.dap.messages import BatchSelector, Query, ReportUploadStatus, VerifyRespReject
 
     if isinstance(value, Extension):
         yield from _show("extension_type", value.extension_type, depth)
@@ -107,9 +111,21 @@ def _fields(value: object, depth: int) -> Iterator[str]:
         if isinstance(value, Query | BatchSelector):
             names.insert(0, "batch_mode")  # the class says it
         for name in names:
-            yield from _show(name, getattr(value, name), depth)
+            if isinstance(value, ReportUploadStatus | VerifyRespReject) and name in _REPORT_ERRORS:
+                yield f"{'  ' * depth}{name}: {_report_error(getattr(value, name))}"
+            else:
+                yield from _show(name, getattr(value, name), depth)
             if isinstance(value, TaskConfiguration) and name == "vdaf_configuration":
                 yield f"{'  ' * (depth + 1)}{_vdaf(value)}"
+
+
+def _report_error(code: int) -> str:
+    """Return what a report error's number means, in each draft if they differ."""
+    means = {each.report_error(code).draft_name for each in PROFILES.values()}
+    if len(means) == 1:
+        return f"{means.pop()} ({code})"
+    named = (f"{each.report_error(code).draft_name} in {each.name}" for each in PROFILES.values())
+    return f"{code} ({', '.join(named)})"
 
 
 def _vdaf(configuration: TaskConfiguration) -> str:

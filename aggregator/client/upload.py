@@ -22,7 +22,7 @@ from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import UploadErrors, UploadRequest
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy, SystemEntropy
@@ -58,12 +58,16 @@ class UploadSummary:
     """
 
     accepted: int
-    refused: Mapping[ReportError, int]
+    refused: Mapping[AnyReportError, int]
 
     @property
     def total(self) -> int:
         """How many reports were sent."""
         return self.accepted + sum(self.refused.values())
+
+
+_OUTDATED = (ReportError.OUTDATED_CONFIG, ReportError.HPKE_UNKNOWN_CONFIG_ID)
+"""What a leader says, by its draft or its habit, of a report sealed to a key that it has not."""
 
 
 _Configs: TypeAlias = tuple[HpkeConfig, HpkeConfig]
@@ -148,7 +152,7 @@ class Client:
         await self._count(measurements, seconds)
         report_time = self._task.time(seconds)
         accepted = 0
-        refused: Counter[ReportError] = Counter()
+        refused: Counter[AnyReportError] = Counter()
         chunks = [
             measurements[start : start + reports_per_request]
             for start in range(0, len(measurements), reports_per_request)
@@ -192,13 +196,13 @@ class Client:
             self._contributions.count, self._task, len(measurements), seconds
         )
 
-    async def _settle(self, request: _Request) -> dict[ReportId, ReportError]:
+    async def _settle(self, request: _Request) -> dict[ReportId, AnyReportError]:
         """Send reports; reseal and resend those sealed under an outdated configuration."""
         errors = await self._send(request)
         outdated = [
             report
             for report in request.reports
-            if errors.get(report.metadata.report_id) is ReportError.OUTDATED_CONFIG
+            if errors.get(report.metadata.report_id) in _OUTDATED
         ]
         if not outdated:
             return errors
@@ -213,7 +217,7 @@ class Client:
         )
         return errors | await self._send(resealed)
 
-    async def _send(self, request: _Request) -> dict[ReportId, ReportError]:
+    async def _send(self, request: _Request) -> dict[ReportId, AnyReportError]:
         """Send reports, and return those that the leader refused."""
         answer = await self._uploads.post(
             path("reports", task_id=self._task.task_id),
@@ -226,7 +230,8 @@ class Client:
         except DecodeError as error:
             raise UploadError(f"the leader's list of refused reports: {error}") from error
         sent = {report.metadata.report_id for report in request.reports}
-        return {status.id: status.error for status in statuses if status.id in sent}
+        named = self._task.profile.report_error
+        return {status.id: named(status.error) for status in statuses if status.id in sent}
 
     def _prepared(
         self, measurements: Sequence[Measurement], time: Time, configs: _Configs

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, Reader, Writer
-from aggregator.dap.profile import DAP_18, Role
+from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError, ReportRejected
 
@@ -294,14 +294,14 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
         raise DecryptError(f"a ciphertext for configuration {config_id} does not open") from error
 
 
-def input_share_info(recipient: Role) -> bytes:
+def input_share_info(tag: bytes, recipient: Role) -> bytes:
     """Return the info of an input share, from a Client to the Leader or the Helper."""
-    return DAP_18.tag + b" input share" + bytes((Role.CLIENT, recipient))
+    return tag + b" input share" + bytes((Role.CLIENT, recipient))
 
 
-def aggregate_share_info(sender: Role) -> bytes:
+def aggregate_share_info(tag: bytes, sender: Role) -> bytes:
     """Return the info of an aggregate share, from the Leader or the Helper to the Collector."""
-    return DAP_18.tag + b" aggregate share" + bytes((sender, Role.COLLECTOR))
+    return tag + b" aggregate share" + bytes((sender, Role.COLLECTOR))
 
 
 @dataclass(frozen=True, slots=True)

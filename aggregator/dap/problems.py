@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from aggregator.codec import U16_MAX, DecodeError
 from aggregator.dap.ids import TaskId
-from aggregator.dap.profile import DAP_18
+from aggregator.dap.profile import ERROR_NAMESPACE
 from aggregator.errors import Abort
 from aggregator.words import escaped
 
@@ -59,63 +59,63 @@ class Problem(Abort):
 class InvalidMessage(Problem):
     """A message that could not be parsed or is otherwise invalid."""
 
-    type_uri = DAP_18.error_namespace + "invalidMessage"
+    type_uri = ERROR_NAMESPACE + "invalidMessage"
     title = "The message could not be parsed or was otherwise invalid"
 
 
 class UnrecognizedTask(Problem):
     """A task we do not know."""
 
-    type_uri = DAP_18.error_namespace + "unrecognizedTask"
+    type_uri = ERROR_NAMESPACE + "unrecognizedTask"
     title = "The task is not known"
 
 
 class UnrecognizedAggregationJob(Problem):
     """An aggregation job we do not know."""
 
-    type_uri = DAP_18.error_namespace + "unrecognizedAggregationJob"
+    type_uri = ERROR_NAMESPACE + "unrecognizedAggregationJob"
     title = "The aggregation job is not known"
 
 
 class BatchInvalid(Problem):
     """A query or selector that names no valid batch."""
 
-    type_uri = DAP_18.error_namespace + "batchInvalid"
+    type_uri = ERROR_NAMESPACE + "batchInvalid"
     title = "The query does not determine a batch that can be collected"
 
 
 class InvalidBatchSize(Problem):
     """A batch of too few reports."""
 
-    type_uri = DAP_18.error_namespace + "invalidBatchSize"
+    type_uri = ERROR_NAMESPACE + "invalidBatchSize"
     title = "The number of reports in the batch is invalid"
 
 
 class InvalidAggregationParameter(Problem):
     """An aggregation parameter that the VDAF does not allow."""
 
-    type_uri = DAP_18.error_namespace + "invalidAggregationParameter"
+    type_uri = ERROR_NAMESPACE + "invalidAggregationParameter"
     title = "The aggregation parameter is invalid"
 
 
 class BatchMismatch(Problem):
     """Two aggregators that did not aggregate the same reports."""
 
-    type_uri = DAP_18.error_namespace + "batchMismatch"
+    type_uri = ERROR_NAMESPACE + "batchMismatch"
     title = "The aggregators disagree on the reports that were aggregated in the batch"
 
 
 class StepMismatch(Problem):
     """Two aggregators that are not at the same step of an aggregation job."""
 
-    type_uri = DAP_18.error_namespace + "stepMismatch"
+    type_uri = ERROR_NAMESPACE + "stepMismatch"
     title = "The aggregators disagree on the current step of the aggregation job"
 
 
 class BatchOverlap(Problem):
     """A batch with reports that were collected before."""
 
-    type_uri = DAP_18.error_namespace + "batchOverlap"
+    type_uri = ERROR_NAMESPACE + "batchOverlap"
     title = "The batch includes reports that were collected in a different batch"
 
 
@@ -126,7 +126,7 @@ class UnsupportedExtension(Problem):
         unsupported_extensions: The types that were not recognized.
     """
 
-    type_uri = DAP_18.error_namespace + "unsupportedExtension"
+    type_uri = ERROR_NAMESPACE + "unsupportedExtension"
     title = "An extension is not supported"
 
     def __init__(
@@ -148,7 +148,7 @@ class UnsupportedExtension(Problem):
 class InvalidExtension(Problem):
     """An extension list out of order, or an extension that is not encoded as it must be."""
 
-    type_uri = DAP_18.error_namespace + "invalidExtension"
+    type_uri = ERROR_NAMESPACE + "invalidExtension"
     title = "The extension list is out of order or an extension's encoding is invalid"
 
 
@@ -261,7 +261,7 @@ def is_final(problem: Problem) -> bool:
     """
     if isinstance(problem, _NOT_REPAIRED_BY_TIME):
         return True
-    is_known = problem.type_uri.startswith(DAP_18.error_namespace)
+    is_known = problem.type_uri.startswith(ERROR_NAMESPACE)
     return is_known and not isinstance(problem, UnrecognizedTask)
 
 

@@ -1,12 +1,14 @@
-"""The draft that we speak: what changes from one draft to the next, in one value.
+"""The drafts that we speak: what changes from one to the next, in one value of the task.
 
-Another draft is another `Profile`, not a parameter of every codec.
+A task has a `Profile`, so that one service serves tasks of two drafts side by side. Codecs know
+nothing of it: what differs are numbers that messages carry and a tag that bindings begin with.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.report_errors import AnyReportError, ReportError, UnknownReportError
 from aggregator.errors import LocalError
 
 
@@ -47,33 +49,114 @@ TASK_EXTENSION_PRIVACY = 0xFF50
 """The task's privacy policy. Our own code point, not a registered one: no draft defines one."""
 
 
-@dataclass(frozen=True, slots=True)
+ERROR_NAMESPACE = "urn:ietf:params:ppm:dap:error:"
+"""Prefix of an error's token in a problem document's type, in every draft."""
+
+TASK_EXTENSIONS = frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY})
+"""The task extensions that we understand; a task with any other is refused."""
+
+REPORT_EXTENSIONS: frozenset[int] = frozenset()
+"""The report extensions that we understand: none are registered."""
+
+Words = Mapping[ReportError, ReportError]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """One draft's domain separation, limits and code points.
+    """One draft, as far as it differs from the others that we speak.
 
     Attributes:
-        tag: The protocol's name in every domain separation string.
+        name: What a task file calls it.
+        tag: The protocol's name in every domain separation string. Parties of one task that follow
+            different drafts can therefore open nothing of each other's.
         min_task_info_size: The fewest bytes of `TaskConfiguration.task_info`.
-        error_namespace: Prefix of an error's token in a problem document's type.
-        report_errors: The report errors the draft defines.
-        task_extensions: The task extensions we understand; a task with any other is refused.
-        report_extensions: The report extensions we understand: none are registered.
+        codes: The number of each report error that the draft defines.
+        at_upload: What the draft calls a reason in an answer to an upload, where it has another or
+            no word for it.
+        at_aggregation: The same in an answer to an aggregation job.
     """
 
+    name: str
     tag: bytes
     min_task_info_size: int
-    error_namespace: str
-    report_errors: frozenset[ReportError]
-    task_extensions: frozenset[int]
-    report_extensions: frozenset[int]
+    codes: Mapping[ReportError, int]
+    at_upload: Words
+    at_aggregation: Words
+
+    def code(self, error: ReportError) -> int:
+        """Return the number that stands for a report error.
+
+        Raises:
+            LocalError: The draft does not define it.
+        """
+        if error not in self.codes:
+            raise LocalError(f"{error.draft_name} is no report error of {self.name}")
+        return self.codes[error]
+
+    def report_error(self, code: int) -> AnyReportError:
+        """Return the report error that a peer's number stands for."""
+        for error, known in self.codes.items():
+            if known == code:
+                return error
+        return UnknownReportError(code)
 
 
 DAP_18 = Profile(
+    name="dap-18",
     tag=b"dap-18",
     min_task_info_size=1,
-    error_namespace="urn:ietf:params:ppm:dap:error:",
-    report_errors=frozenset(ReportError),
-    task_extensions=frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY}),
-    report_extensions=frozenset(),
+    codes={
+        ReportError.BATCH_COLLECTED: 1,
+        ReportError.REPORT_REPLAYED: 2,
+        ReportError.REPORT_DROPPED: 3,
+        ReportError.HPKE_UNKNOWN_CONFIG_ID: 4,
+        ReportError.HPKE_DECRYPT_ERROR: 5,
+        ReportError.VDAF_VERIFY_ERROR: 6,
+        ReportError.TASK_EXPIRED: 7,
+        ReportError.INVALID_MESSAGE: 8,
+        ReportError.REPORT_TOO_EARLY: 9,
+        ReportError.TASK_NOT_STARTED: 10,
+        ReportError.OUTDATED_CONFIG: 11,
+    },
+    at_upload={
+        ReportError.HPKE_UNKNOWN_CONFIG_ID: ReportError.OUTDATED_CONFIG,
+        ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
+        ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
+        ReportError.UNSUPPORTED_EXTENSION: ReportError.INVALID_MESSAGE,
+    },
+    at_aggregation={
+        ReportError.HPKE_UNKNOWN_CONFIG_ID: ReportError.HPKE_DECRYPT_ERROR,
+        ReportError.UNSUPPORTED_EXTENSION: ReportError.INVALID_MESSAGE,
+    },
 )
-"""The profile of `aggregator.DAP_DRAFT`."""
+"""The profile of `aggregator.DAP_DRAFT`, and of a task that names none."""
+
+DAP_19 = Profile(
+    name="dap-19",
+    tag=b"dap-19",
+    min_task_info_size=0,
+    codes={
+        ReportError.BATCH_COLLECTED: 1,
+        ReportError.REPORT_REPLAYED: 2,
+        ReportError.REPORT_DROPPED: 3,
+        ReportError.HPKE_UNKNOWN_CONFIG_ID: 4,
+        ReportError.HPKE_DECRYPT_ERROR: 5,
+        ReportError.VDAF_VERIFY_ERROR: 6,
+        ReportError.INVALID_MESSAGE: 7,
+        ReportError.REPORT_TOO_EARLY: 8,
+        ReportError.UNKNOWN_VERIFICATION_KEY_ID: 9,
+        ReportError.UNSUPPORTED_EXTENSION: 10,
+    },
+    at_upload={
+        ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
+        ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
+    },
+    at_aggregation={
+        ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
+        ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
+    },
+)
+"""The next draft: another tag, report errors with other numbers, and `task_info` may be empty."""
+
+PROFILES: Mapping[str, Profile] = {each.name: each for each in (DAP_18, DAP_19)}
+"""Every profile by the name that a task file has for it."""

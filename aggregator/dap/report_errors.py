@@ -1,41 +1,49 @@
-"""Why one report was refused, as a code point on the wire.
+"""Why one report was refused: names that hold in every draft.
+
+Which number stands for a name is the draft's (`profile.Profile`): it is another in the next one, so
+messages carry the number and nothing but a task's profile gives it a name.
 
 Source:
     DAP, "Basic Type Definitions"; DAP, "Report Errors Registry".
 """
 
 import dataclasses
-from enum import IntEnum
+from enum import Enum
 
 
-class ReportError(IntEnum):
+class ReportError(Enum):
     """The error of one report, in an upload's answer or an aggregation job's."""
 
-    BATCH_COLLECTED = 1
-    REPORT_REPLAYED = 2
-    REPORT_DROPPED = 3
-    HPKE_UNKNOWN_CONFIG_ID = 4
-    HPKE_DECRYPT_ERROR = 5
-    VDAF_VERIFY_ERROR = 6
-    TASK_EXPIRED = 7
-    INVALID_MESSAGE = 8
-    REPORT_TOO_EARLY = 9
-    TASK_NOT_STARTED = 10
-    OUTDATED_CONFIG = 11
+    BATCH_COLLECTED = "batch_collected"
+    REPORT_REPLAYED = "report_replayed"
+    REPORT_DROPPED = "report_dropped"
+    HPKE_UNKNOWN_CONFIG_ID = "hpke_unknown_config_id"
+    HPKE_DECRYPT_ERROR = "hpke_decrypt_error"
+    VDAF_VERIFY_ERROR = "vdaf_verify_error"
+    TASK_EXPIRED = "task_expired"
+    INVALID_MESSAGE = "invalid_message"
+    REPORT_TOO_EARLY = "report_too_early"
+    TASK_NOT_STARTED = "task_not_started"
+    OUTDATED_CONFIG = "outdated_config"
+    UNKNOWN_VERIFICATION_KEY_ID = "unknown_verification_key_id"
+    UNSUPPORTED_EXTENSION = "unsupported_extension"
 
     @property
     def draft_name(self) -> str:
-        """The draft's name for it, such as `report_replayed`."""
-        return self.name.lower()
+        """The drafts' name for it, such as `report_replayed`."""
+        return self.value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnknownReportError:
-    """A code point that a newer peer uses: its report is rejected, whatever it means."""
+    """A number that the task's draft does not define: its report is refused, whatever it means."""
 
-    value: int
+    code: int
 
     @property
     def draft_name(self) -> str:
         """A name to count it by, such as `report_error_12`."""
-        return f"report_error_{self.value}"
+        return f"report_error_{self.code}"
+
+
+AnyReportError = ReportError | UnknownReportError

@@ -20,7 +20,6 @@ from aggregator.dap.extensions import (
     write_extensions,
 )
 from aggregator.dap.profile import (
-    DAP_18,
     TASK_EXTENSION_INTERVAL,
     TASK_EXTENSION_PRIVACY,
     BatchMode,
@@ -34,7 +33,7 @@ class TaskConfiguration:
     """A task's public parameters, fixed for its life.
 
     Attributes:
-        task_info: 1 to 255 bytes that distinguish tasks otherwise alike.
+        task_info: At most 255 bytes that distinguish tasks otherwise alike; some drafts want one.
         leader_aggregator_endpoint: The Leader's base URL, ASCII; never altered: one more slash
             makes another task.
         helper_aggregator_endpoint: The Helper's base URL, as above.
@@ -85,8 +84,7 @@ class TaskConfiguration:
 
     def write(self, writer: Writer) -> None:
         """Append the configuration."""
-        minimum = DAP_18.min_task_info_size
-        writer.opaque8(self.task_info, minimum, name="task_info")
+        writer.opaque8(self.task_info, name="task_info")
         _write_url(writer, self.leader_aggregator_endpoint, "leader_aggregator_endpoint")
         _write_url(writer, self.helper_aggregator_endpoint, "helper_aggregator_endpoint")
         writer.u64(self.time_precision, "time_precision")
@@ -100,7 +98,7 @@ class TaskConfiguration:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Take one configuration."""
-        task_info = reader.opaque8(DAP_18.min_task_info_size, name="task_info")
+        task_info = reader.opaque8(name="task_info")
         leader_aggregator_endpoint = _read_url(reader, "leader_aggregator_endpoint")
         helper_aggregator_endpoint = _read_url(reader, "helper_aggregator_endpoint")
         time_precision = reader.u64()

@@ -31,7 +31,7 @@ from aggregator.dap.messages.columns import (
 )
 from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
-from aggregator.dap.report_errors import ReportError, UnknownReportError
+from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
 from aggregator.protocol.opening import OpenedShares, Timely, open_shares
 from aggregator.protocol.reports import (
@@ -120,11 +120,12 @@ class HelperInit:
         Args:
             refused: Reports that the store refused at commitment, by their ids, and why.
         """
-        errors: dict[int, int] = {place: int(error) for place, error in self.errors.items()}
+        errors = {**self.errors}
         if refused:
-            late = enumerate(self.ids)
-            errors |= {place: int(refused[each]) for place, each in late if each in refused}
-        return write_answers(self.ids, self._places, self._messages, errors)
+            errors |= {n: refused[each] for n, each in enumerate(self.ids) if each in refused}
+        code = self.verified.task.profile.code
+        codes = {place: code(error) for place, error in errors.items()}
+        return write_answers(self.ids, self._places, self._messages, codes)
 
 
 def leader_init(
@@ -234,12 +235,14 @@ def leader_finish(
     # Reports that failed on our side were never sent; the helper answers for the others, in order.
     unasked = state.continued.state.rejected
     asked = [row for row in range(len(state.ids)) if row not in unasked]
-    messages, refused = _read_response(
+    messages, codes = _read_response(
         response,
         [state.ids[row] for row in asked],
         ping_pong.message_size(vdaf.verifier_message_size),
     )
-    refused = {asked[place]: error for place, error in refused.items()}
+    refused: dict[int, AnyReportError] = {
+        asked[place]: task.profile.report_error(code) for place, code in codes.items()
+    }
     if unasked:
         among_all = np.zeros((len(state.ids), messages.shape[1]), np.uint8)
         among_all[asked] = messages
@@ -278,16 +281,17 @@ def helper_init(
         max_age_seconds: How far behind.
 
     Raises:
-        InvalidMessage: A report is named twice, or the verification key id is not the task's.
+        InvalidMessage: A report is named twice, or the verification key id is not the task's and
+            its draft has no error for reports of such a job.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is an aggregation job extension that does not apply.
     """
     agg_param = AggregationParameter(request.agg_param)
     vdaf = task.vdaf(agg_param)
     _check_request(task, verification_key, request)
-    errors = dict.fromkeys(range(len(request.ids)), ReportError.INVALID_MESSAGE)
-    for place in request.places:
-        del errors[place]
+    if request.verification_key_id != verification_key.id:
+        return _with_an_unknown_key(task, agg_param, request)
+    errors = _faults_of_sizes(task, request)
     timely = Timely(now, clock_skew_seconds, max_age_seconds)
     opened = open_shares(task, Role.HELPER, keypairs, request.shares, timely)
     errors |= {request.places[row]: error for row, error in opened.rejected.items()}
@@ -363,8 +367,8 @@ def _helper_finished(
 
 def _read_response(
     response: bytes, asked: Sequence[bytes], size: int
-) -> tuple[ByteRows, dict[int, ReportError | UnknownReportError]]:
-    """Return the helper's messages, one a row, and its errors by the places of their reports.
+) -> tuple[ByteRows, dict[int, int]]:
+    """Return the helper's messages, one a row, and its errors' numbers by their reports' places.
 
     A message of another size than it must have is a row of zeros, which no message is.
     """
@@ -375,7 +379,7 @@ def _read_response(
     if [resp.report_id.value for resp in resps] != [*asked]:
         raise IncompatibleResponse("the helper answered for other reports than it was asked about")
     rows: list[bytes] = []
-    refused: dict[int, ReportError | UnknownReportError] = {}
+    refused: dict[int, int] = {}
     for place, resp in enumerate(resps):
         match resp:
             case VerifyRespContinue():
@@ -388,9 +392,36 @@ def _read_response(
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), size), refused
 
 
+def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
+    """Return the errors of reports that have other sizes than the task's, by their place."""
+    words = task.profile.at_aggregation
+    others = {*range(len(request.ids))} - {*request.places}
+    found = {
+        place: ReportError.UNSUPPORTED_EXTENSION
+        if place in request.extended
+        else ReportError.INVALID_MESSAGE
+        for place in others
+    }
+    return {place: words.get(error, error) for place, error in found.items()}
+
+
+def _with_an_unknown_key(
+    task: Task, agg_param: AggregationParameter, request: JobColumns
+) -> HelperInit:
+    """Return what the helper says of a job under a key that it does not have."""
+    vdaf = task.vdaf(agg_param)
+    nothing = OutShares(Vector.zeros(vdaf.field, (0, vdaf.output_len)), {})
+    verified = Verified(task, agg_param, request.extensions, [], np.empty(0, np.uint64), nothing)
+    errors = dict.fromkeys(range(len(request.ids)), ReportError.UNKNOWN_VERIFICATION_KEY_ID)
+    return HelperInit(request.ids, errors, verified, [], np.empty((0, 0), np.uint8))
+
+
 def _check_request(task: Task, verification_key: VerificationKey, request: JobColumns) -> None:
     task.batching.check_job(request.extensions)
-    if request.verification_key_id != verification_key.id:
+    if (
+        request.verification_key_id != verification_key.id
+        and ReportError.UNKNOWN_VERIFICATION_KEY_ID not in task.profile.codes
+    ):
         raise InvalidMessage(
             task_id=task.task_id,
             detail=f"verification key {request.verification_key_id} is not known",

@@ -159,7 +159,7 @@ def release(
     noised = add_noise(agg_share, task.policy.mechanism, task.prio3.circuit, entropy)
     return seal(
         task.collector_hpke_config,
-        aggregate_share_info(role),
+        aggregate_share_info(task.profile.tag, role),
         aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request)),
         task.vdaf(AggregationParameter(request.agg_param)).encode_agg_share(noised),
         entropy,

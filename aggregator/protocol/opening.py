@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from aggregator.codec import encode
+from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeKeypair, input_share_info
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.messages import PlaintextInputShare
@@ -82,36 +82,36 @@ def open_shares(
         timely: When the reports may have been made.
     """
     rejected = _untimely(task, shares.times, timely)
+    for row, config_id in enumerate(shares.config_ids):
+        if config_id not in keypairs:
+            rejected.setdefault(row, ReportError.HPKE_UNKNOWN_CONFIG_ID)
     wanted = [row for row in range(len(shares)) if row not in rejected]
     sealed = shares.take(wanted)
     prefix = task.input_share_aad_prefix
     plaintexts = open_many(
         keypairs,
-        input_share_info(role),
+        input_share_info(task.profile.tag, role),
         sealed.config_ids,
         strings(sealed.encs),
         strings(sealed.payloads),
         [prefix + head for head in strings(sealed.head)],
     )
-    framed, rows = [], []
-    for row, plaintext in zip(wanted, plaintexts, strict=True):
-        if plaintext is None:
-            rejected[row] = ReportError.HPKE_DECRYPT_ERROR
-        else:
-            framed.append(plaintext)
-            rows.append(row)
-    input_shares, malformed = _unframed(framed, task.prio3.input_share_size(_AGG_ID[role]))
-    rejected.update((rows[place], ReportError.INVALID_MESSAGE) for place in malformed)
-    kept = [place for place in range(len(rows)) if place not in malformed]
-    places = np.array([rows[place] for place in kept], np.intp)
-    opened = shares.take(places)
+    opened = [row for row, text in zip(wanted, plaintexts, strict=True) if text is not None]
+    rejected |= dict.fromkeys({*wanted} - {*opened}, ReportError.HPKE_DECRYPT_ERROR)
+    framed = [text for text in plaintexts if text is not None]
+    input_shares, faults = _unframed(framed, task.prio3.input_share_size(_AGG_ID[role]))
+    rejected |= {opened[place]: fault for place, fault in faults.items()}
+    kept = [place for place in range(len(opened)) if place not in faults]
+    places = np.array([opened[place] for place in kept], np.intp)
+    public = shares.take(places)
+    words = task.profile.at_aggregation
     return OpenedShares(
         rows=places,
-        nonces=opened.nonces,
-        times=opened.times,
-        public_shares=opened.public_shares,
-        input_shares=input_shares if len(kept) == len(rows) else input_shares[kept],
-        rejected=rejected,
+        nonces=public.nonces,
+        times=public.times,
+        public_shares=public.public_shares,
+        input_shares=input_shares[kept] if faults else input_shares,
+        rejected={row: words.get(error, error) for row, error in rejected.items()},
     )
 
 
@@ -131,15 +131,24 @@ def _untimely(task: Task, times: Times, timely: Timely) -> dict[int, ReportError
     }
 
 
-def _unframed(plaintexts: Sequence[bytes], size: int) -> tuple[ByteRows, set[int]]:
-    """Return input shares of `size` bytes, and which plaintexts hold something else.
+def _unframed(plaintexts: Sequence[bytes], size: int) -> tuple[ByteRows, dict[int, ReportError]]:
+    """Return input shares of `size` bytes, and what is wrong with plaintexts that hold none.
 
-    All have the size of a share without extensions: sealing adds the same to each. We know no
-    report extension, so a plaintext that is framed in another way is no input share.
+    All have the size of a share without extensions: sealing adds the same to each.
     """
     frame = encode(PlaintextInputShare((), bytes(size)))[:-size]
     joined = np.frombuffer(b"".join(plaintexts), np.uint8)
     rows = joined.reshape(len(plaintexts), len(frame) + size)
     wanted = np.frombuffer(frame, np.uint8)
-    is_other = (rows[:, : len(frame)] != wanted).any(axis=1)
-    return rows[:, len(frame) :], {*np.flatnonzero(is_other).tolist()}
+    others = np.flatnonzero((rows[:, : len(frame)] != wanted).any(axis=1)).tolist()
+    return rows[:, len(frame) :], {place: _fault_of(plaintexts[place]) for place in others}
+
+
+def _fault_of(plaintext: bytes) -> ReportError:
+    """Return what is wrong with a plaintext that is not framed as a share without extensions."""
+    try:
+        extensions = decode(PlaintextInputShare, plaintext).private_extensions
+    except DecodeError:
+        return ReportError.INVALID_MESSAGE
+    # We know no report extension: `profile.REPORT_EXTENSIONS`.
+    return ReportError.UNSUPPORTED_EXTENSION if extensions else ReportError.INVALID_MESSAGE

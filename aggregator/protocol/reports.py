@@ -29,7 +29,7 @@ from aggregator.dap.messages import (
     input_share_aad,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.report_errors import ReportError, UnknownReportError
+from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.protocol.replay import Timing, refusal
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
@@ -51,19 +51,13 @@ MAX_AGE_SECONDS = 366 * 86_400
 HELPER_MAX_AGE_SECONDS = 2 * MAX_AGE_SECONDS
 """The same at a helper: a report may wait at its leader for as long again."""
 
-_UPLOAD_ERRORS = {
-    ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
-    ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
-}
-"""At an upload the draft has one error for what it tells apart at aggregation."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rejected:
     """A report that is rejected, and why."""
 
     report_id: ReportId
-    error: ReportError | UnknownReportError
+    error: AnyReportError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,7 +114,7 @@ def seal_report(
 
     def sealed(role: Role, config: HpkeConfig, input_share: bytes) -> HpkeCiphertext:
         plaintext = encode(PlaintextInputShare(private_extensions=(), payload=input_share))
-        return seal(config, input_share_info(role), aad, plaintext, entropy)
+        return seal(config, input_share_info(task.profile.tag, role), aad, plaintext, entropy)
 
     return Report(
         report_metadata=prepared.metadata,
@@ -180,14 +174,27 @@ def check_upload(
     Source:
         DAP, "Leader Behavior" (of uploads). The limit on age is our own rule.
     """
+    why = _fault_of_upload(task, report, config_ids, now, clock_skew_seconds, max_age_seconds)
+    return None if why is None else task.profile.at_upload.get(why, why)
+
+
+def _fault_of_upload(
+    task: Task,
+    report: UploadedReport,
+    config_ids: Collection[int],
+    now: int,
+    clock_skew_seconds: int,
+    max_age_seconds: int,
+) -> ReportError | None:
     if report.leader_config_id not in config_ids:
-        return ReportError.OUTDATED_CONFIG
+        return ReportError.HPKE_UNKNOWN_CONFIG_ID
+    if report.has_extensions:
+        return ReportError.UNSUPPORTED_EXTENSION
     if report.encoding is None:
         return ReportError.INVALID_MESSAGE
     earliest = task.time(max(0, now - max_age_seconds))
     latest = task.time(now + clock_skew_seconds)
-    untimely = refusal(Timing(report.time, task.interval, latest, earliest))
-    return None if untimely is None else _UPLOAD_ERRORS.get(untimely, untimely)
+    return refusal(Timing(report.time, task.interval, latest, earliest))
 
 
 def report_error(error: ReportRejected) -> ReportError:

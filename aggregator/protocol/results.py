@@ -194,7 +194,7 @@ def _open_share(
 ) -> Vector:
     aad = aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request))
     try:
-        plaintext = open_(keypair, aggregate_share_info(role), aad, ciphertext)
+        plaintext = open_(keypair, aggregate_share_info(task.profile.tag, role), aad, ciphertext)
         return task.vdaf(AggregationParameter(request.agg_param)).decode_agg_share(plaintext)
     except DecryptError as error:
         raise UnusableResult(

@@ -23,7 +23,7 @@ from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
 from aggregator.dap.problems import InvalidAggregationParameter
-from aggregator.dap.profile import DAP_18, BatchMode
+from aggregator.dap.profile import DAP_18, PROFILES, TASK_EXTENSIONS, BatchMode, Profile
 from aggregator.dap.resources import names_host
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
@@ -83,6 +83,7 @@ class Task:
     prio3: Prio3 = dataclasses.field(repr=False, compare=False)
     configuration_bytes: bytes = dataclasses.field(repr=False)
     meaning: str = dataclasses.field(default="", repr=False)
+    profile: Profile = DAP_18
 
     @classmethod
     def create(
@@ -93,6 +94,7 @@ class Task:
         max_reports: int,
         unbound_policy: PrivacyPolicy | None = None,
         meaning: str = "",
+        profile: Profile = DAP_18,
     ) -> Self:
         """Return the task, checked.
 
@@ -104,11 +106,14 @@ class Task:
                 with noise, must not wrap around the field.
             unbound_policy: The privacy policy, where the configuration carries none.
             meaning: What the task's numbers mean, for readers; `task_info` ends with its digest.
+            profile: The draft that all parties of the task follow. It is no part of the
+                configuration, but of everything that is sealed.
 
         Raises:
             ParameterError: The task cannot be run; the message names the setting.
         """
         _check_numbers(configuration, max_reports)
+        _check_info_size(configuration, profile)
         _check_words(configuration, meaning)
         _check_extensions(configuration)
         _check_meaning(configuration.task_info, meaning)
@@ -137,6 +142,7 @@ class Task:
             prio3=prio3,
             configuration_bytes=encode(configuration),
             meaning=meaning,
+            profile=profile,
         )
 
     @property
@@ -167,7 +173,7 @@ class Task:
     @property
     def ctx(self) -> bytes:
         """The application context string of every VDAF call of this task."""
-        return DAP_18.tag + self.task_id.value
+        return self.profile.tag + self.task_id.value
 
     @property
     def input_share_aad_prefix(self) -> bytes:
@@ -288,6 +294,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         max_reports=reader.integer("max_reports"),
         unbound_policy=None if is_bound else policy,
         meaning=reader.text("meaning") if "meaning" in reader.values else "",
+        profile=_profile(reader.text("profile")) if "profile" in reader.values else DAP_18,
     )
     if "configuration" in reader.values:
         _check_configuration(reader.text("configuration"), task)
@@ -310,6 +317,8 @@ def task_to_table(task: Task) -> dict[str, object]:
         "collector_hpke_config": encode_base64url(encode(task.collector_hpke_config)),
         "max_reports": task.max_reports,
     }
+    if task.profile is not DAP_18:
+        table["profile"] = task.profile.name
     if task.meaning:
         table["meaning"] = task.meaning
     circuit = task.prio3.circuit
@@ -351,7 +360,9 @@ def task_for_clients(task: Task) -> dict[str, str]:
 
     Its bytes say where to ask for keys and to send reports, and they are what a report is bound to.
     """
-    return {"id": str(task.task_id), "configuration": encode_base64url(task.configuration_bytes)}
+    follows = {} if task.profile is DAP_18 else {"profile": task.profile.name}
+    configuration = encode_base64url(task.configuration_bytes)
+    return {"id": str(task.task_id), "configuration": configuration, **follows}
 
 
 def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
@@ -374,6 +385,15 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
             raise ParameterError(f"{name}: must be a URL that starts with http:// or https://")
         if not names_host(url):
             raise ParameterError(f"{name}: must name a host, and a port up to 65535 if any")
+
+
+def _check_info_size(configuration: TaskConfiguration, profile: Profile) -> None:
+    size = len(configuration.task_info)
+    if size < profile.min_task_info_size:
+        raise ParameterError(
+            f"task_info: must have {profile.min_task_info_size} to {_MAX_TASK_INFO} bytes in "
+            f"{profile.name}, not {size}"
+        )
 
 
 def info_with_digest(info: str, meaning: str) -> str:
@@ -414,7 +434,7 @@ def _check_meaning(task_info: bytes, meaning: str) -> None:
 
 
 def _check_extensions(configuration: TaskConfiguration) -> None:
-    unknown = unrecognized(configuration.extensions, DAP_18.task_extensions)
+    unknown = unrecognized(configuration.extensions, TASK_EXTENSIONS)
     if unknown:
         raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
 
@@ -431,6 +451,12 @@ def _extensions(interval: TomlTable | None, policy: PrivacyPolicy | None) -> Ext
             f"not start {start} and duration {duration}"
         )
     return task_extensions(Interval.of(start, duration), privacy)
+
+
+def _profile(name: str) -> Profile:
+    if name not in PROFILES:
+        raise ParameterError(f"profile: must be {' or '.join(PROFILES)}, not {name!r}")
+    return PROFILES[name]
 
 
 def _batch_mode(name: str) -> BatchMode:

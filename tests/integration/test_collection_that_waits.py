@@ -10,7 +10,8 @@ import pytest
 
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import Report
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
@@ -65,14 +66,15 @@ class Trickle:
     def __init__(self, pair: Pair, *, honest: bool) -> None:
         self.pair = pair
         self.honest = honest
-        self.answers: set[ReportError] = set()
+        self.answers: set[AnyReportError] = set()
         self._numbers = iter(range(2**20))
 
     async def drip(self) -> None:
         reports = await self.pair.reports([0] * 7)
         if not self.honest:
             reports = [self._junk(report) for report in reports]
-        self.answers |= {each.error for each in (await self.pair.upload(reports)).status}
+        statuses = (await self.pair.upload(reports)).status
+        self.answers |= {DAP_18.report_error(each.error) for each in statuses}
 
     def _junk(self, report: Report) -> Report:
         other = ReportId(next(self._numbers).to_bytes(16, "big"))  # the ciphertexts do not open

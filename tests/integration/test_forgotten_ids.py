@@ -12,6 +12,7 @@ from aggregator.dap.messages import (
     UploadRequest,
     VerifyRespReject,
 )
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
@@ -77,7 +78,7 @@ async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
     await pass_time(pair, WHILE)
     assert (ids(pair.leader), ids(pair.helper)) == (0, 3)
     errors = (await pair.upload(reports)).status
-    assert [each.error for each in errors] == [ReportError.REPORT_DROPPED] * 3
+    assert [DAP_18.report_error(each.error) for each in errors] == [ReportError.REPORT_DROPPED] * 3
 
     await pass_time(pair, MAX_AGE_SECONDS)
     assert (ids(pair.leader), ids(pair.helper)) == (0, 0)
@@ -91,7 +92,7 @@ async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
         LEADER_TOKEN,
     )
     answers = decode(AggregationJobResp, answer.body).verify_resps
-    dropped = ReportError.REPORT_DROPPED
+    dropped = DAP_18.code(ReportError.REPORT_DROPPED)
     ids_sent = [each.report_metadata.report_id for each in reports[:2]]
     assert answers == tuple(VerifyRespReject(each, dropped) for each in ids_sent)
     assert aggregated(pair, pair.helper) == 3
@@ -109,7 +110,7 @@ async def test_a_clock_that_was_ahead_lets_no_forgotten_report_in(pair: Pair) ->
     answer = await pair.send("POST", pair.url_of("reports"), UploadRequest.message, body)
     assert answer.status == 503
     errors = (await pair.upload(reports)).status
-    assert [each.error for each in errors] == [ReportError.REPORT_DROPPED] * 3
+    assert [DAP_18.report_error(each.error) for each in errors] == [ReportError.REPORT_DROPPED] * 3
     assert aggregated(pair, pair.leader) == 3
 
 

@@ -13,6 +13,7 @@ from aggregator.dap.messages import (
     ReportUploadStatus,
     VerifyRespReject,
 )
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
@@ -48,7 +49,9 @@ async def test_whoever_fills_a_batch_does_not_make_it_uncollectable(
     if aggregated_before:
         await pair.work_until_idle()
     others = await pair.reports([1] * 11)
-    refused = ReportUploadStatus(others[10].report_metadata.report_id, ReportError.REPORT_DROPPED)
+    refused = ReportUploadStatus(
+        others[10].report_metadata.report_id, DAP_18.code(ReportError.REPORT_DROPPED)
+    )
     assert (await pair.upload(others)).status == (refused,)
     assert (await pair.upload(others[10:])).status == (refused,)
     assert await counts(pair, pair.leader, Stage.UPLOAD) == {"stored": 100, "batch_full": 2}
@@ -75,7 +78,9 @@ async def test_whoever_fills_one_unit_of_a_window_does_not_make_the_window_uncol
     if aggregated_before:
         await windowed.work_until_idle()
     others = await windowed.reports([1] * 11, second)
-    refused = ReportUploadStatus(others[10].report_metadata.report_id, ReportError.REPORT_DROPPED)
+    refused = ReportUploadStatus(
+        others[10].report_metadata.report_id, DAP_18.code(ReportError.REPORT_DROPPED)
+    )
     assert (await windowed.upload(others)).status == (refused,)
     assert (await windowed.upload(others[10:])).status == (refused,)
     assert (await windowed.upload(await windowed.reports([2], third))).status == ()
@@ -116,7 +121,7 @@ async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends
 ) -> None:
     last = (await answers_of_helper(pair, await pair.reports([0] * 101)))[100]
     assert isinstance(last, VerifyRespReject)
-    assert last.report_error is ReportError.REPORT_DROPPED
+    assert DAP_18.report_error(last.report_error) is ReportError.REPORT_DROPPED
     assert await counts(pair, pair.helper, Stage.AGGREGATION) == {
         "aggregated": 100,
         "batch_full": 1,

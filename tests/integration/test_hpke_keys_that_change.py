@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.messages import Report
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
@@ -80,7 +81,9 @@ async def test_a_key_of_an_age_is_replaced_and_still_opens_what_clients_seal_to_
         assert (await pair.upload(reports_to(pair, configs))).status == ()
     pair.clock.advance(1)
     late = await pair.upload(reports_to(pair, cached))
-    assert {each.error for each in late.status} == {ReportError.OUTDATED_CONFIG}
+    assert {DAP_18.report_error(each.error) for each in late.status} == {
+        ReportError.OUTDATED_CONFIG
+    }
     assert (await pair.collect(interval)).values == (2, 4, 0, 0)
 
 

@@ -24,7 +24,8 @@ from aggregator.dap.messages import (
     VerifyRespReject,
 )
 from aggregator.dap.problems import BatchInvalid
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.floor import Floor
@@ -113,10 +114,11 @@ async def send_job(pair: Pair, reports: Sequence[Report], extensions: Extensions
     return await pair.send("POST", url, message, init.request, LEADER_TOKEN)
 
 
-def errors_of(answer: Answer) -> list[ReportError]:
+def errors_of(answer: Answer) -> list[AnyReportError]:
     assert not answer.problem, answer.problem
     resps = decode(AggregationJobResp, answer.body).verify_resps
-    return [resp.report_error for resp in resps if isinstance(resp, VerifyRespReject)]
+    rejected = [resp for resp in resps if isinstance(resp, VerifyRespReject)]
+    return [DAP_18.report_error(resp.report_error) for resp in rejected]
 
 
 @pytest.mark.parametrize("job_size", [2, 100])

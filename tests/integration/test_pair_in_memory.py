@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.dap.messages import AggregationJobInitReq, Report
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.filters import cost_of_dp
 from aggregator.protocol.aggregation import VerificationKey, leader_init
@@ -238,7 +239,7 @@ async def test_reports_for_a_collected_batch_are_refused_by_name(tmp_path: Path)
         await pair.collect()
         late = await pair.reports([3])
         (status,) = (await pair.upload(late)).status
-        assert status.error is ReportError.BATCH_COLLECTED
+        assert DAP_18.report_error(status.error) is ReportError.BATCH_COLLECTED
         assert status.id == late[0].report_metadata.report_id
 
 

@@ -10,6 +10,7 @@ from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import UploadErrors, UploadRequest
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.protocol.reports import MAX_AGE_SECONDS
@@ -38,7 +39,8 @@ def errors(answer: httpx.Response) -> list[object]:
     assert answer.status_code == 200, answer.text
     if not answer.content:
         return []
-    return [each.error for each in decode(UploadErrors, answer.content).status]
+    statuses = decode(UploadErrors, answer.content).status
+    return [DAP_18.report_error(each.error) for each in statuses]
 
 
 def counts(pair: Pair) -> dict[str, int]:

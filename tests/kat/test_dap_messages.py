@@ -36,7 +36,7 @@ from aggregator.dap.messages import (
     VerifyRespFinish,
     VerifyRespReject,
 )
-from aggregator.dap.profile import BatchMode
+from aggregator.dap.profile import DAP_18, PROFILES, BatchMode, Profile
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
@@ -227,8 +227,8 @@ CASES: dict[str, tuple[Message, str]] = {
     "upload errors": (
         UploadErrors(
             (
-                ReportUploadStatus(REPORT_ID, ReportError.REPORT_REPLAYED),
-                ReportUploadStatus(ReportId(b"S" * 16), ReportError.OUTDATED_CONFIG),
+                ReportUploadStatus(REPORT_ID, DAP_18.code(ReportError.REPORT_REPLAYED)),
+                ReportUploadStatus(ReportId(b"S" * 16), DAP_18.code(ReportError.OUTDATED_CONFIG)),
             )
         ),
         REPORT_ID_HEX  # id
@@ -277,7 +277,7 @@ CASES: dict[str, tuple[Message, str]] = {
             (
                 VerifyRespContinue(REPORT_ID, b"0123"),
                 VerifyRespFinish(REPORT_ID),
-                VerifyRespReject(REPORT_ID, ReportError.VDAF_VERIFY_ERROR),
+                VerifyRespReject(REPORT_ID, DAP_18.code(ReportError.VDAF_VERIFY_ERROR)),
             )
         ),
         REPORT_ID_HEX  # report_id
@@ -343,21 +343,39 @@ def test_a_message_is_read_as_the_draft_says(name: str) -> None:
     assert decode(type(message), bytes.fromhex(encoded)) == message
 
 
-def test_every_report_error_has_the_drafts_code() -> None:
-    # DAP, "Report Errors Registry", by hand.
-    assert {error.draft_name: error.value for error in ReportError} == {
-        "batch_collected": 0x01,
-        "report_replayed": 0x02,
-        "report_dropped": 0x03,
-        "hpke_unknown_config_id": 0x04,
-        "hpke_decrypt_error": 0x05,
-        "vdaf_verify_error": 0x06,
-        "task_expired": 0x07,
-        "invalid_message": 0x08,
-        "report_too_early": 0x09,
-        "task_not_started": 0x0A,
-        "outdated_config": 0x0B,
+def test_every_report_error_has_its_drafts_code() -> None:
+    # DAP, "Report Errors Registry", by hand, of draft 18 and of draft 19.
+    assert {name: named(profile) for name, profile in PROFILES.items()} == {
+        "dap-18": {
+            "batch_collected": 0x01,
+            "report_replayed": 0x02,
+            "report_dropped": 0x03,
+            "hpke_unknown_config_id": 0x04,
+            "hpke_decrypt_error": 0x05,
+            "vdaf_verify_error": 0x06,
+            "task_expired": 0x07,
+            "invalid_message": 0x08,
+            "report_too_early": 0x09,
+            "task_not_started": 0x0A,
+            "outdated_config": 0x0B,
+        },
+        "dap-19": {
+            "batch_collected": 0x01,
+            "report_replayed": 0x02,
+            "report_dropped": 0x03,
+            "hpke_unknown_config_id": 0x04,
+            "hpke_decrypt_error": 0x05,
+            "vdaf_verify_error": 0x06,
+            "invalid_message": 0x07,
+            "report_too_early": 0x08,
+            "unknown_verification_key_id": 0x09,
+            "unsupported_extension": 0x0A,
+        },
     }
+
+
+def named(profile: Profile) -> dict[str, int]:
+    return {error.draft_name: code for error, code in profile.codes.items()}
 
 
 def test_sizes_are_those_the_draft_implies_for_a_prio3_histogram_of_100() -> None:

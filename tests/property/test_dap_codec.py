@@ -114,7 +114,7 @@ COLLECTION_JOB_REQS = st.builds(
 REPORT_IDS = st.binary(min_size=16, max_size=16).map(ReportId)
 TASK_IDS = st.binary(min_size=32, max_size=32).map(TaskId)
 PAYLOADS = st.binary(min_size=1, max_size=80)
-ERRORS = st.sampled_from(sorted(DAP_18.report_errors))
+ERRORS = st.sampled_from(sorted(DAP_18.codes.values()))
 VERIFY_RESPS = st.one_of(
     st.builds(VerifyRespContinue, REPORT_IDS, PAYLOADS),
     st.builds(VerifyRespFinish, REPORT_IDS),

@@ -31,7 +31,7 @@ from aggregator.dap.messages import (
     VerifyRespFinish,
     VerifyRespReject,
 )
-from aggregator.dap.profile import BatchMode
+from aggregator.dap.profile import DAP_18, BatchMode
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Duration, Interval, Time
@@ -101,8 +101,8 @@ SAMPLES: tuple[Message, ...] = (
     InputShareAad(TASK_ID, TASK_CONFIGURATION, EXTENDED_METADATA, b"public"),
     UploadErrors(
         (
-            ReportUploadStatus(REPORT_ID, ReportError.REPORT_REPLAYED),
-            ReportUploadStatus(OTHER_REPORT_ID, ReportError.OUTDATED_CONFIG),
+            ReportUploadStatus(REPORT_ID, DAP_18.code(ReportError.REPORT_REPLAYED)),
+            ReportUploadStatus(OTHER_REPORT_ID, DAP_18.code(ReportError.OUTDATED_CONFIG)),
         )
     ),
     REPORT_SHARE,
@@ -114,7 +114,7 @@ SAMPLES: tuple[Message, ...] = (
         (
             VerifyRespContinue(REPORT_ID, b"finish"),
             VerifyRespFinish(REPORT_ID),
-            VerifyRespReject(OTHER_REPORT_ID, ReportError.VDAF_VERIFY_ERROR),
+            VerifyRespReject(OTHER_REPORT_ID, DAP_18.code(ReportError.VDAF_VERIFY_ERROR)),
         )
     ),
     AggregationJobContinueReq(1, (VerifyContinue(REPORT_ID, b"continue"),)),

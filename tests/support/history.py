@@ -18,7 +18,8 @@ import httpx
 
 from aggregator.codec import decode, encode
 from aggregator.dap.messages import Report, UploadErrors, UploadRequest
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Interval
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.service.leader.collections import CollectionDriver
@@ -97,7 +98,7 @@ class Sent:
     report: Report
     measurement: int
     unit: int
-    error: ReportError | None = None
+    error: AnyReportError | None = None
     is_answered: bool = False
     was_unsure: bool = False
 
@@ -231,7 +232,10 @@ class History:
             "POST", self.pair.url_of("reports"), UploadRequest.message, body
         )
         assert answer.status == 200, answer.problem
-        errors = {status.id: status.error for status in decode(UploadErrors, answer.body).status}
+        errors = {
+            status.id: DAP_18.report_error(status.error)
+            for status in decode(UploadErrors, answer.body).status
+        }
         for each, was_unsure in unsure:
             error = errors.get(each.report.report_metadata.report_id)
             each.is_answered, each.error = True, error

@@ -14,6 +14,7 @@ from aggregator.dap.messages import (
     CollectionJobResp,
     VerifyRespReject,
 )
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval
@@ -144,7 +145,9 @@ def too_early(call: Call) -> None:
     """Have a clock by which every report is of the future."""
     job = decode(AggregationJobInitReq, call.body)
     rejected = [
-        VerifyRespReject(each.report_share.report_metadata.report_id, ReportError.REPORT_TOO_EARLY)
+        VerifyRespReject(
+            each.report_share.report_metadata.report_id, DAP_18.code(ReportError.REPORT_TOO_EARLY)
+        )
         for each in job.verify_inits
     ]
     body = encode(AggregationJobResp(tuple(rejected)))

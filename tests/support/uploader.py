@@ -8,7 +8,8 @@ import httpx
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import UploadErrors, UploadRequest
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import AnyReportError
 from aggregator.dap.resources import media_type
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task import task_from_toml
@@ -48,6 +49,6 @@ class Uploader:
         return answer
 
 
-def errors_of(answer: httpx.Response) -> list[ReportError | int]:
+def errors_of(answer: httpx.Response) -> list[AnyReportError]:
     """Return why reports of an upload were refused."""
-    return [each.error for each in decode(UploadErrors, answer.content).status]
+    return [DAP_18.report_error(each.error) for each in decode(UploadErrors, answer.content).status]

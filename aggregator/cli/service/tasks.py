@@ -101,6 +101,9 @@ def new(
         ),
     ] = None,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
+    profile: Annotated[
+        str, typer.Option(help="The draft of DAP that all parties follow: dap-18 or dap-19.")
+    ] = "dap-18",
     insecure_http: InsecureHttp = False,
 ) -> None:
     """Make a task: the public task.toml and one file with secrets for each party.
@@ -137,6 +140,7 @@ def new(
         min_batch_size=min_batch_size,
         max_reports=max_reports,
         task_info=info,
+        profile=profile,
     )
     check_endpoints(task, insecure_http=insecure_http)
     write_files(task, out)
@@ -284,6 +288,7 @@ def check(
 ) -> None:
     """Check a task file and print the fingerprints, which all parties must agree on."""
     from aggregator.cli.files import name_of, read_task, read_tasks
+    from aggregator.dap.profile import DAP_18
     from aggregator.protocol.task import tasks_to_json
 
     tasks = read_tasks(file) if question is None else [read_task(file, question)]
@@ -296,6 +301,8 @@ def check(
         if len(tasks) > 1:
             print(f"{name_of(task)}  {task.task_id}")
         print(f"fingerprint {task.fingerprint}")
+        if task.profile is not DAP_18:
+            print(f"profile {task.profile.name}")
         print(describe_privacy(task))
 
 
@@ -312,8 +319,8 @@ def make_task(
         vdaf: The `[vdaf]` table of the task file.
         privacy: Its `[privacy]` table.
         settings: Everything else in the file: `leader`, `helper`, `time_precision`,
-            `min_batch_size`, `max_reports`, `task_info`, and `batch_mode` unless batches are
-            intervals.
+            `min_batch_size`, `max_reports`, `task_info`, `batch_mode` unless batches are
+            intervals, and `profile` unless it is the usual one.
 
     Raises:
         ParameterError: A setting is missing or out of range; the message names it.

@@ -156,7 +156,7 @@ async def _upload(
     from rich.progress import Progress
 
     from aggregator.client import Client, UploadSummary
-    from aggregator.dap.report_errors import ReportError
+    from aggregator.dap.report_errors import AnyReportError
     from aggregator.service.transport.client import open_client
     from aggregator.steward.survey import Meaning
 
@@ -174,7 +174,7 @@ async def _upload(
         async with open_client(**http_options) as http:
             for task, given in zip(tasks, answers, strict=True):
                 client, design = Client(task, http, floor=floor), Meaning.of_task(task).design
-                accepted, refused = 0, Counter[ReportError]()
+                accepted, refused = 0, Counter[AnyReportError]()
                 for start, of_window in sorted(given.by_start.items()):
                     try:
                         summary = await client.upload(

@@ -12,9 +12,7 @@ from aggregator.codec import Reader, Writer
 from aggregator.dap.extensions import Extensions, read_increasing, write_extensions
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages.upload import ReportMetadata
-from aggregator.dap.profile import DAP_18
-from aggregator.dap.report_errors import ReportError, UnknownReportError
+from aggregator.dap.messages.upload import ReportMetadata, read_report_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +132,21 @@ class VerifyRespFinish:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRespReject:
-    """The Helper rejects the report."""
+    """The Helper rejects the report.
+
+    Attributes:
+        report_id: The report's.
+        report_error: A report error's number; which error that is, the task's profile says.
+    """
 
     report_id: ReportId
-    report_error: ReportError | UnknownReportError
+    report_error: int
 
     def write(self, writer: Writer) -> None:
         """Append the answer."""
         self.report_id.write(writer)
         writer.u8(VerifyRespType.REJECT)
-        writer.u8(self.report_error.value)
+        writer.u8(self.report_error, "report_error")
 
 
 VerifyResp = VerifyRespContinue | VerifyRespFinish | VerifyRespReject
@@ -159,20 +162,8 @@ def read_verify_resp(reader: Reader) -> VerifyResp:
     if kind == VerifyRespType.FINISH:
         return VerifyRespFinish(report_id)
     if kind == VerifyRespType.REJECT:
-        return VerifyRespReject(report_id, _read_error(reader))
+        return VerifyRespReject(report_id, read_report_error(reader))
     raise reader.error(f"{kind} is not a type of verification response")
-
-
-def _read_error(reader: Reader) -> ReportError | UnknownReportError:
-    """Take a code point, one that this draft does not define among them.
-
-    A Helper of a later draft may have more reasons to reject one report; the others still count.
-    """
-    value = reader.u8()
-    if value == 0:
-        raise reader.error("0 is not a report error")
-    known = {error.value: error for error in DAP_18.report_errors}
-    return known.get(value) or UnknownReportError(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,7 @@ class JobColumns:
         ids: Of all its reports, in order.
         places: Which of them `shares` and `messages` are of; the others have other sizes than the
             task's reports.
+        extended: Which of the others have report extensions.
         shares: The Helper's shares.
         messages: The Leader's ping-pong messages, one a row; zero where one has another size.
     """
@@ -174,6 +175,7 @@ class JobColumns:
     extensions: Extensions
     ids: list[bytes] = dataclasses.field(repr=False)
     places: list[int] = dataclasses.field(repr=False)
+    extended: frozenset[int]
     shares: ShareColumns
     messages: ByteRows = dataclasses.field(repr=False)
 
@@ -213,7 +215,7 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
         rows = _equal_rows(body, reader.offset, sizes)
         if rows is not None:
             ids = strings(rows[:, :_ID])
-            return JobColumns(*head, ids, [*range(len(ids))], *_parted(rows, sizes))
+            return JobColumns(*head, ids, [*range(len(ids))], frozenset(), *_parted(rows, sizes))
         inits = _read_one_by_one(reader, sizes)
     except DecodeError as error:
         error.message_name = AggregationJobInitReq.__name__
@@ -226,7 +228,9 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
         for place in places
     ]
     rows = np.frombuffer(b"".join(fitting), np.uint8).reshape(-1, sizes.verify_init)
-    return JobColumns(*head, ids, places, *_parted(rows, sizes))
+    metadata = [init.report_share.report_metadata for init in inits]
+    extended = frozenset(place for place, each in enumerate(metadata) if each.public_extensions)
+    return JobColumns(*head, ids, places, extended, *_parted(rows, sizes))
 
 
 def write_answers(

@@ -11,7 +11,8 @@ Source:
 from struct import Struct
 from typing import NamedTuple, Self
 
-from aggregator.codec import Reader
+from aggregator.codec import DecodeError, Reader
+from aggregator.dap.extensions import Extension, Extensions
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages.aggregation import ReportShare, VerifyInit
@@ -91,12 +92,14 @@ class UploadedReport(NamedTuple):
         report_id: The report's.
         time: The report's.
         leader_config_id: Which of the Leader's configurations its share was sealed to.
+        has_extensions: Whether it has public report extensions, of which we know none.
         encoding: The whole report; None if its sizes are not the task's.
     """
 
     report_id: ReportId
     time: Time
     leader_config_id: int
+    has_extensions: bool
     encoding: bytes | None
 
     @property
@@ -120,18 +123,18 @@ class UploadedReport(NamedTuple):
         wanted = [sizes.public_share, sizes.enc, sizes.leader_payload]
         fits = extensions == 0 and found == [*wanted, sizes.enc, sizes.helper_payload]
         encoding = reader.since(start) if fits else None
-        return cls(ReportId(report_id), Time(time), leader_config_id, encoding)
+        return cls(ReportId(report_id), Time(time), leader_config_id, extensions > 0, encoding)
 
 
 def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     """Take one report of an aggregation job.
 
-    If its sizes are not the task's, its fields are empty, as no real report's are; a ping-pong
-    message of the wrong size is empty too.
+    If its sizes are not the task's, its fields are empty, as no real report's are, and if it has
+    extensions, it comes with the first of them; a ping-pong message of the wrong size is empty too.
     """
     report_id, time, extensions = reader.unpack(_HEAD)
-    reader.skip(extensions)
-    metadata = ReportMetadata(ReportId(report_id), Time(time))
+    first = _first_extension(reader, extensions)
+    metadata = ReportMetadata(ReportId(report_id), Time(time), first)
     public_share = _sized(reader, reader.u32(), sizes.public_share)
     config_id, enc_size = reader.unpack(_CIPHERTEXT_HEAD)
     enc = _sized(reader, enc_size, sizes.enc)
@@ -142,6 +145,18 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     return VerifyInit(
         ReportShare(metadata, public_share, HpkeCiphertext(config_id, enc, sealed)), payload
     )
+
+
+def _first_extension(reader: Reader, size: int) -> Extensions:
+    """Take a report's extensions; return the first, for which it is refused.
+
+    The others stay unread: a stranger could put thousands there.
+    """
+    listed = Reader(reader.fixed(size))
+    try:
+        return (Extension.read(listed),) if size else ()
+    except DecodeError:
+        return ()  # the report is refused all the same, for its sizes
 
 
 def _sized(reader: Reader, size: int, wanted: int) -> bytes | None:

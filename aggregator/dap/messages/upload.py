@@ -13,8 +13,6 @@ from aggregator.codec import Reader, Writer, encode
 from aggregator.dap.extensions import Extensions, read_any_order, write_extensions
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import ReportId, TaskId
-from aggregator.dap.profile import DAP_18
-from aggregator.dap.report_errors import ReportError
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Time
 
@@ -170,10 +168,15 @@ def input_share_aad(prefix: bytes, metadata: ReportMetadata, public_share: bytes
 
 @dataclass(frozen=True, slots=True)
 class ReportUploadStatus:
-    """Why one report was not accepted."""
+    """Why one report was not accepted.
+
+    Attributes:
+        id: The report's.
+        error: A report error's number; which error that is, the task's profile says.
+    """
 
     id: ReportId
-    error: ReportError
+    error: int
 
     def write(self, writer: Writer) -> None:
         """Append the status."""
@@ -203,13 +206,13 @@ class UploadErrors:
         return cls(reader.rest(ReportUploadStatus.read))
 
 
-def read_report_error(reader: Reader) -> ReportError:
-    """Take a report error that the draft defines."""
-    value = reader.u8()
-    try:
-        report_error = ReportError(value)
-    except ValueError as error:
-        raise reader.error(f"{value} is not a report error") from error
-    if report_error not in DAP_18.report_errors:
-        raise reader.error(f"{report_error.draft_name} is not a report error of this draft")
-    return report_error
+def read_report_error(reader: Reader) -> int:
+    """Take a report error's number.
+
+    A draft to come may have more of them than we know: that one report is refused, and what the
+    message says of the others holds.
+    """
+    code = reader.u8()
+    if code == 0:
+        raise reader.error("0 is not a report error")
+    return code

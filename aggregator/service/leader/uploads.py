@@ -201,7 +201,7 @@ class Uploads:
         for report, error in reports:
             why = next(outcomes) if error is None else error
             if why is not None and why is not ReportError.REPORT_REPLAYED:
-                statuses.append(ReportUploadStatus(report.report_id, why))
+                statuses.append(ReportUploadStatus(report.report_id, task.profile.code(why)))
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:

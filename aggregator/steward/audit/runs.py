@@ -166,7 +166,9 @@ class Audit:
         return OpenedBatch([result] if isinstance(result, int) else result, noise)
 
     def _open(self, role: Role, sealed: HpkeCiphertext) -> Vector:
-        plaintext = open_(self._keypair, aggregate_share_info(role), self._aad, sealed)
+        plaintext = open_(
+            self._keypair, aggregate_share_info(self.task.profile.tag, role), self._aad, sealed
+        )
         return self.task.prio3.decode_agg_share(plaintext)
 
     def _sum_up(self, measurement: Measurement, others: Measurement) -> DataSet:

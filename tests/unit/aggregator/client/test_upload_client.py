@@ -22,7 +22,7 @@ from aggregator.dap.messages import (
     UploadRequest,
     input_share_aad,
 )
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.entropy import Entropy
@@ -83,7 +83,7 @@ def refusing(error: ReportError, *indices: int) -> Answer:
         return carrying(
             UploadErrors(
                 tuple(
-                    ReportUploadStatus(reports[index].report_metadata.report_id, error)
+                    ReportUploadStatus(reports[index].report_metadata.report_id, DAP_18.code(error))
                     for index in indices
                 )
             )
@@ -98,7 +98,9 @@ def accepting(_reports: tuple[Report, ...]) -> httpx.Response:
 
 def leader_share(report: Report, keypair: HpkeKeypair) -> bytes:
     aad = input_share_aad(TASK.input_share_aad_prefix, report.report_metadata, report.public_share)
-    return open_(keypair, input_share_info(Role.LEADER), aad, report.leader_encrypted_input_share)
+    return open_(
+        keypair, input_share_info(DAP_18.tag, Role.LEADER), aad, report.leader_encrypted_input_share
+    )
 
 
 async def test_measurements_are_uploaded_in_requests_of_the_size_asked_for() -> None:
@@ -131,8 +133,12 @@ async def test_a_datetime_without_a_zone_is_refused() -> None:
 
 async def test_refused_reports_are_counted_by_reason_and_others_names_are_ignored() -> None:
     def answer(reports: tuple[Report, ...]) -> httpx.Response:
-        stranger = ReportUploadStatus(ReportId(bytes(16)), ReportError.REPORT_TOO_EARLY)
-        own = ReportUploadStatus(reports[1].report_metadata.report_id, ReportError.REPORT_DROPPED)
+        stranger = ReportUploadStatus(
+            ReportId(bytes(16)), DAP_18.code(ReportError.REPORT_TOO_EARLY)
+        )
+        own = ReportUploadStatus(
+            reports[1].report_metadata.report_id, DAP_18.code(ReportError.REPORT_DROPPED)
+        )
         return carrying(UploadErrors((stranger, own)))
 
     summary = await Aggregators(answer).client().upload([0, 1, 2])

@@ -16,21 +16,21 @@ from aggregator.dap.hpke import (
     open_,
     seal,
 )
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.errors import ParameterError
 from tests.support.dap_messages import ScriptedEntropy
 
 KEYPAIR = generate_keypair(7, ScriptedEntropy(b"\x11" * 32))
 OTHER_KEYPAIR = generate_keypair(8, ScriptedEntropy(b"\x22" * 32))
-INFO = input_share_info(Role.HELPER)
+INFO = input_share_info(DAP_18.tag, Role.HELPER)
 SEALED = seal(KEYPAIR.config, INFO, b"aad", b"plaintext", ScriptedEntropy(b"\x33" * 32))
 
 
 def test_info_strings_name_the_draft_the_use_the_sender_and_the_recipient() -> None:
-    assert input_share_info(Role.LEADER) == b"dap-18 input share\x01\x02"
-    assert input_share_info(Role.HELPER) == b"dap-18 input share\x01\x03"
-    assert aggregate_share_info(Role.LEADER) == b"dap-18 aggregate share\x02\x00"
-    assert aggregate_share_info(Role.HELPER) == b"dap-18 aggregate share\x03\x00"
+    assert input_share_info(DAP_18.tag, Role.LEADER) == b"dap-18 input share\x01\x02"
+    assert input_share_info(DAP_18.tag, Role.HELPER) == b"dap-18 input share\x01\x03"
+    assert aggregate_share_info(DAP_18.tag, Role.LEADER) == b"dap-18 aggregate share\x02\x00"
+    assert aggregate_share_info(DAP_18.tag, Role.HELPER) == b"dap-18 aggregate share\x03\x00"
 
 
 def test_what_is_sealed_opens() -> None:
@@ -44,7 +44,7 @@ def test_what_is_sealed_opens() -> None:
     ("keypair", "info", "aad", "ciphertext"),
     [
         (OTHER_KEYPAIR, INFO, b"aad", SEALED),
-        (KEYPAIR, input_share_info(Role.LEADER), b"aad", SEALED),
+        (KEYPAIR, input_share_info(DAP_18.tag, Role.LEADER), b"aad", SEALED),
         (KEYPAIR, INFO, b"bad", SEALED),
         (KEYPAIR, INFO, b"aad", HpkeCiphertext(7, SEALED.enc, SEALED.payload[:-1])),
         (KEYPAIR, INFO, b"aad", HpkeCiphertext(7, SEALED.enc, SEALED.payload + b"\0")),

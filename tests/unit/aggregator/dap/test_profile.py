@@ -1,29 +1,63 @@
-import dataclasses
-
 import pytest
 
 from aggregator import DAP_DRAFT
-from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.messages import ReportUploadStatus, UploadErrors, upload
-from aggregator.dap.profile import DAP_18, Role
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.profile import DAP_18, DAP_19, PROFILES, Profile, Role
+from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.errors import LocalError
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
-from tests.support.dap_messages import REPORT_ID
+
+REASONS = (
+    ReportError.BATCH_COLLECTED,
+    ReportError.REPORT_REPLAYED,
+    ReportError.REPORT_DROPPED,
+    ReportError.HPKE_UNKNOWN_CONFIG_ID,
+    ReportError.TASK_EXPIRED,
+    ReportError.INVALID_MESSAGE,
+    ReportError.REPORT_TOO_EARLY,
+    ReportError.TASK_NOT_STARTED,
+    ReportError.UNSUPPORTED_EXTENSION,
+)
+"""What a report can be refused for when it is uploaded and when it is aggregated."""
 
 
 def test_the_tag_is_that_of_the_draft_the_project_follows() -> None:
     assert DAP_DRAFT.removeprefix("draft-ietf-ppm-").encode() == DAP_18.tag
 
 
-def test_a_report_error_of_another_draft_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    older = dataclasses.replace(
-        DAP_18, report_errors=DAP_18.report_errors - {ReportError.OUTDATED_CONFIG}
-    )
-    data = encode(UploadErrors((ReportUploadStatus(REPORT_ID, ReportError.OUTDATED_CONFIG),)))
-    monkeypatch.setattr(upload, "DAP_18", older)
-    with pytest.raises(DecodeError, match="outdated_config is not a report error of this draft"):
-        decode(UploadErrors, data)
+def test_no_two_profiles_have_one_tag_so_their_parties_open_nothing_of_each_other() -> None:
+    tags = [each.tag for each in PROFILES.values()]
+    assert len(set(tags)) == len(tags)
+    assert not any(a != b and a.startswith(b) for a in tags for b in tags)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_a_number_stands_for_one_report_error_and_none_is_reserved(profile: Profile) -> None:
+    assert 0 not in profile.codes.values()
+    for error, code in profile.codes.items():
+        assert profile.report_error(code) is error
+        assert profile.code(error) == code
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_whatever_a_report_is_refused_for_the_draft_has_a_number_for_it(profile: Profile) -> None:
+    for words, more in (
+        (profile.at_upload, ()),
+        (
+            profile.at_aggregation,
+            (ReportError.HPKE_DECRYPT_ERROR, ReportError.VDAF_VERIFY_ERROR),
+        ),
+    ):
+        for error in (*REASONS, *more):
+            assert profile.code(words.get(error, error)) > 0
+
+
+def test_one_number_means_another_thing_in_another_draft() -> None:
+    """A helper of draft 19 that finds a message invalid would be asked again for ever."""
+    assert DAP_18.report_error(9) is ReportError.REPORT_TOO_EARLY
+    assert DAP_19.report_error(9) is ReportError.UNKNOWN_VERIFICATION_KEY_ID
+    assert DAP_19.report_error(11) == UnknownReportError(11)
+    with pytest.raises(LocalError, match="task_expired is no report error of dap-19"):
+        DAP_19.code(ReportError.TASK_EXPIRED)
 
 
 def test_only_the_aggregators_have_numbers_in_the_vdaf() -> None:

@@ -24,7 +24,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.messages.columns import read_job
 from aggregator.dap.problems import InvalidAggregationParameter
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.errors import LocalError, ParameterError
@@ -239,7 +239,7 @@ def test_a_plaintext_with_a_report_extension_is_an_invalid_message(task: Task) -
     # Of the size that a share has without an extension: others are refused before they are opened.
     plaintext = PlaintextInputShare((Extension(0x4242, b""),), report.leader_input_share[:-size])
     aad = input_share_aad(task.input_share_aad_prefix, report.metadata, report.public_share)
-    info = input_share_info(Role.LEADER)
+    info = input_share_info(DAP_18.tag, Role.LEADER)
     share = seal(LEADER.config, info, aad, encode(plaintext), SeededEntropy(b"seal"))
     whole = dataclasses.replace(sealed(task, report), leader_encrypted_input_share=share)
     init = lead(task, [whole])
@@ -319,7 +319,8 @@ def test_a_helper_that_can_open_nothing_answers_for_every_report(task: Task) -> 
     resps = answers(helper.response({}))
     assert [resp.report_id.value for resp in resps] == helper.ids
     assert all(
-        resp == VerifyRespReject(resp.report_id, ReportError.HPKE_DECRYPT_ERROR) for resp in resps
+        resp == VerifyRespReject(resp.report_id, DAP_18.code(ReportError.HPKE_DECRYPT_ERROR))
+        for resp in resps
     )
     assert helper.verified.bucket_shares() == []
 
@@ -333,7 +334,9 @@ def test_a_report_that_the_store_refuses_is_in_the_answer_and_not_in_the_buckets
     replayed = reports[1].report_metadata.report_id
     refused = {replayed.value: ReportError.REPORT_REPLAYED}
     response = helper.response(refused)
-    assert answers(response)[1] == VerifyRespReject(replayed, ReportError.REPORT_REPLAYED)
+    assert answers(response)[1] == VerifyRespReject(
+        replayed, DAP_18.code(ReportError.REPORT_REPLAYED)
+    )
     verified, rejected = leader_finish(task, state, response)
     assert rejected == [Rejected(replayed, ReportError.REPORT_REPLAYED)]
     (mine,), (theirs,) = verified.bucket_shares(), helper.verified.bucket_shares(refused)

@@ -20,7 +20,7 @@ from aggregator.dap.problems import (
     BudgetExceeded,
     InvalidBatchSize,
 )
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.times import Interval, Time
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.buckets import add_to_agg_share, merge_agg_shares
@@ -140,7 +140,7 @@ def test_a_share_that_opens_but_does_not_decode_is_no_result(plaintext: bytes) -
     aad = aggregate_share_aad(task.task_id, task.configuration_bytes, encode(REQUEST))
     forged = seal(
         task.collector_hpke_config,
-        aggregate_share_info(Role.HELPER),
+        aggregate_share_info(DAP_18.tag, Role.HELPER),
         aad,
         plaintext,
         SeededEntropy(b"malicious helper"),

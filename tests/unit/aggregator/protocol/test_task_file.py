@@ -27,6 +27,7 @@ SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 2**40, "chunk_
         make_task(),
         make_task(SUM_VEC, LAPLACE, INTERVAL),
         make_task({"type": "Prio3Count"}, {**LAPLACE, "bound": False}),
+        make_task(profile="dap-19", task_info=""),
         make_task(task_info='quotes " and \\ and € and ü'),
         make_task(privacy={**LAPLACE, "budget": "3", "population": "patients"}),
         make_task(
@@ -34,7 +35,7 @@ SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 2**40, "chunk_
         ),
         make_task(privacy={"mechanism": "DiscreteGaussian", "rho": "1/8"}),
     ],
-    ids=["plain", "vector", "unbound", "quotes", "budget", "geometric", "gaussian"],
+    ids=["plain", "vector", "unbound", "draft", "quotes", "budget", "geometric", "gaussian"],
 )
 def test_a_task_that_is_written_is_read_back(task: Task) -> None:
     again = task_from_toml(task_to_toml(task))
@@ -132,6 +133,7 @@ def test_a_policy_that_is_not_canonical_is_refused() -> None:
         ("min_batch_size = 3\n", "", "min_batch_size"),
         ("min_batch_size = 3\n", "min_batch_size = 3\nmax_batch = 3\n", "max_batch"),
         ('task_info = "a task of the tests"', 'task_info = ""', "task_info"),
+        ("version = 1", 'version = 1\nprofile = "dap-17"', "profile: must be dap-18 or dap-19"),
         ("task of the tests", r"task\u001b[31m", "task_info: must be one line, without control"),
         ("task of the tests", r"task\nof two lines", "task_info: must be one line"),
         ('leader = "https://', r'leader = "https://\u0007', "leader: must be one line"),
