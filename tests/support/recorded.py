@@ -1,0 +1,196 @@
+"""Exchanges with other implementations, as they went over the wire, and how they framed messages.
+
+A file of `tests/interop/data` has one peer at one commit. Each of its runs is one task from its
+reports to its result: who played which role, the task, the keys, and the bodies of requests and
+answers in hexadecimal. Keys were drawn for the run.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from aggregator.codec import Reader, Writer, decode
+from aggregator.dap.extensions import Extension, read_increasing, write_extensions
+from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
+from aggregator.dap.messages import CollectionJobReq, Report, UploadRequest
+from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID, BatchMode
+from aggregator.protocol.aggregation import VerificationKey
+from aggregator.protocol.task import Task, task_from_table
+
+FOLDER = Path(__file__).parents[1] / "interop" / "data"
+OURS = "ours"
+JANUS = "janus-4ab28a36"
+"""The framing of two messages of aggregation jobs that Janus had at this commit."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exchange:
+    """The bodies of a request and of its answer."""
+
+    request: bytes
+    answer: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One task's exchanges.
+
+    Attributes:
+        peer: Who was not us, and at which commit.
+        facts: The run as the file has it.
+    """
+
+    peer: str
+    facts: Mapping[str, object]
+
+    def __str__(self) -> str:
+        """Name the run: the roles that are not ours, the type and the batch mode."""
+        theirs = [role for role, who in self.roles.items() if who != OURS]
+        vdaf, mode = self.task.prio3.circuit.name, self.task.configuration.batch_mode.name
+        return f"{self.peer}-as-{'-'.join(theirs)}-{vdaf}-{mode.lower()}"
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """Who played each role."""
+        return dict(_table(self.facts["roles"]))
+
+    @cached_property
+    def task(self) -> Task:
+        """The task as our own file of it says."""
+        return task_from_table(dict(_table(self.facts["task"])))
+
+    @property
+    def verification_key(self) -> VerificationKey:
+        """The task's verification key."""
+        return VerificationKey(0, _bytes(self.facts["verify_key"]))
+
+    @property
+    def time(self) -> int:
+        """When it was recorded, in seconds."""
+        time = self.facts["time"]
+        assert isinstance(time, int)
+        return time
+
+    def keypairs(self, role: str) -> dict[int, HpkeKeypair]:
+        """Return a party's key pairs by configuration id; none if they are not known."""
+        found = {}
+        for each in _list(_table(self.facts["keys"]).get(role, [])):
+            config = decode(HpkeConfig, _bytes(_table(each)["config"]))
+            found[config.id] = HpkeKeypair(config, _bytes(_table(each)["private_key"]))
+        return found
+
+    @property
+    def uploads(self) -> list[bytes]:
+        """The bodies of all uploads."""
+        return [_bytes(each) for each in _list(self.facts["uploads"])]
+
+    @property
+    def reports(self) -> dict[bytes, Report]:
+        """All reports, by their ids."""
+        uploaded = [decode(UploadRequest, body) for body in self.uploads]
+        return {
+            report.report_metadata.report_id.value: report
+            for request in uploaded
+            for report in request.reports
+        }
+
+    @property
+    def jobs(self) -> list[Exchange]:
+        """The aggregation jobs, in the draft's framing."""
+        if self.facts["framing"] != JANUS:
+            return self.wire_jobs
+        return [Exchange(to_draft(job.request), job.answer[4:]) for job in self.wire_jobs]
+
+    @property
+    def wire_jobs(self) -> list[Exchange]:
+        """The aggregation jobs as they were sent."""
+        return [_exchange(each) for each in _list(self.facts["aggregation"])]
+
+    @property
+    def aggregate_share(self) -> Exchange:
+        """The leader's request for the helper's share of the batch."""
+        return _exchange(self.facts["aggregate_share"])
+
+    @property
+    def collection(self) -> Exchange:
+        """The collector's request, and the result."""
+        return _exchange(self.facts["collection"])
+
+    @property
+    def query(self) -> CollectionJobReq:
+        """What was collected."""
+        return decode(CollectionJobReq, self.collection.request)
+
+    @property
+    def values(self) -> list[int]:
+        """The result as the run's collector gave it."""
+        return [value for value in _list(self.facts["values"]) if isinstance(value, int)]
+
+
+def runs() -> list[Run]:
+    """Return all recorded runs."""
+    return [
+        Run(f"{document['peer']}-{str(document['commit'])[:8]}", _table(each))
+        for path in sorted(FOLDER.glob("*.json"))
+        if "framing" in (document := json.loads(path.read_text()))["runs"][0]
+        for each in document["runs"]
+    ]
+
+
+def to_draft(request: bytes) -> bytes:
+    """Return an `AggregationJobInitReq` of Janus at 4ab28a36 as the draft writes it.
+
+    Where the draft has extensions, of which one names the batch, and then the reports to the end,
+    it had a `PartialBatchSelector`, and then the reports after their size.
+    """
+    reader, writer = Reader(request), Writer()
+    writer.u8(reader.u8())
+    writer.opaque32(reader.opaque32())
+    mode, batch_id = BatchMode(reader.u8()), reader.opaque16()
+    is_selected = mode is BatchMode.LEADER_SELECTED
+    write_extensions(writer, (Extension(JOB_EXTENSION_BATCH_ID, batch_id),) if is_selected else ())
+    writer.raw(reader.opaque32())
+    reader.finish()
+    return writer.getvalue()
+
+
+def to_janus(request: bytes) -> bytes:
+    """Return an `AggregationJobInitReq` of the draft as Janus at 4ab28a36 wrote it."""
+    reader, writer = Reader(request), Writer()
+    writer.u8(reader.u8())
+    writer.opaque32(reader.opaque32())
+    extensions = read_increasing(reader)
+    mode = BatchMode.LEADER_SELECTED if extensions else BatchMode.TIME_INTERVAL
+    writer.u8(mode)
+    writer.opaque16(extensions[0].extension_data if extensions else b"")
+    writer.opaque32(reader.fixed(reader.remaining))
+    return writer.getvalue()
+
+
+def prefixed(answer: bytes) -> bytes:
+    """Return an `AggregationJobResp` of the draft as Janus at 4ab28a36 wrote it."""
+    writer = Writer()
+    writer.opaque32(answer)
+    return writer.getvalue()
+
+
+def _exchange(facts: object) -> Exchange:
+    table = _table(facts)
+    return Exchange(_bytes(table["request"]), _bytes(table["answer"]))
+
+
+def _table(value: object) -> Mapping[str, object]:
+    assert isinstance(value, dict)
+    return value
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
+
+
+def _bytes(value: object) -> bytes:
+    assert isinstance(value, str)
+    return bytes.fromhex(value)
