@@ -14,8 +14,15 @@ from pathlib import Path
 from aggregator.codec import Reader, Writer, decode
 from aggregator.dap.extensions import Extension, read_increasing, write_extensions
 from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
-from aggregator.dap.messages import CollectionJobReq, Report, UploadRequest
+from aggregator.dap.messages import (
+    AggregationJobResp,
+    CollectionJobReq,
+    Report,
+    UploadRequest,
+    VerifyRespReject,
+)
 from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID, BatchMode
+from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.task import Task, task_from_table
 
@@ -129,10 +136,60 @@ class Run:
         return [value for value in _list(self.facts["values"]) if isinstance(value, int)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """A job of a good report and one that is bad in some way, or one that is bad itself.
+
+    Attributes:
+        run: The task, the helper's keys and the time.
+        name: What is wrong.
+        request: The job, in the draft's framing.
+        verdict: What the peer said: of each report an error or None; or the type of a problem.
+    """
+
+    run: Run
+    name: str
+    request: bytes
+    verdict: tuple[int | None, ...] | str
+
+    def __str__(self) -> str:
+        """Name the peer and what is wrong."""
+        return f"{self.run.peer}-{self.name}"
+
+
+def refusals() -> list[Refusal]:
+    """Return what was sent to other helpers to be refused."""
+    found = []
+    for path in sorted(FOLDER.glob("*-refusals.json")):
+        document = json.loads(path.read_text())
+        run = Run(_peer(document), document)
+        is_janus = document["framing"] == JANUS
+        for each in document["runs"]:
+            request, answer = _bytes(each["request"]), _bytes(each["answer"])
+            if each["status"] < 300:
+                response = decode(AggregationJobResp, answer[4:] if is_janus else answer)
+                verdict: tuple[int | None, ...] | str = verdicts(response)
+            else:
+                verdict = json.loads(answer)["type"].rsplit(":", 1)[-1]
+            request = to_draft(request) if is_janus else request
+            found.append(Refusal(run, each["name"], request, verdict))
+    return found
+
+
+def verdicts(response: AggregationJobResp) -> tuple[int | None, ...]:
+    """Return the error of each report of an answer, or None."""
+    return tuple(
+        int(each.report_error)
+        if isinstance(each, VerifyRespReject) and isinstance(each.report_error, ReportError)
+        else None
+        for each in response.verify_resps
+    )
+
+
 def runs() -> list[Run]:
     """Return all recorded runs."""
     return [
-        Run(f"{document['peer']}-{str(document['commit'])[:8]}", _table(each))
+        Run(_peer(document), _table(each))
         for path in sorted(FOLDER.glob("*.json"))
         if "framing" in (document := json.loads(path.read_text()))["runs"][0]
         for each in document["runs"]
@@ -174,6 +231,10 @@ def prefixed(answer: bytes) -> bytes:
     writer = Writer()
     writer.opaque32(answer)
     return writer.getvalue()
+
+
+def _peer(document: Mapping[str, object]) -> str:
+    return f"{document['peer']}-{str(document['commit'])[:8]}"
 
 
 def _exchange(facts: object) -> Exchange:
