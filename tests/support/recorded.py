@@ -22,7 +22,6 @@ from aggregator.dap.messages import (
     VerifyRespReject,
 )
 from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID, BatchMode
-from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.task import Task, task_from_table
 
@@ -179,9 +178,7 @@ def refusals() -> list[Refusal]:
 def verdicts(response: AggregationJobResp) -> tuple[int | None, ...]:
     """Return the error of each report of an answer, or None."""
     return tuple(
-        int(each.report_error)
-        if isinstance(each, VerifyRespReject) and isinstance(each.report_error, ReportError)
-        else None
+        each.report_error if isinstance(each, VerifyRespReject) else None
         for each in response.verify_resps
     )
 
