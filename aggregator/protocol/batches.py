@@ -14,8 +14,6 @@ import hashlib
 from collections.abc import Collection, Sequence
 from typing import Self
 
-import numpy as np
-
 from aggregator.dap.messages import CHECKSUM_SIZE
 from aggregator.dap.times import Interval, Time
 from aggregator.errors import LocalError, ParameterError
@@ -62,6 +60,8 @@ class BatchTotals:
     @classmethod
     def of(cls, report_ids: Sequence[bytes], times: Sequence[int]) -> Self:
         """Return the totals of reports, given by their ids and their times in units."""
+        import numpy as np  # here, for commands that only name a batch need none of it
+
         hashes = b"".join([hashlib.sha256(report_id).digest() for report_id in report_ids])
         rows = np.frombuffer(hashes, np.uint8).reshape(len(report_ids), CHECKSUM_SIZE)
         checksum = np.bitwise_xor.reduce(rows, axis=0).tobytes()
