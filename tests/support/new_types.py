@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits import (
     BitVectorCircuit,
+    Block,
     Circuit,
     LinearForm,
     Measurement,
@@ -63,7 +64,7 @@ class AnyBitsOnLanes(AnyBits):
 
     @override
     def linear_form(self) -> LinearForm:
-        return LinearForm((1,))
+        return LinearForm((Block(self.length, (1,)),))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

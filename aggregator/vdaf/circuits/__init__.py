@@ -5,7 +5,7 @@ from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.count import Count
 from aggregator.vdaf.circuits.histogram import Histogram
 from aggregator.vdaf.circuits.l1_bound_sum import L1BoundSum
-from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearCheck, LinearForm, Term
 from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
 from aggregator.vdaf.circuits.multihot_count_vec import MultihotCountVec
 from aggregator.vdaf.circuits.sum import Sum
@@ -14,6 +14,7 @@ from aggregator.vdaf.circuits.sum_vec import SumVec
 __all__ = [
     "AggResult",
     "BitVectorCircuit",
+    "Block",
     "Circuit",
     "Count",
     "Histogram",
@@ -26,4 +27,5 @@ __all__ = [
     "Run",
     "Sum",
     "SumVec",
+    "Term",
 ]

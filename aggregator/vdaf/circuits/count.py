@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Circuit, Run
-from aggregator.vdaf.circuits.linear_form import LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, Mul
 from field import FIELD64
@@ -60,7 +60,7 @@ class Count(Circuit):
 
     @override
     def linear_form(self) -> LinearForm:
-        return LinearForm((1,))
+        return LinearForm((Block(1, (1,)),))
 
     @override
     def furthest(self) -> Sequence[Run]:

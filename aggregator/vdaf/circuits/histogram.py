@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
-from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearCheck, LinearForm, Term
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from field import FIELD128
 
@@ -69,7 +69,8 @@ class Histogram(BitVectorCircuit):
 
     @override
     def linear_form(self) -> LinearForm:
-        return LinearForm((1,), LinearCheck(constant=-1))
+        everything = Term(0, self.length)
+        return LinearForm((Block(self.length, (1,)),), (LinearCheck(-1, (everything,)),))
 
     @override
     def furthest(self) -> Sequence[Run]:

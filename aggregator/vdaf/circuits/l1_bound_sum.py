@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Run, check_max_measurement
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
-from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearCheck, LinearForm, Term
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
 from aggregator.vdaf.circuits.range_checked import (
     decode_range_checked,
@@ -90,8 +90,10 @@ class L1BoundSum(BitVectorCircuit):
     @override
     def linear_form(self) -> LinearForm:
         digits = weights(self.max_value)
-        claimed = tuple(-weight for weight in digits)
-        return LinearForm(digits, LinearCheck(last_weights=digits * self.length + claimed))
+        size = self.length * self.bits
+        entries = Term(0, size, digits)
+        claimed = Term(size, self.bits, tuple(-weight for weight in digits))
+        return LinearForm((Block(self.length, digits),), (LinearCheck(0, (entries, claimed)),))
 
     @override
     def furthest(self) -> Sequence[Run]:

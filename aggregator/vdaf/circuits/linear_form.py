@@ -5,19 +5,59 @@ form is verified all the same, by its own `evaluate` and `truncate`.
 """
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 
+class Block(NamedTuple):
+    """Adjacent entries of the sum that are weighted sums of equally many residues.
+
+    Attributes:
+        entries: How many entries.
+        weights: The weights of an entry's residues. The residues of an entry follow those of the
+            entry before, and a block's those of the block before, from residue 0 on.
+    """
+
+    entries: int
+    weights: tuple[int, ...]
+
+
+class Term(NamedTuple):
+    """A weighted sum of some residues.
+
+    Attributes:
+        first: The first of them.
+        length: How many.
+        weights: Their weights, which begin again after the last.
+        step: The distance from one residue to the next.
+    """
+
+    first: int
+    length: int
+    weights: tuple[int, ...] = (1,)
+    step: int = 1
+
+    @property
+    def end(self) -> int:
+        """The residue after the last one."""
+        return self.first + (self.length - 1) * self.step + 1
+
+    def weights_of_all(self) -> Iterator[int]:
+        """Return the weight of each residue."""
+        return itertools.islice(itertools.cycle(self.weights), self.length)
+
+
 class LinearCheck(NamedTuple):
-    """An output that must be 0: all residues, each times its weight, and a constant.
+    """An output that must be 0: a constant and some terms.
 
     Attributes:
         constant: The constant.
-        last_weights: The weights of the last residues; all before them have the weight 1.
+        terms: What is added to it.
     """
 
-    constant: int = 0
-    last_weights: tuple[int, ...] = ()
+    constant: int
+    terms: tuple[Term, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,10 +69,9 @@ class LinearForm:
     it subtracts x, or `PolyEval` of x^2 - x, whose output it returns.
 
     Attributes:
-        weights: Entry i of the sum adds up `len(weights)` residues, from residue `i * len(weights)`
-            on, each times its weight.
-        check: The output after that of the range check, if any.
+        blocks: What is summed, in the order of the entries.
+        checks: The outputs after that of the range check.
     """
 
-    weights: tuple[int, ...]
-    check: LinearCheck | None = None
+    blocks: tuple[Block, ...]
+    checks: tuple[LinearCheck, ...] = ()

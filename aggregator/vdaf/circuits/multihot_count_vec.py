@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
-from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearCheck, LinearForm, Term
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
 from aggregator.vdaf.circuits.range_checked import (
     decode_range_checked,
@@ -88,8 +88,10 @@ class MultihotCountVec(BitVectorCircuit):
 
     @override
     def linear_form(self) -> LinearForm:
-        claimed = tuple(-weight for weight in weights(self.max_weight))
-        return LinearForm((1,), LinearCheck(last_weights=claimed))
+        entries = Term(0, self.length)
+        digits = tuple(-weight for weight in weights(self.max_weight))
+        claimed = Term(self.length, len(digits), digits)
+        return LinearForm((Block(self.length, (1,)),), (LinearCheck(0, (entries, claimed)),))
 
     @override
     def furthest(self) -> Sequence[Run]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Circuit, Run, check_max_measurement
-from aggregator.vdaf.circuits.linear_form import LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.circuits.range_checked import (
     decode_range_checked,
@@ -86,7 +86,7 @@ class Sum(Circuit):
 
     @override
     def linear_form(self) -> LinearForm:
-        return LinearForm(weights(self.max_measurement))
+        return LinearForm((Block(1, weights(self.max_measurement)),))
 
     @override
     def furthest(self) -> Sequence[Run]:

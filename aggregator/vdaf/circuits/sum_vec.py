@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Run, check_max_measurement
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
-from aggregator.vdaf.circuits.linear_form import LinearForm
+from aggregator.vdaf.circuits.linear_form import Block, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, vectors
 from aggregator.vdaf.circuits.range_checked import (
     decode_range_checked,
@@ -72,7 +72,7 @@ class SumVec(BitVectorCircuit):
 
     @override
     def linear_form(self) -> LinearForm:
-        return LinearForm(weights(self.max_measurement))
+        return LinearForm((Block(self.length, weights(self.max_measurement)),))
 
     @override
     def furthest(self) -> Sequence[Run]:

@@ -62,7 +62,7 @@ def working_size(parameters: Parameters, agg_id: int) -> int:
 def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
     """Return whether an aggregator's out shares are the beginnings of its input shares."""
     plan = plan_for(parameters, agg_id)
-    return agg_id == 0 and isinstance(plan, chunks.Plan) and plan.shape.digits == 1
+    return agg_id == 0 and isinstance(plan, chunks.Plan) and plan.shape.is_prefix
 
 
 def new_outputs(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Outputs:

@@ -3,8 +3,10 @@
 The notation is that of `kernels.chunks.query`.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import override
 
 from aggregator.vdaf.kernels.arrays import SEED_WORDS, ShareMessages
@@ -25,8 +27,6 @@ INVERSE_BETA = 4 * field128.RESIDUE
 """1/beta in Montgomery form."""
 MINUS_SHARE_OF_ONE = 5 * field128.RESIDUE
 """-1/s, plain."""
-CHECK_CONSTANT = 6 * field128.RESIDUE
-"""The constant of the circuit's linear check, divided by s, plain."""
 
 # Rows of the scratch space `Scratch.registers`.
 TEST_POINT = 0 * field128.RESIDUE
@@ -37,8 +37,34 @@ B = 4 * field128.RESIDUE
 WEIGHTED = 5 * field128.RESIDUE
 SUMS = 8 * field128.RESIDUE
 DIGITS_SUM = 11 * field128.RESIDUE
-REGISTER_ROWS = 12 * field128.RESIDUE
+COMBINED = 12 * field128.RESIDUE
+REGISTER_ROWS = COMBINED + field128.COLUMNS
 """`WEIGHTED` and `SUMS` have fifteen rows each, as sums of products need."""
+
+
+# Columns of `Tables.blocks`.
+BLOCK_FIRST = 0
+"""The first digit."""
+BLOCK_ENTRIES = 1
+BLOCK_DIGITS = 2
+"""Digits per entry; 0 if an entry is its only digit."""
+BLOCK_SMALL_WEIGHT = 3
+"""The first of `Tables.small_weights`, for `decode_digits`; -1 if a weight is too large for it."""
+BLOCK_WEIGHT = 4
+"""The first of `Tables.weights`."""
+BLOCK_COLUMNS = 5
+
+# Columns of `Tables.terms`.
+TERM_FIRST = 0
+"""The first digit."""
+TERM_COUNT = 1
+TERM_STEP = 2
+TERM_WEIGHT = 3
+"""The first of `Tables.weights`; -1 if all are 1."""
+TERM_COLUMNS = 4
+
+Places: TypeAlias = npt.NDArray[np.int64]
+"""Places in other arrays: `int64[rows]` or `int64[rows, columns]`."""
 
 
 class Shape(NamedTuple):
@@ -53,11 +79,11 @@ class Shape(NamedTuple):
         log_p: The base-2 logarithm of p.
         proof_len: Residues of a proof: a seed per wire, and the gadget polynomial's 2p - 1 values.
         output_len: Residues of an out share.
-        digits: Digits per output: output i is a weighted sum of `digits` digits from i*digits on.
-        has_small_weights: Whether the sum of the weights is small enough for `decode_digits`.
-        has_check: Whether the circuit has a linear check besides the digits.
-        num_weighted: The linear check adds up all digits, then adds this many of the last ones
-            again, by the weights in `Tables.check_weights`.
+        is_prefix: Whether the out share is the beginning of the measurement share.
+        num_blocks: Rows of `Tables.blocks`.
+        num_checks: The circuit's linear checks.
+        query_rand_len: A weight for each output, if there are checks; then the test point.
+        has_digits_sum: Whether the only linear check begins with the sum of all digits.
     """
 
     num_shares: int
@@ -68,10 +94,11 @@ class Shape(NamedTuple):
     log_p: int
     proof_len: int
     output_len: int
-    digits: int
-    has_small_weights: bool
-    has_check: bool
-    num_weighted: int
+    is_prefix: bool
+    num_blocks: int
+    num_checks: int
+    query_rand_len: int
+    has_digits_sum: bool
 
 
 class Tables(NamedTuple):
@@ -81,19 +108,25 @@ class Tables(NamedTuple):
         constants: The constants named above.
         roots: Powers of 1/alpha in Montgomery form, in the order of `lagrange_bases`.
         last_difference: beta^(i+1) in Montgomery form, for i from 0 to p - 2.
-        small_weights: The weights of an output's digits, one word each.
-        weights: The same in Montgomery form.
-        check_weights: Weights of digits in the linear check, less 1, in Montgomery form.
         one: 1 in Montgomery form, encoded.
+        blocks: See `BLOCK_FIRST` and the columns after it.
+        small_weights: Weights of blocks, one word each.
+        weights: Weights of blocks, then of terms, in Montgomery form.
+        check_constants: The constants of the linear checks, divided by s, plain.
+        check_terms: Where in `terms` those of each check begin, and where the last end.
+        terms: See `TERM_FIRST` and the columns after it.
     """
 
     constants: Table
     roots: Table
     last_difference: Table
+    one: Table
+    blocks: Places
     small_weights: Table
     weights: Table
-    check_weights: Table
-    one: Table
+    check_constants: Table
+    check_terms: Places
+    terms: Places
 
 
 class Messages(NamedTuple):
@@ -132,7 +165,7 @@ def scratch_rows(shape: Shape, head_len: int) -> ScratchOf[int]:
         head=head_len + 1,
         blank=SEED_WORDS * shape.num_shares + 1,
         share=field128.WORDS * (shape.meas_len + shape.proof_len),
-        query_rand=field128.WORDS * 3,
+        query_rand=field128.WORDS * shape.query_rand_len,
         joint_rand=field128.WORDS * shape.num_calls,
         joint_rand_limbs=field128.RESIDUE * shape.num_calls,
         powers=field128.RESIDUE * 2 * (shape.log_p + 1),

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from aggregator.vdaf.circuits import LinearCheck, LinearForm
 from aggregator.vdaf.gadgets import Mul, ParallelSum
-from aggregator.vdaf.kernels.chunks import arrays
+from aggregator.vdaf.kernels.chunks import arrays, linear
 from aggregator.vdaf.kernels.chunks import query as kernels
 from aggregator.vdaf.kernels.message import head_words, message_words
 from aggregator.vdaf.kernels.shares import ScratchOf
@@ -34,7 +33,6 @@ from field.lanes import (
     LaneWidth,
     field128,
     lane_width,
-    limbs128,
     new_workspace,
     row_ends,
 )
@@ -78,17 +76,9 @@ def takes(parameters: Parameters) -> bool:
     return (
         circuit.gadget == ParallelSum(Mul(), chunk_length)
         and circuit.num_calls == circuit.joint_rand_len == -(-circuit.meas_len // chunk_length)
-        and circuit.eval_output_len == (1 if form.check is None else 2)
-        and circuit.output_len * len(form.weights) <= circuit.meas_len
-        and (len(form.weights) > 1 or form.weights == (1,))
-        and (form.check is None or len(form.check.last_weights) <= circuit.meas_len)
+        and circuit.eval_output_len == 1 + len(form.checks)
+        and linear.fits(form, circuit.output_len, circuit.meas_len)
     )
-
-
-def _has_small_weights(form: LinearForm) -> bool:
-    """Return whether weights are few enough, and their sum small enough, for `decode_digits`."""
-    few = len(form.weights) <= limbs128.MAX_WEIGHT.bit_length()
-    return few and min(form.weights) >= 0 and sum(form.weights) <= limbs128.MAX_WEIGHT
 
 
 @functools.lru_cache(maxsize=32)
@@ -105,10 +95,11 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         log_p=circuit.wire_poly_len.bit_length() - 1,
         proof_len=circuit.proof_len,
         output_len=circuit.output_len,
-        digits=len(form.weights),
-        has_small_weights=_has_small_weights(form),
-        has_check=form.check is not None,
-        num_weighted=0 if form.check is None else len(form.check.last_weights),
+        is_prefix=all(block.weights == (1,) for block in form.blocks),
+        num_blocks=len(form.blocks),
+        num_checks=len(form.checks),
+        query_rand_len=circuit.query_rand_len,
+        has_digits_sum=linear.beyond_the_digits(form, circuit.meas_len) is not None,
     )
     lanes = len(lane_width())
     while lanes > 1 and scratch_size(shape) * lanes > MAX_SCRATCH:
@@ -121,32 +112,34 @@ def kernel_tables(parameters: Parameters, width: LaneWidth) -> arrays.Tables:
     """Return the constants, in the limbs of kernels of this width."""
     circuit, field = parameters.circuit, parameters.field
     form = linear_form_of(circuit)
-    check = form.check or LinearCheck()
-    small_weights = form.weights if _has_small_weights(form) else [0]
     p = circuit.wire_poly_len
     beta = field.root_of_unity(2 * p)
     share_of_one = field.inverse(parameters.num_shares)
     radix = field128.limbs_of(width).radix
+    blocks = linear.table_of_blocks(form.blocks)
+    checks = linear.table_of_checks(form, circuit.meas_len, first_weight=len(blocks.weights))
     constants = np.concatenate(
         [
             field128.constant_table(width, [radix * radix]),
             field128.montgomery_table(
                 width, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]
             ),
-            field128.constant_table(width, [-share_of_one, check.constant * share_of_one]),
+            field128.constant_table(width, [-share_of_one]),
         ]
     )
     return arrays.Tables(
         constants=constants,
         roots=field128.montgomery_table(width, basis_roots(field, p)),
         last_difference=field128.montgomery_table(width, last_difference_weights(field, p)),
-        small_weights=np.array(small_weights, np.uint64),
-        weights=field128.montgomery_table(width, form.weights),
-        # The kernel has already added up all digits with weight 1.
-        check_weights=field128.montgomery_table(
-            width, [weight - 1 for weight in check.last_weights]
-        ),
         one=Vector.from_ints(field, radix % field.modulus).words.reshape(-1),
+        blocks=blocks.places,
+        small_weights=blocks.small_weights,
+        weights=field128.montgomery_table(width, [*blocks.weights, *checks.weights]),
+        check_constants=field128.constant_table(
+            width, [each * share_of_one for each in checks.constants]
+        ),
+        check_terms=checks.check_terms,
+        terms=checks.terms,
     )
 
 

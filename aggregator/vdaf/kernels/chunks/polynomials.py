@@ -28,7 +28,7 @@ _gadget_value = operation_over(field128.residues, gadget_value)
 def prepare_bases(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes where t^p is 1."""
     registers, constants, log_p = scratch.registers, tables.constants, shape.log_p
-    row = 2 * field128.WORDS if shape.has_check else 0
+    row = field128.WORDS * (shape.query_rand_len - 1)
     field128.to_limbs(width, (registers, ODD_POINT), (scratch.query_rand, row))
     field128.multiply_constant(
         width, (registers, TEST_POINT), (registers, ODD_POINT), (constants, TO_MONTGOMERY)

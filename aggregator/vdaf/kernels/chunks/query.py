@@ -33,11 +33,20 @@ from aggregator.vdaf.kernels.arrays import (
     store,
 )
 from aggregator.vdaf.kernels.chunks.arrays import (
-    CHECK_CONSTANT,
+    BLOCK_DIGITS,
+    BLOCK_ENTRIES,
+    BLOCK_FIRST,
+    BLOCK_SMALL_WEIGHT,
+    BLOCK_WEIGHT,
+    COMBINED,
     DIGITS_SUM,
     MINUS_SHARE_OF_ONE,
     ONE,
     SUMS,
+    TERM_COUNT,
+    TERM_FIRST,
+    TERM_STEP,
+    TERM_WEIGHT,
     TO_MONTGOMERY,
     WEIGHTED,
     A,
@@ -72,6 +81,9 @@ from field.lanes import (
 
 CALLS_AT_ONCE = 256
 """Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
+
+CHECKS_AT_ONCE = 256
+"""Linear checks whose products are summed before they are reduced; with one more, the same."""
 
 
 @kernel
@@ -154,7 +166,7 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
             words=(scratch.share, field128.WORDS * first),
             one=(tables.constants, ONE),
             digits_sum=(registers, DIGITS_SUM),
-            has_sum=shape.has_check,
+            has_sum=shape.has_digits_sum,
             chunk_length=chunk_length,
             calls=pair_calls,
             pairs=end - first,
@@ -239,10 +251,10 @@ def evaluate_pairs(
 def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Reduce the circuit's outputs to one, residue 0 of the verifier.
 
-    The range check is the sum of G(alpha^k) over all calls k. If the circuit also has a linear
-    check, for which `_evaluate_wires` added up the digits, query randomness combines the two.
+    The range check is the sum of G(alpha^k) over all calls k. If the circuit also has linear
+    checks, query randomness combines them all.
     """
-    registers, constants, share = scratch.registers, tables.constants, scratch.share
+    registers, share = scratch.registers, scratch.share
     values = field128.WORDS * (shape.meas_len + 2 * shape.chunk_length)
     field128.sum_encoded(
         width,
@@ -251,42 +263,66 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
         2 * field128.WORDS,
         shape.num_calls,
     )
-    if shape.has_check:
-        field128.add_constant(
-            width, (registers, B), (registers, DIGITS_SUM), (constants, CHECK_CONSTANT)
-        )
-        if shape.num_weighted > 0:
-            field128.sum_of_constant_products(
-                width,
-                registers,
-                WEIGHTED,
-                tables.check_weights,
-                0,
-                share,
-                field128.WORDS * (shape.meas_len - shape.num_weighted),
-                shape.num_weighted,
-            )
-            field128.add(width, (registers, B), (registers, B), (registers, WEIGHTED))
-        combine_outputs(
-            width, (registers, A), (registers, B), scratch.query_rand, (constants, TO_MONTGOMERY)
-        )
+    if shape.num_checks > 0:
+        _add_checks(width, shape, tables, scratch)
     field128.to_words(width, scratch.result, (registers, A))
 
 
-@operation
-def combine_outputs(
-    code: Code, first: Place, second: Place, query_rand: Place, radix_squared: Scalars
-) -> None:
-    """Set `first` to first*q_0 + second*q_1, below 2p, for encodings q_0 and q_1.
+@kernel
+def _add_checks(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Combine the range check in A with the linear checks, by query randomness, into A.
 
-    None is in Montgomery form, so the reduced sum of their products is divided by R; the product
-    with R^2 makes up for that.
+    No factor is in Montgomery form, so reduced sums of products are divided by R; the product with
+    R^2 makes up for that.
     """
+    registers, query_rand = scratch.registers, scratch.query_rand
+    registers[COMBINED : COMBINED + field128.COLUMNS] = 0
+    add_weighted_output(width, (registers, COMBINED), (registers, A), query_rand)
+    registers[A : A + field128.RESIDUE] = 0
+    for start in range(0, shape.num_checks, CHECKS_AT_ONCE):
+        for check in range(start, min(start + CHECKS_AT_ONCE, shape.num_checks)):
+            _evaluate_check(width, shape, tables, check, scratch)
+            weight = (query_rand, field128.WORDS * (1 + check))
+            add_weighted_output(width, (registers, COMBINED), (registers, B), weight)
+        field128.reduce_products(width, (registers, B), (registers, COMBINED))
+        field128.add(width, (registers, A), (registers, A), (registers, B))
+        registers[COMBINED : COMBINED + field128.COLUMNS] = 0
+    constants = tables.constants
+    field128.multiply_constant(width, (registers, A), (registers, A), (constants, TO_MONTGOMERY))
+
+
+@kernel
+def _evaluate_check(
+    width: LaneWidth, shape: Shape, tables: Tables, check: int, scratch: Scratch
+) -> None:
+    """Set B to a linear check: its constant and its terms, and perhaps the sum of all digits."""
+    registers, share, terms = scratch.registers, scratch.share, tables.terms
+    registers[B : B + field128.RESIDUE] = 0
+    if shape.has_digits_sum:
+        copy_words(width, (registers, B), (registers, DIGITS_SUM), field128.RESIDUE)
+    constant = (tables.check_constants, field128.RESIDUE * check)
+    field128.add_constant(width, (registers, B), (registers, B), constant)
+    for term in range(tables.check_terms[check], tables.check_terms[check + 1]):
+        row, count = field128.WORDS * terms[term, TERM_FIRST], terms[term, TERM_COUNT]
+        weight = terms[term, TERM_WEIGHT]
+        if weight < 0:
+            step = field128.WORDS * terms[term, TERM_STEP]
+            field128.sum_encoded(width, (registers, WEIGHTED), (share, row), step, count)
+        else:
+            place = field128.RESIDUE * weight
+            field128.sum_of_constant_products(
+                width, registers, WEIGHTED, tables.weights, place, share, row, count
+            )
+        field128.add(width, (registers, B), (registers, B), (registers, WEIGHTED))
+
+
+@operation
+def add_weighted_output(code: Code, total: Place, output: Place, weight: Place) -> None:
+    """Add an output below 2p, times an encoded weight, to a sum of products."""
     limbs = field128.limbs_of(code)
-    q_0, q_1 = (field128.load_unmasked(field128.encoded_at(query_rand, i)) for i in range(2))
-    columns = limbs.columns_of_product(field128.load_residue(first), q_0)
-    total = limbs.reduced_sum(limbs.added_product(columns, field128.load_residue(second), q_1))
-    first.store_many(limbs.product(total, field128.load_constant(radix_squared)))
+    factor = field128.load_unmasked(weight)
+    output_limbs = field128.load_residue(output)
+    total.store_many(limbs.added_product(field128.load_columns(total), output_limbs, factor))
 
 
 @kernel
@@ -298,23 +334,54 @@ def _truncate(
     first: int,
     scratch: Scratch,
 ) -> None:
-    """Write the out shares: outputs decoded from their digits, or the digits themselves."""
-    registers, digits = scratch.registers, shape.digits
-    if digits == 1:
+    """Write the out shares: entries decoded from their digits, or the digits themselves."""
+    if shape.is_prefix:
         store(width, out_shares, first, scratch.share, 0, scratch.block)
         return
-    if shape.has_small_weights:
-        decode_digits(
-            width, scratch.result, tables.small_weights, scratch.share, digits, shape.output_len
-        )
-    else:
-        for output in range(shape.output_len):
-            row = field128.WORDS * digits * output
-            field128.sum_of_constant_products(
-                width, registers, SUMS, tables.weights, 0, scratch.share, row, digits
+    row, blocks = 0, tables.blocks
+    for block in range(shape.num_blocks):
+        entries, digits = blocks[block, BLOCK_ENTRIES], blocks[block, BLOCK_DIGITS]
+        share = field128.WORDS * blocks[block, BLOCK_FIRST]
+        small, weight = blocks[block, BLOCK_SMALL_WEIGHT], blocks[block, BLOCK_WEIGHT]
+        if digits == 0:
+            words = field128.WORDS * entries
+            copy_words(width, (scratch.result, row), (scratch.share, share), words)
+        elif small >= 0:
+            decode_digits(
+                width,
+                (scratch.result, row),
+                (tables.small_weights, small),
+                (scratch.share, share),
+                digits,
+                entries,
             )
-            field128.to_words(width, (scratch.result, field128.WORDS * output), (registers, SUMS))
+        else:
+            place = field128.RESIDUE * weight
+            _decode_large(width, tables, place, row, share, digits, entries, scratch)
+        row += field128.WORDS * entries
     store(width, out_shares, first, scratch.result, 0, scratch.block)
+
+
+@kernel
+def _decode_large(
+    width: LaneWidth,
+    tables: Tables,
+    weight: int,
+    row: int,
+    share: int,
+    digits: int,
+    entries: int,
+    scratch: Scratch,
+) -> None:
+    """Set `entries` encodings of the result to weighted sums of digits, by any weights."""
+    registers, size = scratch.registers, field128.WORDS * digits
+    for entry in range(entries):
+        start = share + size * entry
+        field128.sum_of_constant_products(
+            width, registers, SUMS, tables.weights, weight, scratch.share, start, digits
+        )
+        place = (scratch.result, row + field128.WORDS * entry)
+        field128.to_words(width, place, (registers, SUMS))
 
 
 @operation

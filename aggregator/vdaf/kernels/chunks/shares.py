@@ -157,7 +157,7 @@ def derive_query_rand(
     first: int,
     scratch: Scratch,
 ) -> None:
-    """Derive the test point, after the two weights of the circuit's outputs if it has two."""
-    length = 3 if shape.has_check else 1
+    """Derive the test point, after a weight for each of the circuit's outputs if it has several."""
+    length = shape.query_rand_len
     draw_query_rand(width, messages.shares, nonces, first, field128.WORDS * length, scratch)
     field128.flag_not_residues(width, scratch.flags, scratch.query_rand, length, IRREGULAR)

@@ -62,13 +62,15 @@ def takes(parameters: Parameters) -> bool:
     circuit, form = parameters.circuit, parameters.circuit.linear_form()
     return (
         form is not None
-        and form.check is None
+        and not form.checks
+        and len(form.blocks) == 1
         and parameters.num_proofs == 1
         and circuit.field == FIELD64
         and any(circuit.gadget == gadget for gadget in _GADGETS)
         and circuit.joint_rand_len == 0
         and circuit.output_len == 1
-        and circuit.meas_len == circuit.num_calls == circuit.eval_output_len == len(form.weights)
+        and circuit.meas_len == circuit.num_calls == circuit.eval_output_len
+        and circuit.meas_len == len(form.blocks[0].weights)
     )
 
 
@@ -76,6 +78,7 @@ def takes(parameters: Parameters) -> bool:
 def plan(parameters: Parameters, agg_id: int) -> Plan:
     """Return the plan for one Prio3 and one of its aggregators."""
     circuit, field = parameters.circuit, parameters.field
+    form = linear_form_of(circuit)
     p = circuit.wire_poly_len
     beta = field.root_of_unity(2 * p)
     shape = kernels.Shape(
@@ -90,7 +93,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta), 1]),
         roots=_table(basis_roots(field, p)),
         last_difference=_table(last_difference_weights(field, p)),
-        weights=_table([weight % field.modulus for weight in linear_form_of(circuit).weights]),
+        weights=_table([weight % field.modulus for weight in form.blocks[0].weights]),
     )
     # One plan serves any number of lanes, up to eight.
     return Plan(lane_width(), shape, tables, row_ends(kernels.scratch_rows(shape), MAX_LANES))
