@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from aggregator.entropy import SystemEntropy
 from aggregator.vdaf.circuits import Measurement
-from aggregator.vdaf.instances import VdafType
+from aggregator.vdaf.instances import Value, VdafType
 from aggregator.vdaf.prio3 import BegunBatch, Prio3
 from aggregator.vdaf.shares import Batch, to_rows
 from aggregator.vdaf.xof import ByteRows
@@ -22,7 +22,7 @@ class Case:
     measurement: Measurement
 
 
-def case(vdaf_type: VdafType, **parameters: int) -> Case:
+def case(vdaf_type: VdafType, **parameters: Value) -> Case:
     """Return a case with these parameters, and typical values for the others.
 
     Raises:

@@ -10,7 +10,7 @@ from aggregator.cli.options import with_options
 from aggregator.dp import mechanisms
 from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.errors import ParameterError
-from aggregator.vdaf.instances import TYPES, VdafType
+from aggregator.vdaf.instances import TYPES, Value, VdafType
 
 CIRCUITS = ", ".join(row.short_name for row in TYPES.values())
 
@@ -25,7 +25,7 @@ MechanismEpsilon = Annotated[
 MechanismDelta = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
 MechanismRho = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
 
-Parameters = Mapping[str, int]
+Parameters = Mapping[str, Value]
 """Those of a type's parameters that were given, by name."""
 
 
@@ -72,13 +72,13 @@ def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
             parameter.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=Annotated[int | None, typer.Option(help=_help(parameter.name))],
+            annotation=Annotated[parameter.kind | None, typer.Option(help=_help(parameter.name))],
         )
         for row in TYPES.values()
         for parameter in row.parameters
     }
 
-    def given(**arguments: int | None) -> Parameters:
+    def given(**arguments: Value | None) -> Parameters:
         return {name: value for name, value in arguments.items() if value is not None}
 
     return with_options(command, "parameters", options, given)

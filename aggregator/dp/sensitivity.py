@@ -93,10 +93,11 @@ def is_worst_in_every_entry(circuit: Circuit, max_reports_per_person: int = 1) -
     False if that is unknown.
     """
     move = furthest_move(circuit, max_reports_per_person)
-    # Either all entries move as far as an entry can; or all shifts are 1, the smallest, and their
-    # number is the L1 norm.
-    moves_all = move == [Shift(circuit.output_len, max_reports_per_person * max_entry(circuit))]
-    return moves_all or all(shift.size == 1 for shift in move)
+    # Either as many entries move as can, all as far as an entry can; or all shifts are 1, the
+    # smallest, and their number is the L1 norm.
+    most = min(circuit.output_len, 2 * max_reports_per_person * circuit.most_entries)
+    moves_most = move == [Shift(most, max_reports_per_person * max_entry(circuit))]
+    return moves_most or all(shift.size == 1 for shift in move)
 
 
 def is_one_count(circuit: Circuit) -> bool:

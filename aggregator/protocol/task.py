@@ -49,6 +49,7 @@ from aggregator.protocol.time_interval import TimeInterval
 from aggregator.protocol.toml_table import TomlTable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
+    TEXTS,
     configuration_bytes,
     prio3_from_configuration,
     vdaf_from_parameters,
@@ -270,7 +271,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         raise ParameterError(f"version: must be {TASK_FILE_VERSION}, not {version}")
     vdaf = reader.table("vdaf")
     vdaf_type = vdaf.text("type")
-    prio3 = vdaf_from_parameters(vdaf_type, vdaf.remaining_integers())
+    prio3 = vdaf_from_parameters(vdaf_type, vdaf.remaining(TEXTS))
     privacy = dict(reader.table("privacy").values)
     is_bound = privacy.pop("bound", True)
     if not isinstance(is_bound, bool):

@@ -3,7 +3,7 @@
 All that is asked for raises `ParameterError` where it is missing, of another type or out of range.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from aggregator.errors import ParameterError
 from aggregator.words import near
@@ -52,11 +52,11 @@ class TomlTable:
         """Take a table, if there is one."""
         return self.table(key) if key in self.values else None
 
-    def remaining_integers(self) -> dict[str, int]:
-        """Take all that is left, whole numbers."""
-        integers = {key: self._integer(key, value) for key, value in self.values.items()}
-        self.values.clear()
-        return integers
+    def remaining(self, texts: Collection[str]) -> dict[str, int | str]:
+        """Take all that is left: texts by these names, and whole numbers."""
+        return {
+            key: self.text(key) if key in texts else self.integer(key) for key in [*self.values]
+        }
 
     def finish(self) -> None:
         """Refuse what nobody asked for."""

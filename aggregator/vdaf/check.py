@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import xof
 from aggregator.vdaf.experimental import EXPERIMENTAL
-from aggregator.vdaf.instances import TYPES, VdafType
+from aggregator.vdaf.instances import TYPES, Value, VdafType
 from aggregator.vdaf.prio3 import Prio3, VerifierMessages, VerifyState
 from aggregator.vdaf.seeds import SEED_SIZE
 from aggregator.vdaf.shares import checked_rows
@@ -82,7 +82,10 @@ def _check_xof(vector: JsonObject) -> None:
 
 def _prio3(vdaf_type: VdafType, vector: JsonObject) -> Prio3:
     """Return the Prio3 that a file tests."""
-    parameters = {each.name: vector.integer(each.name) for each in vdaf_type.parameters}
+    parameters: dict[str, Value] = {
+        each.name: vector.text(each.name) if each.kind is str else vector.integer(each.name)
+        for each in vdaf_type.parameters
+    }
     try:
         return vdaf_type.prio3(parameters, vector.integer("shares"))
     except ParameterError as error:

@@ -9,7 +9,7 @@ Source:
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import (
@@ -18,11 +18,16 @@ from aggregator.vdaf.circuits import (
     Histogram,
     L1BoundSum,
     MultihotCountVec,
+    Sections,
     Sum,
     SumVec,
 )
+from aggregator.vdaf.circuits.section_lists import bytes_of_sections, sections_of_bytes
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.words import meant
+
+Value: TypeAlias = int | str
+"""A parameter's value."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,17 +36,53 @@ class Parameter:
 
     Attributes:
         name: As the draft writes it.
-        size: Its bytes in the configuration.
+        size: Its bytes in the configuration, a number; None for all that are left, a text.
         help: What it is, for a reader of the command line.
         least: The least value at which measurements differ; None where it can be left out.
         typical: A usual value, for benchmarks; None where it can be left out.
+        text_to_bytes: Of a text: returns its bytes.
+        text_of_bytes: Returns the text of such bytes.
     """
 
     name: str
-    size: int
+    size: int | None
     help: str
-    least: int | None = None
-    typical: int | None = None
+    least: Value | None = None
+    typical: Value | None = None
+    text_to_bytes: Callable[[str], bytes] = str.encode
+    text_of_bytes: Callable[[bytes], str] = bytes.decode
+
+    @property
+    def kind(self) -> type[int] | type[str]:
+        """What its values are."""
+        return str if self.size is None else int
+
+    def to_bytes(self, value: Value) -> bytes:
+        """Return a value's bytes in the configuration.
+
+        Raises:
+            ParameterError: The value is of another kind, or there is no room for it.
+        """
+        if self.size is None:
+            if not isinstance(value, str):
+                raise ParameterError(f"{self.name} must be text, not {value!r}")
+            return self.text_to_bytes(value)
+        if not isinstance(value, int):
+            raise ParameterError(f"{self.name} must be a whole number, not {value!r}")
+        if value >= (limit := 256**self.size):
+            raise ParameterError(
+                f"{self.name} must be below {limit}, not {value}: the configuration has no room "
+                "for more"
+            )
+        return value.to_bytes(self.size, "big")
+
+    def of_bytes(self, data: bytes) -> Value:
+        """Return the value whose bytes these are.
+
+        Raises:
+            ParameterError: They are no text's.
+        """
+        return self.text_of_bytes(data) if self.size is None else int.from_bytes(data, "big")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +131,7 @@ class VdafType:
                     f"measurement adds at least 0, not {run}"
                 )
 
-    def prio3(self, parameters: Mapping[str, int], num_shares: int = 2) -> Prio3:
+    def prio3(self, parameters: Mapping[str, Value], num_shares: int = 2) -> Prio3:
         """Return the type's Prio3 with these parameters.
 
         Args:
@@ -111,19 +152,15 @@ class VdafType:
         else:
             circuit = self.circuit(**parameters, chunk_length=1).with_optimal_chunks()
         for parameter in self.parameters:
-            value, limit = circuit.parameters.get(parameter.name, 0), 256**parameter.size
-            if value >= limit:
-                raise ParameterError(
-                    f"{parameter.name} must be below {limit}, not {value}: the configuration of "
-                    f"{self.name} has no room for more"
-                )
+            if parameter.name in circuit.parameters:
+                parameter.to_bytes(circuit.parameters[parameter.name])
         return Prio3(self.algorithm_id, circuit, num_shares, self.num_proofs)
 
-    def least(self) -> dict[str, int]:
+    def least(self) -> dict[str, Value]:
         """Return parameters of a small task in which measurements differ."""
         return {each.name: each.least for each in self.parameters if each.least is not None}
 
-    def typical(self) -> dict[str, int]:
+    def typical(self) -> dict[str, Value]:
         """Return parameters of a usual task."""
         return {each.name: each.typical for each in self.parameters if each.typical is not None}
 
@@ -158,6 +195,24 @@ MULTIHOT_COUNT_VEC: Final = VdafType(
 L1_BOUND_SUM: Final = VdafType(
     "Prio3L1BoundSum", "l1boundsum", 0x00000007, L1BoundSum, (LENGTH, MAX_VALUE, CHUNK_LENGTH)
 )
+SECTIONS: Final = VdafType(
+    "Prio3Sections",
+    "sections",
+    0xFFFF0053,
+    Sections,
+    (
+        CHUNK_LENGTH,
+        Parameter(
+            "sections",
+            None,
+            "What a report holds, section after section, such as 'onehot:5 number:100'",
+            least="onehot:2 number:2 given:0,1,3",
+            typical=" ".join(["onehot:5"] * 10),
+            text_to_bytes=bytes_of_sections,
+            text_of_bytes=sections_of_bytes,
+        ),
+    ),
+)
 
 
 def by_name(rows: Iterable[VdafType]) -> dict[str, VdafType]:
@@ -181,11 +236,16 @@ def by_name(rows: Iterable[VdafType]) -> dict[str, VdafType]:
     return table
 
 
-TYPES: Final = by_name((COUNT, SUM, SUM_VEC, HISTOGRAM, MULTIHOT_COUNT_VEC, L1_BOUND_SUM))
+TYPES: Final = by_name((COUNT, SUM, SUM_VEC, HISTOGRAM, MULTIHOT_COUNT_VEC, L1_BOUND_SUM, SECTIONS))
 """Every type that a task may name; all else that depends on types reads this table."""
 
+TEXTS: Final = frozenset(
+    each.name for row in TYPES.values() for each in row.parameters if each.kind is str
+)
+"""The names of parameters that are text."""
 
-def vdaf_from_parameters(type_name: str, parameters: Mapping[str, int]) -> Prio3:
+
+def vdaf_from_parameters(type_name: str, parameters: Mapping[str, Value]) -> Prio3:
     """Return a Prio3 for two aggregators by its type's name.
 
     Args:
@@ -216,15 +276,18 @@ def prio3_from_configuration(vdaf_type: int, configuration: bytes) -> Prio3:
     row = _row(vdaf_type)
     if row is None:
         raise ParameterError(f"vdaf_type must be a known code point, not {vdaf_type:#010x}")
-    size = sum(parameter.size for parameter in row.parameters)
-    if len(configuration) != size:
+    size = sum(parameter.size or 0 for parameter in row.parameters)
+    is_exact = all(parameter.size is not None for parameter in row.parameters)
+    if len(configuration) != size and (is_exact or len(configuration) < size):
+        least = "" if is_exact else "at least "
         raise ParameterError(
-            f"the vdaf_configuration of {row.name} must have {size} bytes, not {len(configuration)}"
+            f"the vdaf_configuration of {row.name} must have {least}{size} bytes, "
+            f"not {len(configuration)}"
         )
     parameters, start = {}, 0
     for parameter in row.parameters:
-        end = start + parameter.size
-        parameters[parameter.name] = int.from_bytes(configuration[start:end], "big")
+        end = len(configuration) if parameter.size is None else start + parameter.size
+        parameters[parameter.name] = parameter.of_bytes(configuration[start:end])
         start = end
     return row.prio3(parameters)
 
@@ -238,7 +301,7 @@ def configuration_bytes(prio3: Prio3) -> bytes:
     row, values = _row(prio3.algorithm_id), prio3.circuit.parameters
     if row is None:
         raise ParameterError(f"Prio3{prio3.circuit.name} with this code point has no configuration")
-    return b"".join(values[each.name].to_bytes(each.size, "big") for each in row.parameters)
+    return b"".join(each.to_bytes(values[each.name]) for each in row.parameters)
 
 
 def _row(algorithm_id: int) -> VdafType | None:

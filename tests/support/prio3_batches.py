@@ -15,6 +15,7 @@ from aggregator.vdaf.circuits import (
     L1BoundSum,
     Measurement,
     MultihotCountVec,
+    Sections,
     Sum,
     SumVec,
 )
@@ -22,7 +23,7 @@ from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.prio3 import BegunBatch, OutShares, Prio3
 from aggregator.vdaf.xof import ByteRows
-from tests.support import vdaf_oracle
+from tests.support import sections_oracle, vdaf_oracle
 from tests.support.vdaf_oracle import OracleCircuit, OraclePrio3
 
 CTX = b"some application"
@@ -155,6 +156,8 @@ def _oracle_circuit(circuit: Circuit) -> OracleCircuit:
             made = vdaf_oracle.multihot_count_vec(**circuit.parameters)
         case L1BoundSum():
             made = vdaf_oracle.l1_bound_sum(**circuit.parameters)
+        case Sections():
+            made = sections_oracle.sections(**circuit.parameters)
         case _:
             raise NotImplementedError(circuit.name)
     return made

@@ -184,9 +184,9 @@ def bit_vector(
     chunk_length: int,
     encode: Callable[[object], Ints],
     truncate: Callable[[Ints], Ints],
-    extra_check: Callable[[Ints, int], int] | None = None,
+    extra_checks: Callable[[Ints, int], Ints] = lambda _meas, _one: [],
 ) -> OracleCircuit:
-    """A circuit of bits; `extra_check(meas, 1 / num_shares)` is a second output."""
+    """A circuit of bits; `extra_checks(meas, 1 / num_shares)` are the outputs after the first."""
     num_calls = -(-meas_len // chunk_length)
 
     def evaluate_bits(call: Call, meas: Ints, joint_rand: Ints, num_shares: int) -> Ints:
@@ -198,7 +198,7 @@ def bit_vector(
             for j, m in enumerate(padded[i * chunk_length : (i + 1) * chunk_length]):
                 wires += [pow(r, j + 1, p) * m % p, (m - one) % p]
             range_check += call(wires)
-        return [range_check] if extra_check is None else [range_check, extra_check(meas, one)]
+        return [range_check, *extra_checks(meas, one)]
 
     return OracleCircuit(
         p=p,
@@ -209,7 +209,7 @@ def bit_vector(
         num_calls=num_calls,
         meas_len=meas_len,
         joint_rand_len=num_calls,
-        num_outputs=1 if extra_check is None else 2,
+        num_outputs=1 + len(extra_checks([0] * meas_len, 1)),
         encode=encode,
         evaluate=evaluate_bits,
         truncate=truncate,
@@ -238,7 +238,7 @@ def histogram(length: int, chunk_length: int) -> OracleCircuit:
         chunk_length,
         lambda bucket: [int(index == bucket) for index in range(length)],
         lambda meas: meas,
-        lambda meas, one: sum(meas) - one,
+        lambda meas, one: [sum(meas) - one],
     )
 
 
@@ -249,7 +249,7 @@ def multihot_count_vec(length: int, max_weight: int, chunk_length: int) -> Oracl
         chunk_length,
         lambda values: [int(value) for value in values] + digits(sum(values), max_weight),
         lambda meas: meas[:length],
-        lambda meas, _one: sum(meas[:length]) - undigits(meas[length:], max_weight),
+        lambda meas, _one: [sum(meas[:length]) - undigits(meas[length:], max_weight)],
     )
 
 
@@ -267,7 +267,7 @@ def l1_bound_sum(length: int, max_value: int, chunk_length: int) -> OracleCircui
             digit for value in [*values, sum(values)] for digit in digits(value, max_value)
         ],
         lambda meas: values_of(meas)[:-1],
-        lambda meas, _one: sum(values_of(meas)[:-1]) - values_of(meas)[-1],
+        lambda meas, _one: [sum(values_of(meas)[:-1]) - values_of(meas)[-1]],
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from Crypto.Hash import TurboSHAKE128
 
-from tests.support import vdaf_oracle
+from tests.support import sections_oracle, vdaf_oracle
 from tests.support.vdaf_oracle import P64, P128, Ints, OracleCircuit, OraclePrio3, Rejected
 
 FOLDER = Path(__file__).parents[1] / "kat" / "data"
@@ -43,6 +43,7 @@ ORACLE_TYPES: Mapping[str, OracleType] = {
     "Prio3Histogram": OracleType(4, vdaf_oracle.histogram),
     "Prio3MultihotCountVec": OracleType(5, vdaf_oracle.multihot_count_vec),
     "Prio3L1BoundSum": OracleType(7, vdaf_oracle.l1_bound_sum),
+    "Prio3Sections": OracleType(0xFFFF0053, sections_oracle.sections),
     "Prio3SumVecWithMultiproof": OracleType(
         TEST_ALGORITHM_ID, partial(vdaf_oracle.sum_vec, p=P64), num_proofs=3
     ),
@@ -65,7 +66,7 @@ class Case:
     """
 
     file: str
-    parameters: dict[str, int]
+    parameters: dict[str, int | str]
     measurements: Sequence[object]
     false_residues: Sequence[Ints] = ()
     changes: Sequence["Change"] = ()
@@ -195,6 +196,65 @@ JOINT_RAND_CHANGES: Sequence[Change] = (
 # stream, or word 109 of the proof share's, is not a residue of Field64. One word in 2^32 is not.
 SKIPPING_SEEDS = [number.to_bytes(8, "little") + bytes(24) for number in (16875388, 780684)]
 
+ALL_SECTIONS = "onehot:4 atmost:4,2 number:100 bygroup:3,9 given:0,2,100 onehot:2 table:0,5"
+"""One of each kind. Its residues:
+
+    0-3 onehot   4-7 atmost   8-14 number   15-26 bygroup   27-40 given   41-42 onehot   43-50 table
+    51-52 claim of atmost   53-56 of bygroup   57-62 of given
+"""
+
+ANSWERS = [1, 0, 0, 0, 0, 1, 0, 1, 100, 0, 9, 0, 77, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+ALL_SECTIONS_TRUE = sections_oracle.sections(ALL_SECTIONS, 8).encode(ANSWERS)
+
+
+def lie(changes: Mapping[int, int]) -> Ints:
+    """Return the encoding of `ANSWERS` with other residues in some places."""
+    return [changes.get(place, residue) for place, residue in enumerate(ALL_SECTIONS_TRUE)]
+
+
+def ones(*places: int) -> dict[int, int]:
+    """Return changes to 1."""
+    return dict.fromkeys(places, 1)
+
+
+def zeros(*places: int) -> dict[int, int]:
+    """Return changes to 0."""
+    return dict.fromkeys(places, 0)
+
+
+_NUMBER_GIVEN = range(27, 34)
+_NUMBER_NOT_GIVEN = {place + 7: ALL_SECTIONS_TRUE[place] for place in _NUMBER_GIVEN}
+
+SECTION_LIES: Mapping[str, Ints] = {
+    "two answers": lie(ones(1)),
+    "2 and -1 for one answer": lie({0: 2, 1: -1}),
+    "no answer at all": lie(zeros(0, *_NUMBER_GIVEN, 57, 58, 59, 44)),
+    "one vote too few here and one too many there": lie(
+        {**zeros(0, *_NUMBER_GIVEN, 57, 58, 59, 44), **ones(4)}
+    ),
+    "three of at most two": lie(ones(4)),
+    "three of at most two, claimed in a digit that is none": lie({**ones(4), 52: 2}),
+    "a digit of a number that is none": lie({8: -5}),
+    "9 and 9 where 9 is the most together": lie(ones(15, 16, 17, 18)),
+    "9 and 9, claimed in digits that are none": lie({**ones(15, 16, 17, 18), 56: 10}),
+    "a number for an answer not given": lie(
+        {**zeros(*_NUMBER_GIVEN), **_NUMBER_NOT_GIVEN, **ones(57, 58, 59)}
+    ),
+    "the same, with a slack below zero": lie(
+        {
+            **zeros(*_NUMBER_GIVEN),
+            **_NUMBER_NOT_GIVEN,
+            **ones(57, 58, 59),
+            60: -sum(_NUMBER_NOT_GIVEN.values()),
+        }
+    ),
+    "no answer with a number": lie({**zeros(0, 57, 58, 59, 44), **ones(3, 50)}),
+    "a table with the right row and the wrong column": lie({44: 0, 43: 1}),
+    "a table with two cells in a row": lie(ones(43)),
+    "a table with no cell": lie(zeros(44)),
+    "a table of 1, -1, -1 and 2, whose margins are right": lie({43: -1, 44: 2, 45: 1, 46: -1}),
+}
+
 CASES = [
     Case("Prio3Count_own", {}, [0, 1, 1, 0, 1], [[2], [-1]], num_shares=3),
     Case("Prio3Count_changed", {}, [1], changes=CHANGES),
@@ -255,6 +315,23 @@ CASES = [
         "Prio3L1BoundSum_changed",
         {"length": 3, "max_value": 6, "chunk_length": 4},
         [[1, 2, 3]],
+        changes=JOINT_RAND_CHANGES,
+    ),
+    Case(
+        "Prio3Sections_own",
+        {"sections": ALL_SECTIONS, "chunk_length": 8},
+        [
+            ANSWERS,
+            [0, 0, 0, 1, *[0] * 10, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0],
+            [0, 1, 0, 0, 1, 0, 0, 0, 64, 3, 3, 3, 0, 100, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0],
+        ],
+        [*SECTION_LIES.values()],
+        num_shares=3,
+    ),
+    Case(
+        "Prio3Sections_changed",
+        {"sections": "onehot:3 given:0,2,5", "chunk_length": 4},
+        [[0, 1, 0, 0, 4]],
         changes=JOINT_RAND_CHANGES,
     ),
     Case(

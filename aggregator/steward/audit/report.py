@@ -49,7 +49,7 @@ class AuditReport:
 
     version: int
     type: str
-    parameters: dict[str, int]
+    parameters: dict[str, int | str]
     mechanism: str
     epsilon: str
     delta: str

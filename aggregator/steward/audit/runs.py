@@ -41,7 +41,7 @@ from aggregator.protocol.collection import release
 from aggregator.protocol.task import Task
 from aggregator.steward.audit.refutation import Leans, Neighbours
 from aggregator.vdaf.circuits import Measurement
-from aggregator.vdaf.instances import configuration_bytes, vdaf_from_parameters
+from aggregator.vdaf.instances import Value, configuration_bytes, vdaf_from_parameters
 from field import Vector, lift
 
 ROLES = (Role.LEADER, Role.HELPER)
@@ -54,7 +54,7 @@ class AuditedTask:
     """What is audited: a type of measurement and a privacy policy, as in a task file."""
 
     vdaf_type: str
-    parameters: Mapping[str, int]
+    parameters: Mapping[str, Value]
     privacy: Mapping[str, str]
 
     def promise(self) -> tuple[Fraction, Fraction]:

@@ -13,7 +13,7 @@ from aggregator.dp.sensitivity import max_entry
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.vdaf.circuits import Circuit
 from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import VdafType
+from aggregator.vdaf.instances import Value, VdafType
 from aggregator.vdaf.prio3 import Prio3
 
 Answer: TypeAlias = tuple[int, ...]
@@ -53,7 +53,7 @@ class Design:
 
     name: str
     type: VdafType
-    parameters: Mapping[str, int]
+    parameters: Mapping[str, Value]
     measurement: Callable[[Answer], Measurement]
     figures: Callable[[Sequence[Noised], int], list[Figure]]
 

@@ -52,15 +52,47 @@ class Run(NamedTuple):
     second: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Circuit(ABC):
-    """A validity circuit over one field: a value, equal if its parameters are."""
+class Summed(ABC):
+    """What of a measurement is summed: all that noise and its guarantees depend on."""
+
+    __slots__ = ()
 
     name: ClassVar[str]
-    """The type's name in the draft, without "Prio3"."""
+    """The type's name in the draft, without "Prio3"; of a section, its kind."""
 
     is_scalar: ClassVar[bool] = False
     """Whether an aggregate result is one integer, not a list."""
+
+    @property
+    @abstractmethod
+    def output_len(self) -> int:
+        """How many residues are summed."""
+
+    @abstractmethod
+    def furthest(self) -> Sequence[Run]:
+        """Return what each of the two measurements furthest apart adds to a sum.
+
+        Everything that depends on how far a measurement can move a sum is computed from this one
+        pair, so the pair must be extremal in two ways:
+
+        - For any two measurements and any k: the k entries in which they differ most do not differ
+          by more, added up, than the k entries in which this pair differs most.
+        - No measurement adds less than 0 to an entry, or more than the most that one of this pair
+          adds to an entry.
+
+        Returns:
+            Runs of entries in their order, `output_len` entries in all.
+        """
+
+    @property
+    def most_entries(self) -> int:
+        """To how many entries of a sum a measurement adds more than 0, at most."""
+        return self.output_len
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Circuit(Summed):
+    """A validity circuit over one field: a value, equal if its parameters are."""
 
     is_one_hot: ClassVar[bool] = False
     """Whether a measurement is the index of the one entry of the sum to which it adds 1."""
@@ -99,11 +131,6 @@ class Circuit(ABC):
     @abstractmethod
     def eval_output_len(self) -> int:
         """How many residues `evaluate` returns for a report."""
-
-    @property
-    @abstractmethod
-    def output_len(self) -> int:
-        """How many residues are summed."""
 
     @abstractmethod
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
@@ -147,22 +174,6 @@ class Circuit(ABC):
     def truncate(self, meas: Vector) -> Vector:
         """Return what is summed: shape `(rows, meas_len)` to `(rows, output_len)`, linear."""
 
-    @abstractmethod
-    def furthest(self) -> Sequence[Run]:
-        """Return what each of the two measurements furthest apart adds to a sum.
-
-        Everything that depends on how far a measurement can move a sum is computed from this one
-        pair, so the pair must be extremal in two ways:
-
-        - For any two measurements and any k: the k entries in which they differ most do not differ
-          by more, added up, than the k entries in which this pair differs most.
-        - No measurement adds less than 0 to an entry, or more than the most that one of this pair
-          adds to an entry.
-
-        Returns:
-            Runs of entries in their order, `output_len` entries in all.
-        """
-
     def furthest_measurements(self) -> tuple[Measurement, Measurement]:
         """Return the two measurements that `furthest` describes.
 
@@ -174,6 +185,10 @@ class Circuit(ABC):
             first += [run.first] * run.entries
             second += [run.second] * run.entries
         return (first, second) if self.takes_vectors else (first[0], second[0])
+
+    def parts(self) -> Sequence[Summed]:
+        """Return the sections that noise treats apart; their entries follow on each other."""
+        return [self]
 
     def linear_form(self) -> LinearForm | None:
         """Return what kernels need to verify this circuit; None if only the general path can."""
@@ -188,7 +203,7 @@ class Circuit(ABC):
         return values[0] if self.is_scalar else list(values)
 
     @property
-    def parameters(self) -> dict[str, int]:
+    def parameters(self) -> dict[str, int | str]:
         """The type's parameters by the draft's names, without the field."""
         names = [parameter.name for parameter in dataclasses.fields(self)]
         return {name: getattr(self, name) for name in names if name != "field"}

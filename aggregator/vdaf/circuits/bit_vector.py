@@ -1,4 +1,4 @@
-"""`BitVectorCircuit`: the vector types, which all encode a measurement as zeros and ones.
+"""`ChunkedBitsCircuit`: the vector types, which all encode a measurement as zeros and ones.
 
 A type says how it encodes and what it checks besides the digits; this class checks the digits.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from field import Vector
 
 
-class BitVectorCircuit(Circuit):
+class ChunkedBitsCircuit(Circuit):
     """A circuit whose residues must all be 0 or 1, checked in chunks.
 
     For one residue m the check is m * (m - 1) = 0. For a chunk of them it is
@@ -34,14 +34,10 @@ class BitVectorCircuit(Circuit):
 
     __slots__ = ()
 
-    length: int
-    """How many sums there are."""
-
     chunk_length: int
     """How many residues one call checks."""
 
     def __post_init__(self) -> None:
-        check_parameter("length", self.length, MAX_LENGTH)
         check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
     @override
@@ -60,11 +56,6 @@ class BitVectorCircuit(Circuit):
     @override
     def gadget(self) -> Gadget:
         return ParallelSum(Mul(), self.chunk_length)
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
 
     @property
     @override
@@ -89,3 +80,22 @@ class BitVectorCircuit(Circuit):
         one = self.field.inverse(num_shares)
         pairs = stack([powers(joint_rands, length) * chunks, chunks - one], axis=3)
         return pairs.reshape(rows, calls, 2 * length)
+
+
+class BitVectorCircuit(ChunkedBitsCircuit):
+    """Such a circuit with `length` entries, all of one kind."""
+
+    __slots__ = ()
+
+    length: int
+    """How many sums there are."""
+
+    @override
+    def __post_init__(self) -> None:
+        check_parameter("length", self.length, MAX_LENGTH)
+        ChunkedBitsCircuit.__post_init__(self)
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.length

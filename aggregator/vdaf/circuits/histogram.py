@@ -79,6 +79,11 @@ class Histogram(BitVectorCircuit):
             return [Run(1, 1, 1)]
         return [Run(1, 1, 0), Run(self.length - 2, 0, 0), Run(1, 0, 1)]
 
+    @property
+    @override
+    def most_entries(self) -> int:
+        return 1
+
     @override
     def furthest_measurements(self) -> tuple[Measurement, Measurement]:
         return 0, self.length - 1

@@ -65,8 +65,8 @@ class LinearForm:
     """The linear part of a circuit whose encodings are zeros and ones.
 
     Besides this the circuit checks that each residue is 0 or 1, and nothing else. It checks them as
-    `BitVectorCircuit` does, or by one gadget call per residue x: `Mul` on (x, x), from whose output
-    it subtracts x, or `PolyEval` of x^2 - x, whose output it returns.
+    `ChunkedBitsCircuit` does, or by one gadget call per residue x: `Mul` on (x, x), from whose
+    output it subtracts x, or `PolyEval` of x^2 - x, whose output it returns.
 
     Attributes:
         blocks: What is summed, in the order of the entries.

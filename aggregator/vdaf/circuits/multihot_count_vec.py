@@ -93,6 +93,11 @@ class MultihotCountVec(BitVectorCircuit):
         claimed = Term(self.length, len(digits), digits)
         return LinearForm((Block(self.length, (1,)),), (LinearCheck(0, (entries, claimed)),))
 
+    @property
+    @override
+    def most_entries(self) -> int:
+        return self.max_weight
+
     @override
     def furthest(self) -> Sequence[Run]:
         # Two sets of at most `max_weight` entries differ most if they are disjoint or, if there is

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def encode_range_checked(field: Field, values: npt.NDArray[np.uint64], largest: int) -> Vector:
-    """Return the digits of integers.
+    """Return the digits of integers, as `digits_of` does, in a field.
 
     Args:
         field: The field.
@@ -36,9 +36,14 @@ def encode_range_checked(field: Field, values: npt.NDArray[np.uint64], largest: 
     Returns:
         Shape `(..., bits)`, each element 0 or 1.
     """
-    import numpy as np
-
     from field import Vector
+
+    return Vector.from_array(field, digits_of(values, largest))
+
+
+def digits_of(values: npt.NDArray[np.uint64], largest: int) -> npt.NDArray[np.uint64]:
+    """Return the digits of integers from 0 to `largest`: `(...)` to `(..., bits)`."""
+    import numpy as np
 
     bits = largest.bit_length()
     reach = 2 ** (bits - 1) - 1
@@ -49,7 +54,7 @@ def encode_range_checked(field: Field, values: npt.NDArray[np.uint64], largest: 
     digits = np.empty((*values.shape, bits), dtype=np.uint64)
     digits[..., :-1] = (rest[..., None] >> shifts) & np.uint64(1)
     digits[..., -1] = last
-    return Vector.from_array(field, digits)
+    return digits
 
 
 def decode_range_checked(encoded: Vector, largest: int) -> Vector:

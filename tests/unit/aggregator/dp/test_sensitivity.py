@@ -25,6 +25,7 @@ from aggregator.vdaf.circuits import (
     Histogram,
     L1BoundSum,
     MultihotCountVec,
+    Sections,
     Sum,
     SumVec,
 )
@@ -48,18 +49,29 @@ SMALL: list[Circuit] = [
     L1BoundSum(4, 1, 1),
 ]
 
+OF_SECTIONS: list[Circuit] = [
+    Sections("onehot:2 onehot:3", 1),
+    Sections("onehot:3 bygroup:2,2", 2),
+    Sections("atmost:3,2 onehot:2", 2),
+    Sections("onehot:3 given:0,2,2", 2),
+    Sections("onehot:2 number:3", 2),
+    Sections("onehot:2 onehot:2 table:0,1", 2),
+]
+"""Sections of different kinds, which may refer to each other."""
+
 
 def small_circuits(row: VdafType) -> Iterator[Circuit]:
     """The circuits of a type whose parameters are each the least one, or up to two more."""
     least = row.least()
     choices = [
-        [least[name]] if name == "chunk_length" else range(least[name], least[name] + 3)
-        for name in least
+        range(value, value + 3) if isinstance(value, int) and name != "chunk_length" else [value]
+        for name, value in least.items()
     ]
     for values in itertools.product(*choices):
         given = dict(zip(least, values, strict=True))
         # All pairs, triples and quadruples of measurements are looked at.
-        if math.prod(value for name, value in given.items() if name != "chunk_length") > 6:
+        numbers = {name: value for name, value in given.items() if isinstance(value, int)}
+        if math.prod(value for name, value in numbers.items() if name != "chunk_length") > 6:
             continue
         with suppress(ParameterError):  # some go together with no others
             yield row.prio3(given).circuit
@@ -67,7 +79,7 @@ def small_circuits(row: VdafType) -> Iterator[Circuit]:
 
 OF_TYPES = [circuit for row in TYPES.values() for circuit in small_circuits(row)]
 
-ALL = list(dict.fromkeys(SMALL + OF_TYPES))
+ALL = list(dict.fromkeys(SMALL + OF_SECTIONS + OF_TYPES))
 """The same and small circuits of every type of the table, so that none is left out."""
 
 Sizes = tuple[int, ...]
