@@ -52,6 +52,7 @@ def task_document(task: Task) -> Document:
             "variance": f"{mechanism.variance(circuit):.6g}",
             "half_width": mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
             "joint_half_width": mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
+            "sections": _widths(task),
         },
     }
 
@@ -75,10 +76,24 @@ def result_document(task: Task, result: Result) -> Document:
             "confidence": format_rational(result.confidence),
             "half_width": result.half_width,
             "joint_half_width": result.joint_half_width,
+            "sections": _widths(task),
             "holds": _holds(result.disclosure),
         },
         "selection": _selection(task, result.disclosure),
     }
+
+
+def _widths(task: Task) -> list[Document] | None:
+    """Return the half widths of each section, where they are not all the same."""
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    single = mechanism.half_widths(circuit, DEFAULT_CONFIDENCE)
+    joint = mechanism.half_widths(circuit, DEFAULT_CONFIDENCE, jointly=True)
+    if len({width for _, width in single}) == 1:
+        return None
+    return [
+        {"values": values, "half_width": width, "joint_half_width": together}
+        for (values, width), (_, together) in zip(single, joint, strict=True)
+    ]
 
 
 def post_processed_document(task: Task, result: Document, rule: Rule) -> Document:

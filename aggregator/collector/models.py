@@ -29,13 +29,26 @@ class Privacy(DocumentModel):
     bound_into_reports: bool
 
 
+class SectionError(DocumentModel):
+    """The same for the values of one section, which follow on those of the section before."""
+
+    values: int = Field(description="How many there are.")
+    half_width: int
+    joint_half_width: int
+
+
 class Error(DocumentModel):
     """How far noise takes a value from the truth."""
 
     confidence: Exact
     variance: str | None = Field(None, description="Of the sum of both aggregators' noise.")
-    half_width: int | None = Field(description="Of the interval of one value by itself.")
+    half_width: int | None = Field(
+        description="Of the interval of one value by itself: the widest, if sections differ."
+    )
     joint_half_width: int | None = Field(description="Of intervals that all hold at once.")
+    sections: list[SectionError] | None = Field(
+        None, description="Of each section, if its noise is not that of all others."
+    )
     holds: str | None = Field(None, description="When the intervals hold.")
 
 

@@ -10,6 +10,7 @@ here if it holds all the same; docs/accounting-of-choosers.md says which bounds 
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -19,7 +20,7 @@ from aggregator.dp.filters import DELTA_LIMIT, Cost, Filter, check_delta, total
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.odometer import TIGHTEST_RHO, Odometer
 from aggregator.dp.sensitivity import furthest_move
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 NO_LIMIT = "no limit is enforced"
 ALWAYS = "of the releases made, whenever the collector stops"
@@ -52,7 +53,7 @@ class Releases:
     """
 
     mechanism: Mechanism
-    circuit: Circuit
+    circuit: Summed
     count: int
 
     @property
@@ -171,7 +172,7 @@ def smallest_valid(found: Sequence[Bound]) -> Bound | None:
     return min(near, key=lambda bound: (bound.delta, bound.epsilon), default=None)
 
 
-def parts(circuit: Circuit, max_reports_per_person: int) -> int:
+def equal_pieces(circuit: Summed, max_reports_per_person: int) -> int:
     """Return the independent mechanisms of equal epsilon that one release divides into.
 
     With discrete Laplace noise the furthest move is the worst, and its entries have independent
@@ -244,7 +245,7 @@ def _of_plans(
         return found
     if not pld.is_available():
         return [*found, Bound("PLD", None, None, None, is_valid=False, note=NOT_INSTALLED)]
-    losses = [(each.mechanism.losses(each.circuit), each.count) for each in releases]
+    losses = [(each.mechanism.losses(each.circuit), each.count) for each in _parts(releases)]
     epsilon = pld.epsilon_together(losses, delta)
     exact = None if epsilon is None else Fraction(epsilon)
     return [*found, _bound("PLD", count, exact, delta, note, is_valid=is_valid)]
@@ -295,10 +296,19 @@ def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
     )
 
 
+def _parts(releases: Sequence[Releases]) -> list[Releases]:
+    """Return the releases of all parts, equal ones counted together."""
+    counts: Counter[tuple[Mechanism, Summed]] = Counter()
+    for each in releases:
+        for mechanism, part in each.mechanism.by_part(each.circuit):
+            counts[mechanism, part] += each.count
+    return [Releases(mechanism, part, count) for (mechanism, part), count in counts.items()]
+
+
 def _pieces(releases: Sequence[Releases]) -> list[Pieces] | None:
     """Return what all releases divide into; None if one of them has no epsilon of its own."""
     found = []
-    for each in releases:
+    for each in _parts(releases):
         pieces = each.mechanism.pieces(each.circuit)
         if pieces is None:
             return None

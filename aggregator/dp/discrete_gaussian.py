@@ -29,7 +29,7 @@ from aggregator.dp.rationals import (
 from aggregator.dp.sensitivity import is_worst_in_every_entry, l2_sensitivity_squared
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 DEFAULT_DELTA = Fraction(1, 10**9)
 
@@ -71,23 +71,23 @@ class DiscreteGaussian(Mechanism):
         return {"delta": self.delta, "rho": self.rho}
 
     @override
-    def scale(self, circuit: Circuit) -> Fraction:
+    def scale(self, circuit: Summed) -> Fraction:
         """Return sigma squared: sigma itself is usually irrational."""
         return l2_sensitivity_squared(circuit, self.max_reports_per_person) / (2 * self.rho)
 
     @override
-    def describe_scale(self, circuit: Circuit) -> str:
+    def describe_scale(self, circuit: Summed) -> str:
         return f"discrete Gaussian, sigma^2 = {format_rational(self.scale(circuit))}"
 
     @override
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
         from aggregator.dp.samplers import DiscreteGaussianSampler
 
         sampler = DiscreteGaussianSampler(self.scale(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 
     @override
-    def guarantee(self, circuit: Circuit) -> Guarantee:
+    def guarantee(self, circuit: Summed) -> Guarantee:
         if self.scale(circuit) == 0:
             return nothing_to_protect()
         epsilon = implied_epsilon(self.rho, self.delta)
@@ -99,32 +99,32 @@ class DiscreteGaussian(Mechanism):
         return self.promised(promise, epsilon, self.delta, self.rho)
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
+    def cost(self, circuit: Summed, releases: int) -> Cost:
         return cost_of_zcdp(self.rho, releases)
 
     @override
-    def pieces(self, circuit: Circuit) -> None:
+    def pieces(self, circuit: Summed) -> None:
         return None  # it has an epsilon at every delta, but none of its own
 
     @override
-    def losses(self, circuit: Circuit) -> pld.ReleaseLosses | None:
+    def losses(self, circuit: Summed) -> pld.ReleaseLosses | None:
         if not is_worst_in_every_entry(circuit, self.max_reports_per_person):
             return None
         worst = pld.equal_shifts(circuit, self.max_reports_per_person)
         return None if worst is None else pld.of_discrete_gaussian(self.scale(circuit), *worst)
 
     @override
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         scale = self.scale(circuit)
         return None if scale == 0 else DiscreteGaussianLaw(aggregators, scale)
 
     @override
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
         scale = self.scale(circuit)
         if scale == 0:
             return 0
         return tail_bound(aggregators * scale, TAIL / circuit.output_len)
 
     @override
-    def bound(self, circuit: Circuit) -> None:
+    def bound(self, circuit: Summed) -> None:
         return None

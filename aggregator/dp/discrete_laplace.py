@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from aggregator.dp import pld
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.composition import parts
+from aggregator.dp.composition import equal_pieces
 from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
@@ -22,7 +22,7 @@ from aggregator.dp.mechanisms import (
 from aggregator.dp.rationals import format_rational, parse_rational, require_positive
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,52 +54,52 @@ class PureDpDiscreteLaplace(Mechanism):
         return {"epsilon": self.epsilon}
 
     @override
-    def scale(self, circuit: Circuit) -> Fraction:
+    def scale(self, circuit: Summed) -> Fraction:
         return l1_sensitivity(circuit, self.max_reports_per_person) / self.epsilon
 
     @override
-    def describe_scale(self, circuit: Circuit) -> str:
+    def describe_scale(self, circuit: Summed) -> str:
         return f"discrete Laplace, t = {format_rational(self.scale(circuit))}"
 
     @override
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
         from aggregator.dp.samplers import DiscreteLaplaceSampler
 
         draws = DiscreteLaplaceSampler(self.scale(circuit)).sample(circuit.output_len, entropy)
         return list(map(int, draws))
 
     @override
-    def guarantee(self, circuit: Circuit) -> Guarantee:
+    def guarantee(self, circuit: Summed) -> Guarantee:
         if self.scale(circuit) == 0:
             return nothing_to_protect()
         promise = f"({format_rational(self.epsilon)}, 0)-differential privacy"
         return self.promised(promise, self.epsilon, Fraction(0))
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
+    def cost(self, circuit: Summed, releases: int) -> Cost:
         pieces = self.pieces(circuit)
         return cost_of_dp(pieces.epsilon, count=releases * pieces.count)
 
     @override
-    def pieces(self, circuit: Circuit) -> Pieces:
-        count = parts(circuit, self.max_reports_per_person)
+    def pieces(self, circuit: Summed) -> Pieces:
+        count = equal_pieces(circuit, self.max_reports_per_person)
         return Pieces(count, self.epsilon / count, Fraction(0))
 
     @override
-    def losses(self, circuit: Circuit) -> pld.ReleaseLosses | None:
+    def losses(self, circuit: Summed) -> pld.ReleaseLosses | None:
         # The furthest move is the worst, as docs/privacy.md proves.
         worst = pld.equal_shifts(circuit, self.max_reports_per_person)
         return None if worst is None else pld.of_discrete_laplace(self.scale(circuit), *worst)
 
     @override
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         scale = self.scale(circuit)
         return None if scale == 0 else DiscreteLaplaceLaw(aggregators, scale)
 
     @override
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
         return self.joint_half_width(circuit, 1 - TAIL, aggregators)
 
     @override
-    def bound(self, circuit: Circuit) -> None:
+    def bound(self, circuit: Summed) -> None:
         return None

@@ -8,7 +8,7 @@ not say, and one that leaves a question unanswered cannot be constructed.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Self
 
@@ -21,7 +21,7 @@ from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.utility import half_width_of
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 TAIL = Fraction(1, 2**64)
 """Noise is assumed to stay within a tail bound of this probability."""
@@ -129,33 +129,33 @@ class Mechanism(ABC):
         """Return the parameters by the names that `of` reads."""
 
     @abstractmethod
-    def scale(self, circuit: Circuit) -> Fraction:
+    def scale(self, circuit: Summed) -> Fraction:
         """Return the exact parameter of the noise; 0 if there is nothing to protect."""
 
     @abstractmethod
-    def describe_scale(self, circuit: Circuit) -> str:
+    def describe_scale(self, circuit: Summed) -> str:
         """Describe the noise and its parameter."""
 
     @abstractmethod
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
         """Return one aggregator's noise: `output_len` independent exact draws.
 
         At scale 0 they are zeros, and no entropy is drawn.
         """
 
     @abstractmethod
-    def guarantee(self, circuit: Circuit) -> Guarantee:
+    def guarantee(self, circuit: Summed) -> Guarantee:
         """Return what one release promises a person, and who must be honest for it."""
 
     @abstractmethod
-    def cost(self, circuit: Circuit, releases: int) -> Cost | None:
+    def cost(self, circuit: Summed, releases: int) -> Cost | None:
         """Return what `releases` releases cost a person together, by adding up.
 
         None if nothing is promised, however few they are.
         """
 
     @abstractmethod
-    def pieces(self, circuit: Circuit) -> Pieces | None:
+    def pieces(self, circuit: Summed) -> Pieces | None:
         """Return the independent mechanisms of equal (epsilon, delta) that a release divides into.
 
         One piece with the promise of the whole release is always valid. None if the release has no
@@ -163,7 +163,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def losses(self, circuit: Circuit) -> ReleaseLosses | None:
+    def losses(self, circuit: Summed) -> ReleaseLosses | None:
         """Return the distribution of the privacy loss of one release.
 
         None if the worst pair of neighbours is not known, or the library has no such noise.
@@ -173,16 +173,46 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         """Return the law of the noise of one coordinate; None only where nothing is drawn."""
 
     @abstractmethod
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
         """Return what no coordinate's noise exceeds in size, except with a probability of 2^-64."""
 
     @abstractmethod
-    def bound(self, circuit: Circuit) -> int | None:
+    def bound(self, circuit: Summed) -> int | None:
         """Return k, the most that one aggregator adds to or takes from a coordinate, if bounded."""
+
+    def by_part(self, circuit: Summed) -> Sequence[tuple["Mechanism", Summed]]:
+        """Return the independent mechanisms of which a release consists, and what each noises.
+
+        Their entries follow on each other. Usually it is one mechanism, this one.
+        """
+        return [(self, circuit)]
+
+    def laws(self, circuit: Summed, aggregators: int = 2) -> list[tuple[int, NoiseLaw | None]]:
+        """Return the law of each coordinate's noise: runs of coordinates, in their order."""
+        return [
+            (part.output_len, each.law(part, aggregators)) for each, part in self.by_part(circuit)
+        ]
+
+    def half_widths(
+        self, circuit: Summed, confidence: Fraction, aggregators: int = 2, *, jointly: bool = False
+    ) -> list[tuple[int, int]]:
+        """Return the least h of each coordinate: runs of coordinates, each with its h.
+
+        Args:
+            circuit: What is summed.
+            confidence: The probability that a value lies within h of its true sum.
+            aggregators: How many add noise.
+            jointly: Whether it is the probability that all of them do, by the union bound.
+        """
+        values = circuit.output_len if jointly else 1
+        return [
+            (entries, 0 if law is None else half_width_of(law, confidence, values))
+            for entries, law in self.laws(circuit, aggregators)
+        ]
 
     def promised(
         self, promise: str, epsilon: Fraction, delta: Fraction, rho: Fraction | None = None
@@ -199,20 +229,19 @@ class Mechanism(ABC):
         )
         return Guarantee(epsilon, delta, rho, NEIGHBOURS, statement)
 
-    def half_width(self, circuit: Circuit, confidence: Fraction, aggregators: int = 2) -> int:
-        """Return the least h such that one value lies within h of its true sum."""
-        law = self.law(circuit, aggregators)
-        return 0 if law is None else half_width_of(law, confidence)
+    def half_width(self, circuit: Summed, confidence: Fraction, aggregators: int = 2) -> int:
+        """Return the least h such that any one value lies within h of its true sum."""
+        return max(width for _, width in self.half_widths(circuit, confidence, aggregators))
 
-    def joint_half_width(self, circuit: Circuit, confidence: Fraction, aggregators: int = 2) -> int:
+    def joint_half_width(self, circuit: Summed, confidence: Fraction, aggregators: int = 2) -> int:
         """Return the least h that holds for all coordinates at once, by the union bound."""
-        law = self.law(circuit, aggregators)
-        return 0 if law is None else half_width_of(law, confidence, circuit.output_len)
+        widths = self.half_widths(circuit, confidence, aggregators, jointly=True)
+        return max(width for _, width in widths)
 
-    def variance(self, circuit: Circuit, aggregators: int = 2) -> float:
-        """Return the variance of the noise of one coordinate."""
-        law = self.law(circuit, aggregators)
-        return 0.0 if law is None else to_float(law.variance())
+    def variance(self, circuit: Summed, aggregators: int = 2) -> float:
+        """Return the largest variance of the noise of one coordinate."""
+        laws = {law for _, law in self.laws(circuit, aggregators)}
+        return max(0.0 if law is None else to_float(law.variance()) for law in laws)
 
 
 def nothing_to_protect() -> Guarantee:

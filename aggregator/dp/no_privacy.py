@@ -11,7 +11,7 @@ from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.sensitivity import NEIGHBOURS
 from aggregator.entropy import Entropy
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class NoPrivacy(Mechanism):
         return {}
 
     @override
-    def scale(self, circuit: Circuit) -> Fraction:
+    def scale(self, circuit: Summed) -> Fraction:
         return Fraction(0)
 
     @override
-    def describe_scale(self, circuit: Circuit) -> str:
+    def describe_scale(self, circuit: Summed) -> str:
         return "no noise"
 
     @override
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
         return [0] * circuit.output_len
 
     @override
-    def guarantee(self, circuit: Circuit) -> Guarantee:
+    def guarantee(self, circuit: Summed) -> Guarantee:
         return Guarantee(
             epsilon=None,
             delta=None,
@@ -55,25 +55,25 @@ class NoPrivacy(Mechanism):
         )
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> None:
+    def cost(self, circuit: Summed, releases: int) -> None:
         return None
 
     @override
-    def pieces(self, circuit: Circuit) -> None:
+    def pieces(self, circuit: Summed) -> None:
         return None
 
     @override
-    def losses(self, circuit: Circuit) -> None:
+    def losses(self, circuit: Summed) -> None:
         return None
 
     @override
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         return None
 
     @override
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
         return 0
 
     @override
-    def bound(self, circuit: Circuit) -> int:
+    def bound(self, circuit: Summed) -> int:
         return 0

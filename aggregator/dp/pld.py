@@ -17,7 +17,7 @@ from typing import Protocol
 
 from aggregator.dp.sensitivity import Shift, furthest_move
 from aggregator.errors import ConfigurationError
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 _GRID = 1e-4
 _LARGEST_SHIFT = 10_000
@@ -132,7 +132,7 @@ def _epsilon_at(distribution: _LossDistribution, count: int, delta: Fraction) ->
     return float(distribution.get_epsilon_for_delta(float(delta) - slack))
 
 
-def equal_shifts(circuit: Circuit, max_reports_per_person: int) -> Shift | None:
+def equal_shifts(circuit: Summed, max_reports_per_person: int) -> Shift | None:
     """Return how many entries the furthest move shifts, and by how much each.
 
     The caller must know that the furthest move is the worst under its noise.

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Self, TypedDict
 
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
+from aggregator.dp.by_section import BySection, Shares, split
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
@@ -25,6 +26,7 @@ from aggregator.dp.rationals import (
     require_positive,
 )
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
+from aggregator.dp.shares import read_shares, shares_of_text, text_of_shares, write_shares
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
@@ -69,7 +71,9 @@ MECHANISMS = mechanism_table(
 )
 """Every mechanism by its code point: one row per mechanism, and the only list of them."""
 
-_VERSION = 3
+_VERSION, _VERSION_BY_SECTION = 3, 4
+"""Of policies with one scale for all entries, and of those that split over sections."""
+
 _REPLACEMENT = 1
 _MAX_POPULATION_SIZE = 255
 
@@ -113,7 +117,7 @@ class PrivacyPolicy:
     window: Window | None = None
 
     def __post_init__(self) -> None:
-        if type(self.mechanism) not in MECHANISMS.values():
+        if _kind(self.mechanism) not in MECHANISMS.values():
             raise ParameterError(f"mechanism {self.mechanism.name}: has no row in MECHANISMS")
         for name in self.mechanism.parameters().keys() - set(_PARAMETERS):
             raise ParameterError(f"mechanism {self.mechanism.name}: no policy has room for {name}")
@@ -141,11 +145,17 @@ class PrivacyPolicy:
         """Refuse a policy that is meaningless for a type of measurement.
 
         Raises:
-            ParameterError: Thresholds for exact sums, suppression of noised ones or of sums that
-                are not counts, a bucket that does not exist, or a budget without an epsilon to
-                count.
+            ParameterError: Shares of other sections, thresholds for exact sums or for sections,
+                suppression of noised sums or of sums that are not counts, a bucket that does not
+                exist, or a budget without an epsilon to count.
         """
+        self.mechanism.by_part(circuit)  # which refuses shares of other sections
         if self.thresholds is not None:
+            if len(circuit.parts()) > 1:
+                raise ParameterError(
+                    "private_threshold: sections have different laws or different meanings, and "
+                    "a threshold is of one; give none"
+                )
             if not self.mechanism.is_noisy:
                 raise ParameterError(
                     "private_threshold: thresholds are for noised counts; without noise "
@@ -166,6 +176,11 @@ class PrivacyPolicy:
             )
 
     @property
+    def shares(self) -> Shares:
+        """Of each section, if epsilon or rho is split over them; empty if not."""
+        return self.mechanism.shares if isinstance(self.mechanism, BySection) else ()
+
+    @property
     def has_limit(self) -> bool:
         """Whether aggregators refuse releases from some number on."""
         return self.budget is not None or self.max_releases is not None
@@ -182,13 +197,15 @@ class PrivacyPolicy:
 
     def write(self, writer: Writer) -> None:
         """Append this policy's encoding."""
-        writer.u8(_VERSION)
+        writer.u8(_VERSION_BY_SECTION if self.shares else _VERSION)
         code_points = {kind: code_point for code_point, kind in MECHANISMS.items()}
-        writer.u8(code_points[type(self.mechanism)])
+        writer.u8(code_points[_kind(self.mechanism)])
         writer.u8(_REPLACEMENT)
         parameters = self.mechanism.parameters()
         for name in _PARAMETERS:
             _write_rational(writer, parameters.get(name))
+        if self.shares:
+            write_shares(writer, self.shares)
         writer.u32(self.max_reports_per_person)
         writer.u64(0 if self.window is None else self.window.length)
         writer.u64(0 if self.window is None else self.window.start)
@@ -209,15 +226,22 @@ class PrivacyPolicy:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Take one policy off `reader`, or raise `DecodeError`."""
-        _expect(reader, "version", _VERSION)
+        version = reader.u8()
+        if version not in (_VERSION, _VERSION_BY_SECTION):
+            raise reader.error(
+                f"privacy policy version {version} is not known, only {_VERSION} and "
+                f"{_VERSION_BY_SECTION}"
+            )
         code_point = reader.u8()
         if code_point not in MECHANISMS:
             raise reader.error(f"privacy mechanism {code_point} is not known")
         _expect(reader, "neighbour relation", _REPLACEMENT)
         parameters = {name: reader.text8(name) or None for name in _PARAMETERS}
         try:
+            shares = read_shares(reader) if version == _VERSION_BY_SECTION else None
+            mechanism = _read_mechanism(MECHANISMS[code_point], parameters, reader.u32())
             return cls(
-                mechanism=_read_mechanism(MECHANISMS[code_point], parameters, reader.u32()),
+                mechanism=mechanism if shares is None else split(mechanism, shares),
                 window=Window.of(reader.u64() or None, reader.u64() or None),
                 max_batches_per_person=reader.u32() or None,
                 budget=_optional(reader.text8("budget") or None, "budget", parse_rational),
@@ -268,6 +292,8 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     parameters = {key: values.pop(key, None) for key in _PARAMETERS}
     mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
     window = Window.of(values.pop("window", None), values.pop("window_start", None))
+    if (shares := values.pop("shares", None)) is not None:
+        mechanism = split(mechanism, shares_of_text(shares))
     max_batches = _check_count(values.pop("max_batches_per_person", None), "max_batches_per_person")
     max_releases = _check_count(values.pop("max_releases", None), "max_releases")
     population = values.pop("population", "")
@@ -290,6 +316,7 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
     settings: dict[str, str | int | None] = {
         "mechanism": mechanism.name,
         **{name: format_rational(parameters[name]) for name in _PARAMETERS if name in parameters},
+        "shares": text_of_shares(policy.shares) or None,
         "max_reports_per_person": policy.max_reports_per_person,
         **(policy.window.settings() if policy.window else {}),
         "max_batches_per_person": policy.max_batches_per_person,
@@ -301,6 +328,11 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
         **(policy.suppression.settings() if policy.suppression else {}),
     }
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def _kind(mechanism: Mechanism) -> type[Mechanism]:
+    """Return the row of a mechanism; of one by section, that of what is split."""
+    return type(mechanism.base if isinstance(mechanism, BySection) else mechanism)
 
 
 def _read_mechanism(

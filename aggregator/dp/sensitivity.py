@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 NEIGHBOURS = "replacement"
 
@@ -46,7 +46,7 @@ class Shift(NamedTuple):
     size: int
 
 
-def furthest_move(circuit: Circuit, max_reports_per_person: int = 1) -> list[Shift]:
+def furthest_move(circuit: Summed, max_reports_per_person: int = 1) -> list[Shift]:
     """Return the furthest that one person's reports can move a sum, largest shifts first.
 
     Returns:
@@ -66,7 +66,7 @@ def furthest_move(circuit: Circuit, max_reports_per_person: int = 1) -> list[Shi
     ]
 
 
-def l1_sensitivity(circuit: Circuit, max_reports_per_person: int = 1) -> int:
+def l1_sensitivity(circuit: Summed, max_reports_per_person: int = 1) -> int:
     """Return the largest sum of absolute changes over all entries.
 
     Source:
@@ -76,18 +76,18 @@ def l1_sensitivity(circuit: Circuit, max_reports_per_person: int = 1) -> int:
     return sum(shift.entries * shift.size for shift in move)
 
 
-def l2_sensitivity_squared(circuit: Circuit, max_reports_per_person: int = 1) -> int:
+def l2_sensitivity_squared(circuit: Summed, max_reports_per_person: int = 1) -> int:
     """Return the largest sum of squared changes over all entries."""
     move = furthest_move(circuit, max_reports_per_person)
     return sum(shift.entries * shift.size**2 for shift in move)
 
 
-def max_entry(circuit: Circuit) -> int:
+def max_entry(circuit: Summed) -> int:
     """Return the most that one report adds to one entry; it adds at least 0."""
     return max(max(run.first, run.second) for run in circuit.furthest() if run.entries)
 
 
-def is_worst_in_every_entry(circuit: Circuit, max_reports_per_person: int = 1) -> bool:
+def is_worst_in_every_entry(circuit: Summed, max_reports_per_person: int = 1) -> bool:
     """Return whether no other move has a larger shift in any place, sorted by size.
 
     False if that is unknown.
@@ -100,12 +100,12 @@ def is_worst_in_every_entry(circuit: Circuit, max_reports_per_person: int = 1) -
     return moves_most or all(shift.size == 1 for shift in move)
 
 
-def is_one_count(circuit: Circuit) -> bool:
+def is_one_count(circuit: Summed) -> bool:
     """Return whether a result is one number, to which each report adds 0 or 1."""
     return circuit.is_scalar and max_entry(circuit) == 1
 
 
-def check_counts(circuit: Circuit) -> None:
+def check_counts(circuit: Summed) -> None:
     """Refuse a circuit to whose entries a report may add more than 1.
 
     Raises:
@@ -115,7 +115,7 @@ def check_counts(circuit: Circuit) -> None:
         raise UnsupportedCircuit(f"Prio3{circuit.name} does not count; only counts move by 1")
 
 
-def nothing_changes(circuit: Circuit) -> UnsupportedCircuit:
+def nothing_changes(circuit: Summed) -> UnsupportedCircuit:
     """Return the error for a question without an answer because no sum can move."""
     return UnsupportedCircuit(
         f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to protect"

@@ -28,7 +28,7 @@ from aggregator.dp.rationals import (
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.entropy import Entropy
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Summed
 
 _COORDINATES = 2
 """A report that changes buckets moves two counts, each by 1."""
@@ -72,19 +72,19 @@ class TruncatedGeometric(Mechanism):
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     @override
-    def scale(self, circuit: Circuit) -> Fraction:
+    def scale(self, circuit: Summed) -> Fraction:
         if _buckets(circuit) == 1:
             return Fraction(0)
         return _COORDINATES * self.max_reports_per_person / self.epsilon
 
     @override
-    def bound(self, circuit: Circuit) -> int:
+    def bound(self, circuit: Summed) -> int:
         if _buckets(circuit) == 1:
             return 0
         shift = self.max_reports_per_person
         return least_bound(self.epsilon / _COORDINATES, self.delta / _COORDINATES, shift)
 
-    def coordinate_delta(self, circuit: Circuit) -> Fraction:
+    def coordinate_delta(self, circuit: Summed) -> Fraction:
         """Return the delta of one bucket at this k, the mass at the edge, rounded up."""
         if _buckets(circuit) == 1:
             return Fraction(0)
@@ -94,58 +94,58 @@ class TruncatedGeometric(Mechanism):
         # As many decimals as delta has leading zeros, and a dozen more.
         return round_up(edge, len(str(self.delta.denominator // self.delta.numerator)) + 12)
 
-    def exact_delta(self, circuit: Circuit) -> Fraction:
+    def exact_delta(self, circuit: Summed) -> Fraction:
         """Return the delta of a release at this k: neither of two buckets may be at its edge."""
         return 1 - (1 - self.coordinate_delta(circuit)) ** _COORDINATES
 
     @override
-    def describe_scale(self, circuit: Circuit) -> str:
+    def describe_scale(self, circuit: Summed) -> str:
         scale, bound = format_rational(self.scale(circuit)), self.bound(circuit)
         return f"truncated symmetric geometric, t = {scale}, k = {bound}"
 
     @override
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
         from aggregator.dp.samplers import TruncatedGeometricSampler
 
         sampler = TruncatedGeometricSampler(self.scale(circuit), self.bound(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 
     @override
-    def guarantee(self, circuit: Circuit) -> Guarantee:
+    def guarantee(self, circuit: Summed) -> Guarantee:
         if self.scale(circuit) == 0:
             return nothing_to_protect()
         parameters = f"{format_rational(self.epsilon)}, {format_rational(self.delta)}"
         return self.promised(f"({parameters})-differential privacy", self.epsilon, self.delta)
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
+    def cost(self, circuit: Summed, releases: int) -> Cost:
         # But for the edges a release is two (epsilon / 2)-DP mechanisms: what a report leaves, and
         # what it goes to.
         rho = _COORDINATES * rho_of_pure(self.epsilon / _COORDINATES)
         return Cost(releases * self.epsilon, releases * rho, releases * self.exact_delta(circuit))
 
     @override
-    def pieces(self, circuit: Circuit) -> Pieces:
+    def pieces(self, circuit: Summed) -> Pieces:
         edge = self.coordinate_delta(circuit)
         return Pieces(_COORDINATES, self.epsilon / _COORDINATES, edge)
 
     @override
-    def losses(self, circuit: Circuit) -> None:
+    def losses(self, circuit: Summed) -> None:
         return None  # the library has no such noise
 
     @override
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         scale = self.scale(circuit)
         if scale == 0:
             return None
         return TruncatedGeometricLaw(aggregators, scale, self.bound(circuit))
 
     @override
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
         return self.joint_half_width(circuit, 1 - TAIL, aggregators)
 
 
-def _buckets(circuit: Circuit) -> int:
+def _buckets(circuit: Summed) -> int:
     if not circuit.is_one_hot:
         raise UnsupportedCircuit(
             f"mechanism TruncatedGeometric is for Prio3Histogram, not Prio3{circuit.name}"

@@ -16,7 +16,7 @@ from typing_extensions import override
 from aggregator.client.measurements import MeasurementReader
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
-from aggregator.dp.composition import parts
+from aggregator.dp.composition import equal_pieces
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.sensitivity import furthest_move, l1_sensitivity
@@ -102,8 +102,8 @@ def test_noise_for_a_new_type_covers_the_furthest_neighbours(reports: int) -> No
         for total, limit in zip(itertools.accumulate(sizes), worst, strict=True)
     )
     # Its entries move by different amounts, so its release counts as one mechanism.
-    assert parts(circuit, reports) == 1
-    assert parts(AnyBits(5, 2), reports) == 5
+    assert equal_pieces(circuit, reports) == 1
+    assert equal_pieces(AnyBits(5, 2), reports) == 5
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

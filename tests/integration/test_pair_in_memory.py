@@ -37,6 +37,10 @@ pytestmark = pytest.mark.anyio
 
 HISTOGRAM = {"type": "Prio3Histogram", "length": 4, "chunk_length": 2}
 SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 100, "chunk_length": 4}
+SECTIONS = {"type": "Prio3Sections", "sections": "onehot:3 given:0,2,100 atmost:2,2"}
+"""Yes, no or no answer; hours of those who said yes or no; two labels."""
+ANSWERS = [[1, 0, 0, 40, 0, 1, 1], [0, 1, 0, 0, 7, 0, 1], [0, 0, 1, 0, 0, 0, 0]]
+SUMS = (1, 1, 1, 40, 7, 1, 2)
 
 
 @asynccontextmanager
@@ -69,8 +73,9 @@ def own_draws(service: Service, task: Task) -> list[int]:
         (SUM_VEC, [[1, 2, 3], [100, 0, 50], [7, 7, 7]], (108, 9, 60)),
         ({"type": "Prio3Count"}, [1, 0, 1, 1], (3,)),
         ({"type": "Prio3Sum", "max_measurement": 1000}, [1000, 1, 20], (1021,)),
+        (SECTIONS, ANSWERS, SUMS),
     ],
-    ids=["histogram", "sum_vec", "count", "sum"],
+    ids=["histogram", "sum_vec", "count", "sum", "sections"],
 )
 async def test_without_noise_the_result_is_the_true_sums(
     tmp_path: Path,
@@ -93,8 +98,9 @@ async def test_without_noise_the_result_is_the_true_sums(
     [
         (HISTOGRAM, [0, 1, 1, 3, 3, 3], (1, 2, 0, 3)),
         (SUM_VEC, [[1, 2, 3], [100, 0, 50], [7, 7, 7]], (108, 9, 60)),
+        (SECTIONS, ANSWERS, SUMS),
     ],
-    ids=["histogram", "sum_vec"],
+    ids=["histogram", "sum_vec", "sections"],
 )
 async def test_with_noise_the_result_is_the_sums_and_each_aggregators_one_draw(
     tmp_path: Path,
@@ -111,6 +117,24 @@ async def test_with_noise_the_result_is_the_sums_and_each_aggregators_one_draw(
         assert any(draws[0])
         assert result.values == tuple(map(sum, zip(sums, *draws, strict=True)))
         assert result.half_width > 0
+
+
+async def test_a_release_by_section_is_one_release_and_one_charge_of_the_whole(
+    tmp_path: Path,
+) -> None:
+    privacy = {**LAPLACE, "epsilon": "3/2", "shares": "1/4 1/2 1/4"}
+    task = make_task(SECTIONS, privacy)
+    async with running(tmp_path, task) as pair:
+        await pair.upload(await pair.reports(ANSWERS))
+        result = await pair.collect()
+        draws = [own_draws(service, task) for service in (pair.leader, pair.helper)]
+        assert result.values == tuple(map(sum, zip(SUMS, *draws, strict=True)))
+        assert max(map(abs, draws[0][3:5])) > max(map(abs, draws[0][:3] + draws[0][5:]))
+        assert result.guarantee.epsilon == Fraction(3, 2)
+        for service in (pair.leader, pair.helper):
+            (entry,) = await service.database.read("ledger", list_ledger)
+            assert entry.charge.cost.epsilon == Fraction(3, 2)
+            assert entry.charge.mechanism == "PureDpDiscreteLaplace"
 
 
 async def test_the_reports_of_several_jobs_and_units_of_time_add_up(tmp_path: Path) -> None:

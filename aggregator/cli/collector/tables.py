@@ -23,6 +23,9 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
     console = Console(markup=False)
     error, privacy = result["error"], result["privacy"]
     width, processed = error["half_width"], result.get("post_processed")
+    sections = error.get("sections")
+    runs = sections or [{"values": len(result["values"]), "half_width": width}]
+    widths = [run["half_width"] for run in runs for _ in range(run["values"])]
     confidence = float(100 * Fraction(error["confidence"]))
     table = Table("", "value", f"interval ({confidence:g} %)")
     if processed is not None:
@@ -31,7 +34,7 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
         cells = [
             escaped(labels[index]) if labels else str(index),
             _number(value),
-            _interval(value, width),
+            _interval(value, widths[index]),
         ]
         if processed is not None:
             cells.append(_number(processed["integers"][index]))
@@ -44,7 +47,9 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
         console.print(privacy["all_releases"])
     if width:
         console.print(
-            f"each interval by itself; all at once: plus or minus {error['joint_half_width']:,}; "
+            "each interval by itself; all at once: plus or minus "
+            + ("at most " if sections else "")
+            + f"{error['joint_half_width']:,}; "
             + error["holds"]
         )
     if processed is not None:

@@ -399,6 +399,7 @@ def describe_privacy(task: "Task") -> str:
         lines.append(
             f"95 % interval with both: plus or minus {width:,} for each value, "
             f"plus or minus {joint:,} for all at once"
+            + (", and less in some sections" if len(set(mechanism.laws(circuit))) > 1 else "")
         )
     most, promise = horizon(task), promise_of_all(task)
     limit = "no limit" if most is None else f"at most {most:,}, each aggregator refuses more"

@@ -181,12 +181,16 @@ def _others(population: str) -> str:
 def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     """Return a picture of the noise's law around one released value."""
     task = shown.asked.task
-    law = task.policy.mechanism.law(task.prio3.circuit, 2)
+    runs = task.policy.mechanism.laws(task.prio3.circuit)
+    laws = [law for entries, law in runs for _ in range(entries)]
     places = [place for place, each in enumerate(shown.batch.values.values()) if each is not None]
     values = list(zip(places, shown.batch.quantities(), strict=True))
-    if law is None or not values:
+    if not values:
         return []
     place, value = next((each for each in values if str(each[0]) == wanted), values[0])
+    law = laws[place]
+    if law is None:
+        return []
     names = _names(shown)
     sums = [(each, _name(names, shown, each, quantity)) for each, quantity in values[:MOST_ROWS]]
     points = _law(law)

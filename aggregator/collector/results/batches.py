@@ -93,13 +93,17 @@ class Batch:
         labels: Sequence[str],
         unit: str,
     ) -> "Batch":
+        if len(values) != task.prio3.circuit.output_len:
+            raise ParameterError(
+                f"values: the task has {task.prio3.circuit.output_len}, not {len(values)}"
+            )
         names = list(labels) or [str(index) for index in range(len(values))]
         if len(names) != len(values) or len(set(names)) != len(names):
             raise ParameterError(
                 f"labels must be {len(values)} different texts, one for each value, not {names}"
             )
         circuit, policy = task.prio3.circuit, task.policy
-        law = policy.mechanism.law(circuit, 2)
+        laws = [law for run, law in policy.mechanism.laws(circuit) for _ in range(run)]
         limits: Sequence[int | None] = [None] * len(values)
         if policy.thresholds is not None:
             limits = policy.thresholds.of_buckets(circuit, policy.mechanism)
@@ -109,7 +113,7 @@ class Batch:
                 name: None
                 if value is None
                 else Noised.released(
-                    value, law, (str(task.task_id), release, index), label=name, unit=unit
+                    value, laws[index], (str(task.task_id), release, index), label=name, unit=unit
                 )
                 for index, (name, value) in enumerate(zip(names, values, strict=True))
             },

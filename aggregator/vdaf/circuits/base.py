@@ -63,6 +63,9 @@ class Summed(ABC):
     is_scalar: ClassVar[bool] = False
     """Whether an aggregate result is one integer, not a list."""
 
+    is_one_hot: ClassVar[bool] = False
+    """Whether a measurement is the index of the one entry of the sum to which it adds 1."""
+
     @property
     @abstractmethod
     def output_len(self) -> int:
@@ -84,6 +87,10 @@ class Summed(ABC):
             Runs of entries in their order, `output_len` entries in all.
         """
 
+    def parts(self) -> Sequence[Summed]:
+        """Return the sections that noise treats apart; their entries follow on each other."""
+        return [self]
+
     @property
     def most_entries(self) -> int:
         """To how many entries of a sum a measurement adds more than 0, at most."""
@@ -93,9 +100,6 @@ class Summed(ABC):
 @dataclasses.dataclass(frozen=True, slots=True)
 class Circuit(Summed):
     """A validity circuit over one field: a value, equal if its parameters are."""
-
-    is_one_hot: ClassVar[bool] = False
-    """Whether a measurement is the index of the one entry of the sum to which it adds 1."""
 
     @property
     def takes_vectors(self) -> bool:
@@ -185,10 +189,6 @@ class Circuit(Summed):
             first += [run.first] * run.entries
             second += [run.second] * run.entries
         return (first, second) if self.takes_vectors else (first[0], second[0])
-
-    def parts(self) -> Sequence[Summed]:
-        """Return the sections that noise treats apart; their entries follow on each other."""
-        return [self]
 
     def linear_form(self) -> LinearForm | None:
         """Return what kernels need to verify this circuit; None if only the general path can."""

@@ -5,7 +5,15 @@ import pytest
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.composition import UNEQUAL, Bound, Releases, bounds, parts, smallest_valid, spent
+from aggregator.dp.composition import (
+    UNEQUAL,
+    Bound,
+    Releases,
+    bounds,
+    equal_pieces,
+    smallest_valid,
+    spent,
+)
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import Cost, Filter, cost_of_dp, rho_of_pure
@@ -259,7 +267,7 @@ def test_an_epsilon_whose_exponential_nobody_can_write_down_gets_no_advanced_bou
 def test_a_release_divides_into_independent_parts(
     circuit: Circuit, reports: int, expected: int
 ) -> None:
-    assert parts(circuit, reports) == expected
+    assert equal_pieces(circuit, reports) == expected
 
 
 @pytest.mark.parametrize(

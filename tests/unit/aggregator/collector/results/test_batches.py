@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import aggregator
+from aggregator.collector.documents import task_document
 from aggregator.collector.results import Batch, Noised, Selected, compare
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -57,6 +58,25 @@ def test_one_collection_read_twice_is_the_same_noise_and_two_are_not() -> None:
     assert not (first["good"] - again["good"]).terms
     assert len((first["good"] - other["good"]).terms) == 2  # though of the same interval
     assert compare(first.share("good"), other.share("good")).is_larger is None
+
+
+def test_each_section_of_a_report_has_the_law_of_its_own_noise() -> None:
+    task = make_task(
+        {"type": "Prio3Sections", "sections": "onehot:2 number:100"},
+        {**LAPLACE, "epsilon": "2", "shares": "1/2 1/2"},
+    )
+    batch = Batch.of_document(task, document([40, 30, 2000], task=task), ["yes", "no", "hours"])
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    (_, narrow), (_, wide) = mechanism.half_widths(circuit, Fraction(95, 100))
+    highs = [batch[label].interval().high for label in ("yes", "no", "hours")]
+    assert highs == [40 + narrow, 30 + narrow, 2000 + wide]
+    assert 30 * narrow < wide < 60 * narrow  # 2/1 against 100/1
+    error = task_document(task)["error"]
+    assert isinstance(error, dict)
+    assert [run["values"] for run in error["sections"]] == [2, 1]
+    assert [run["half_width"] for run in error["sections"]] == [narrow, wide]
+    with pytest.raises(ParameterError, match="values: the task has 3, not 4"):
+        Batch.of_document(task, document([1, 2, 3, 4], task=task))
 
 
 def test_exact_results_have_no_noise() -> None:
