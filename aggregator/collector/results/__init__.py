@@ -14,6 +14,7 @@ from aggregator.lazily import exports
 if TYPE_CHECKING:
     from aggregator.collector.results.batches import Batch
     from aggregator.collector.results.comparisons import Comparison, compare, compare_all
+    from aggregator.collector.results.consistency import consistent
     from aggregator.collector.results.intervals import ConfidenceInterval
     from aggregator.collector.results.moments import Variance, mean
     from aggregator.collector.results.quantiles import Quantile, median
@@ -34,6 +35,7 @@ else:
         {
             "batches": ("Batch",),
             "comparisons": ("Comparison", "compare", "compare_all"),
+            "consistency": ("consistent",),
             "intervals": ("ConfidenceInterval",),
             "moments": ("Variance", "mean"),
             "quantiles": ("Quantile", "median"),
@@ -61,6 +63,7 @@ __all__ = [
     "combination",
     "compare",
     "compare_all",
+    "consistent",
     "joint_intervals",
     "mean",
     "median",
