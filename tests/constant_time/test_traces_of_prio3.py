@@ -17,6 +17,7 @@ from aggregator.vdaf.circuits import (
     Histogram,
     Measurement,
     MultihotCountVec,
+    Sections,
     Sum,
     SumVec,
 )
@@ -80,6 +81,12 @@ CASES = [
     HISTOGRAM,
     Case("SumVec", SumVec(2, 3, 2), [0, 1], [3, 2]),
     Case("MultihotCountVec", MultihotCountVec(4, 2, 2), [0, 0, 0, 0], [1, 0, 1, 0]),
+    Case(
+        "Sections",
+        Sections("onehot:2 given:0,1,3 onehot:2 table:0,2", 4),
+        [1, 0, 3, 1, 0, 1, 0, 0, 0],
+        [0, 1, 0, 0, 1, 0, 0, 0, 1],
+    ),
     Case("Count", Count(), 0, 1),
     SUM,
 ]

@@ -71,6 +71,7 @@ GROUPS: Final = {
         "compose": "What several releases cost together, by every theorem at hand.",
         "advise": "From a question to a privacy section, with three sentences for a board.",
         "error": "How far a result lies from the truth under a mechanism's noise.",
+        "sections": "One epsilon for everything that a report holds, split over its sections.",
         "serve": (
             "Open the planner as a page: charts with real noise, costs, and survey.toml to save."
         ),

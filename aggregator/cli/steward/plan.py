@@ -14,6 +14,7 @@ import typer
 from aggregator.cli.faults import reported
 from aggregator.cli.files import read_task
 from aggregator.cli.options import WhichTask
+from aggregator.cli.steward.plan_sections import sections
 from aggregator.cli.steward.plan_serve import serve
 from aggregator.cli.types import (
     CIRCUITS,
@@ -372,6 +373,11 @@ def error(
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)
+
+
+app.command(
+    epilog="Example: prio plan sections --sections 'onehot:5 onehot:3 number:100' --epsilon 1"
+)(sections)
 
 
 app.command(epilog="Example: prio plan serve")(serve)

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from aggregator.collector.results.ratios import Ratio, ratio
 from aggregator.collector.results.selection import Selected
 from aggregator.collector.results.tables import Table
-from aggregator.collector.results.values import Noised, Quantity
+from aggregator.collector.results.values import Noised, Quantity, total
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
@@ -24,6 +25,8 @@ class Batch:
         end: The second after its last.
         thresholds: By label, of those values that are shown only above one.
         max_entry: The most that one report adds to a value.
+        of_some: By label, of numbers that only those add to who gave an answer, the label of the
+            count of these people.
     """
 
     values: Mapping[str, Noised | None]
@@ -32,6 +35,7 @@ class Batch:
     end: int
     thresholds: Mapping[str, int] = dataclasses.field(default_factory=dict)
     max_entry: int = 1
+    of_some: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_result(
@@ -124,6 +128,7 @@ class Batch:
                 name: limit for name, limit in zip(names, limits, strict=True) if limit is not None
             },
             max_entry=max_entry(circuit),
+            of_some={names[entry]: names[answer] for entry, answer in circuit.given_by().items()},
         )
 
     def __getitem__(self, label: str) -> Noised:
@@ -145,8 +150,36 @@ class Batch:
         return [value for value in self.values.values() if value is not None]
 
     def share(self, label: str) -> Noised:
-        """Return a value for each report: of a count its share, of a sum the mean."""
+        """Return a value for each report: of a count its share, of a sum the mean.
+
+        Raises:
+            ParameterError: Only some people add to the value: `mean` is theirs.
+        """
+        if label in self.of_some:
+            raise ParameterError(
+                f"{label!r} is of those counted by {self.of_some[label]!r}, not of all reports: "
+                "a share would take everybody else for 0; use `mean`"
+            )
         return self[label] / self.report_count
+
+    def mean(self, *labels: str) -> Ratio:
+        """Return the mean of a number over those who gave the answer that it is given for.
+
+        Args:
+            labels: Of the number, one or several groups of people; together they are one group.
+
+        Raises:
+            ParameterError: A label is of no such number.
+        """
+        if not labels:
+            raise ParameterError("mean: name the numbers by their labels")
+        for label in labels:
+            if label not in self.of_some:
+                raise ParameterError(f"{label!r} is no number that is given for an answer")
+        numbers = total(self[label] for label in labels)
+        counts = total(self[self.of_some[label]] for label in labels)
+        name = f"mean of {', '.join(labels)}"
+        return ratio(numbers, counts, label=name, unit=self[labels[0]].unit)
 
     def quantities(self) -> list[Quantity]:
         """Return the values that are shown; those above a threshold with intervals that know it."""

@@ -190,6 +190,10 @@ class Circuit(Summed):
             second += [run.second] * run.entries
         return (first, second) if self.takes_vectors else (first[0], second[0])
 
+    def given_by(self) -> dict[int, int]:
+        """Return, of entries to which only some people add, the entry that counts these."""
+        return {}
+
     def linear_form(self) -> LinearForm | None:
         """Return what kernels need to verify this circuit; None if only the general path can."""
         return None

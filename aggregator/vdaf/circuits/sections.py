@@ -28,6 +28,7 @@ from aggregator.vdaf.circuits.linear_form import Block, LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError, vectors
 from aggregator.vdaf.circuits.range_checked import encode_range_checked
 from aggregator.vdaf.circuits.section_base import Place, Section, Unfit
+from aggregator.vdaf.circuits.section_numbers import Given
 from field import FIELD128
 
 if TYPE_CHECKING:
@@ -183,6 +184,17 @@ class Sections(ChunkedBitsCircuit):
     def furthest(self) -> Sequence[Run]:
         # The furthest of each section, as docs/privacy.md proves; they fit together.
         return [run for section in self.parts() for run in section.furthest()]
+
+    @override
+    def given_by(self) -> dict[int, int]:
+        sections = self.parts()
+        starts = [0, *itertools.accumulate(section.output_len for section in sections)]
+        return {
+            starts[index] + entry: starts[section.of] + entry
+            for index, section in enumerate(sections)
+            if isinstance(section, Given)
+            for entry in range(section.entries)
+        }
 
     @property
     @override

@@ -79,6 +79,22 @@ def test_each_section_of_a_report_has_the_law_of_its_own_noise() -> None:
         Batch.of_document(task, document([1, 2, 3, 4], task=task))
 
 
+def test_a_number_given_for_an_answer_is_not_divided_by_the_reports_of_everybody() -> None:
+    task = make_task({"type": "Prio3Sections", "sections": "onehot:3 given:0,2,100"}, NO_NOISE)
+    values: list[int | None] = [10, 30, 60, 200, 900]
+    labels = ["works", "studies", "no answer", "hours of work", "hours of study"]
+    batch = Batch.of_document(task, document(values, task=task), labels, unit="h")
+    with pytest.raises(ParameterError, match="of those counted by 'works', not of all reports"):
+        batch.share("hours of work")
+    assert batch.share("no answer").value == Fraction(3, 5)
+    assert batch.mean("hours of work").estimate == 20
+    assert batch.mean("hours of work", "hours of study").estimate == Fraction(1100, 40)
+    with pytest.raises(ParameterError, match="'works' is no number that is given"):
+        batch.mean("works")
+    with pytest.raises(ParameterError, match="name the numbers"):
+        batch.mean()
+
+
 def test_exact_results_have_no_noise() -> None:
     task = make_task(privacy=NO_NOISE)
     batch = Batch.of_document(task, document([4, 3, 2, 1], task=task), LABELS)

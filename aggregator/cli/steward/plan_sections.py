@@ -1,0 +1,42 @@
+"""`prio plan sections`: one epsilon for everything that a report holds, split over its sections."""
+
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.faults import reported
+from aggregator.vdaf.instances import SECTIONS
+
+
+def sections(
+    sections: Annotated[
+        str, typer.Option(help="What a report holds, such as 'onehot:5 number:100'.")
+    ],
+    epsilon: Annotated[str, typer.Option(help="Of one release, for all sections together.")],
+    delta: Annotated[str, typer.Option(help="Of Gaussian noise.")] = "1e-9",
+    units: Annotated[
+        str | None,
+        typer.Option(
+            help="Of each section, separated by spaces: errors of one unit are equally bad. The "
+            "largest that an entry holds if not given, which is 1 for counts."
+        ),
+    ] = None,
+    max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
+    confidence: Annotated[str, typer.Option(help="Of the intervals, such as 0.95.")] = "0.95",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """One epsilon for everything that a report holds, split over its sections.
+
+    Prints Laplace and Gaussian noise, each with the share of every section, what its values are off
+    by, and from what difference two releases can be told apart; then the privacy table to take.
+    """
+    from aggregator.steward.planning import answers_sections
+    from aggregator.steward.planning.output import to_json, to_text
+
+    with reported():
+        circuit = SECTIONS.prio3({"sections": sections}).circuit
+        given = (units or "").split()
+        answer = answers_sections.sections(
+            circuit, epsilon, delta, given, confidence, max_reports_per_person
+        )
+        print(to_json({"version": 1, **answer}) if json else to_text(answer))

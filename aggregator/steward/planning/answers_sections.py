@@ -1,0 +1,131 @@
+"""The answer of `prio plan sections`: one epsilon for a whole report, split over its sections.
+
+Each section has a unit: errors of one unit are equally bad everywhere. The split makes the error of
+every section the same in its unit. Discrete Laplace noise needs no delta, and its scale grows with
+the number of sections; that of discrete Gaussian noise grows with the root of it. So the one is
+narrower for few sections and the other for many, and both are computed.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from aggregator.collector.results.sums import SumLaw
+from aggregator.dp.by_section import BySection, equal_errors
+from aggregator.dp.certified import to_float
+from aggregator.dp.decimals import rational_in
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.filters import check_delta
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
+from aggregator.dp.search import least
+from aggregator.dp.zcdp import implied_epsilon
+from aggregator.errors import ParameterError
+from aggregator.steward.planning.values import PlanAnswer, Value
+from aggregator.vdaf.circuits import Circuit, Sections
+
+_FINENESS = 10**6
+"""A rho is found to one part in so many of epsilon, from below."""
+
+_AGGREGATORS = 2
+
+
+def sections(
+    circuit: Circuit,
+    epsilon: str,
+    delta: str,
+    units: Sequence[str] = (),
+    confidence: str = "0.95",
+    max_reports_per_person: int = 1,
+) -> PlanAnswer:
+    """Return both mechanisms with their shares, what each section's error is, and which to take.
+
+    Args:
+        circuit: Of the type Prio3Sections.
+        epsilon: Of one release, for everything that a report holds.
+        delta: Of the Gaussian mechanism.
+        units: Of each section; the largest that an entry holds unless given, 1 for counts.
+        confidence: Of the intervals.
+        max_reports_per_person: In one release.
+
+    Raises:
+        ParameterError: A value is out of its range, or there are not as many units as sections.
+    """
+    if not isinstance(circuit, Sections):
+        raise ParameterError(f"circuit must be sections, not Prio3{circuit.name}")
+    whole = rational_in(epsilon, "epsilon", 0, None, open_low=True)
+    failure = rational_in(delta, "delta", 0, 1, open_low=True)
+    check_delta(failure)
+    sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
+    given = [rational_in(unit, "units", 0, None, open_low=True) for unit in units]
+    most = max_reports_per_person
+    found: dict[str, BySection] = {}
+    bases: tuple[PureDpDiscreteLaplace | DiscreteGaussian, ...] = (
+        PureDpDiscreteLaplace(whole, max_reports_per_person=most),
+        DiscreteGaussian(_rho(whole, failure), failure, max_reports_per_person=most),
+    )
+    for base in bases:
+        found[base.name] = BySection(base, equal_errors(base, circuit, given))
+    errors = {name: _deviations(mechanism, circuit)[0] for name, mechanism in found.items()}
+    taken = min(errors, key=lambda name: errors[name])
+    other = max(errors, key=lambda name: errors[name])
+    privacy: dict[str, Value] = {**policy_to_mapping(PrivacyPolicy(found[taken]))}
+    return {
+        "take": taken,
+        "why": f"the standard deviation of the first section's values is {errors[taken]:.4g}, and "
+        f"{errors[other]:.4g} with {other}",
+        "mechanisms": {
+            name: {
+                "noise": mechanism.describe_scale(circuit),
+                "sections": _rows(mechanism, circuit, sure),
+            }
+            for name, mechanism in found.items()
+        },
+        "privacy": privacy,
+    }
+
+
+def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return a rho that implies at most epsilon at delta, and hardly less."""
+    step = epsilon / _FINENESS
+    above = least(lambda count: implied_epsilon((count + 1) * step, delta) > epsilon, 0)
+    if above == 0:
+        raise ParameterError(f"epsilon: {epsilon} is too small for this delta")
+    return above * step
+
+
+def _deviations(mechanism: Mechanism, circuit: Sections) -> list[float]:
+    """Return the standard deviation of a value of each section, with both aggregators' noise."""
+    laws = [law for _, law in mechanism.laws(circuit, _AGGREGATORS)]
+    return [0.0 if law is None else to_float(law.variance()) ** 0.5 for law in laws]
+
+
+def _difference(law: NoiseLaw | None, confidence: Fraction) -> int:
+    """Return from what difference on two releases of a value say that the truth differs."""
+    if law is None:
+        return 1
+    width = SumLaw.of([(law, 1), (law, -1)]).width(confidence).size
+    return math.floor(width) + 1
+
+
+def _rows(mechanism: BySection, circuit: Sections, confidence: Fraction) -> list[Value]:
+    widths = mechanism.half_widths(circuit, confidence, _AGGREGATORS)
+    return [
+        {
+            "section": section.text,
+            "share": share,
+            "standard_deviation": deviation,
+            "half_width": width,
+            "two_releases_must_differ_by": _difference(law, confidence),
+        }
+        for section, share, deviation, (_, width), (_, law) in zip(
+            circuit.parts(),
+            mechanism.shares,
+            _deviations(mechanism, circuit),
+            widths,
+            mechanism.laws(circuit, _AGGREGATORS),
+            strict=True,
+        )
+    ]
