@@ -54,6 +54,23 @@ def test_noised_values_have_intervals_and_labels_as_they_were_given(
     assert "all at once: plus or minus 23" in shown
 
 
+def test_values_of_a_section_have_the_interval_of_its_own_noise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    vdaf = {"type": "Prio3Sections", "sections": "onehot:2 number:50 number:100"}
+    task = make_task(vdaf, {**LAPLACE, "epsilon": "3", "shares": "3x1/3"})
+    circuit, mechanism = task.prio3.circuit, task.policy.mechanism
+    shown = printed(capsys, task, result_of(task, 1500, 500, 9000, 8000))
+    widths = [width for _, width in mechanism.half_widths(circuit, Fraction(95, 100))]
+    assert f"[red] │ 1,500 │ {1500 - widths[0]:,} to {1500 + widths[0]:,}" in shown
+    assert f"b │ 500 │ {500 - widths[0]:,} to {500 + widths[0]:,}" in shown
+    assert f"c │ 9,000 │ {9000 - widths[1]:,} to {9000 + widths[1]:,}" in shown
+    assert f"d │ 8,000 │ {8000 - widths[2]:,} to {8000 + widths[2]:,}" in shown
+    joint = mechanism.joint_half_width(circuit, Fraction(95, 100))
+    assert f"all at once: plus or minus at most {joint:,}" in shown
+    assert widths[0] < widths[1] < widths[2]
+
+
 def test_a_label_does_not_turn_the_values_beside_it_around(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
