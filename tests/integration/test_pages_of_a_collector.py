@@ -106,6 +106,25 @@ async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
     return page
 
 
+async def test_the_noise_on_a_value_is_that_of_its_section(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    vdaf = {"type": "Prio3Sections", "sections": "onehot:2 number:100"}
+    task = make_task(vdaf, {**LAPLACE, "epsilon": "2", "shares": "1/2 1/2"})
+    world.add(task)
+    world.finish(task, MONDAY, [400, 200, 9000])
+    await log_in(browser)
+    about = f"/questions/{task.task_id}/about"
+    runs = task.policy.mechanism.half_widths(task.prio3.circuit, Fraction(19, 20))
+    widths = [width for entries, width in runs for _ in range(entries)]
+    for place, value in enumerate([400, 200, 9000]):
+        shown = (await look(browser, f"{about}?value={place}")).all("main")[0].text
+        low, high = value - widths[place], value + widths[place]
+        assert f"here from {low:,} to {high:,}" in " ".join(shown.split())
+    await look(browser, f"/questions/{task.task_id}")
+    await look(browser, f"/questions/{task.task_id}/batches")
+
+
 async def test_without_the_token_no_address_shows_anything(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
