@@ -118,7 +118,12 @@ class Client:
         self._leader = Peer(http, leader, name="the leader")
         self._helper = Peer(http, configuration.helper_aggregator_endpoint, name="the helper")
         self._uploads = Peer(
-            http, leader, name="the leader", attempts=UPLOAD_ATTEMPTS, seconds=UPLOAD_SECONDS
+            http,
+            leader,
+            name="the leader",
+            attempts=UPLOAD_ATTEMPTS,
+            seconds=UPLOAD_SECONDS,
+            only_problems_refuse=True,
         )
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
@@ -224,6 +229,7 @@ class Client:
             media_type(UploadRequest.message),
             request.body,
             limit=len(request.reports) * _STATUS_SIZE,
+            carrying=UploadErrors,
         )
         try:
             statuses = decode(UploadErrors, answer.carried(UploadErrors.message)).status
@@ -260,7 +266,7 @@ def _seconds(time: float | datetime) -> int:
 
 
 async def _fetch_config(name: str, aggregator: Peer) -> HpkeConfig:
-    answer = await aggregator.get(path("hpke_config"))
+    answer = await aggregator.get(path("hpke_config"), carrying=HpkeConfigList)
     try:
         return decode(HpkeConfigList, answer.carried(HpkeConfigList.message)).preferred()
     except DecodeError as error:

@@ -32,7 +32,7 @@ from aggregator.protocol.results import (
     open_result,
 )
 from aggregator.protocol.task import Task
-from aggregator.service.transport.peer import Answer, Peer
+from aggregator.service.transport.peer import Answer, Peer, PeerRefused
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""
@@ -113,8 +113,15 @@ class TaskCollector:
         return self._opened(collection, await self._look(collection))
 
     async def forget(self, collection: Collection) -> None:
-        """Tell the leader that the result is safe. Its batch cannot be collected again."""
-        await self._leader.delete(collection.location)
+        """Tell the leader that the result is safe. Its batch cannot be collected again.
+
+        That it has no such job any more is what we want: the answer may have been lost before.
+        """
+        try:
+            await self._leader.delete(collection.location)
+        except PeerRefused as error:
+            if error.status not in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+                raise
 
     async def collect(
         self, request: CollectionJobReq, timeout_seconds: float = WAIT_SECONDS
@@ -152,6 +159,7 @@ class TaskCollector:
             media_type(CollectionJobReq.message),
             body,
             limit=largest_result(self._task),
+            carrying=CollectionJobResp,
         )
         if answer.location is None:
             raise CollectionError("the leader did not say where it keeps the collection job")
@@ -159,7 +167,10 @@ class TaskCollector:
 
     async def _look(self, collection: Collection) -> CollectionJobResp | Pending:
         limit = largest_result(self._task)
-        return _sealed(await self._leader.get(collection.location, limit=limit))
+        answer = await self._leader.get(
+            collection.location, limit=limit, carrying=CollectionJobResp
+        )
+        return _sealed(answer)
 
     def _opened(
         self, collection: Collection, state: CollectionJobResp | Pending

@@ -5,13 +5,16 @@
 | cannot be reached, or says to come again | ask again | ask again |
 | gives an answer that cannot be used | ask again; hold it after `max_attempts` | ask again |
 | no longer has the job at its location | ask again, with the request | the same |
-| refuses, and may have processed a request | ask again | see the next rows |
+| refuses, and may have processed a request | ask again, but see the next row | see the next rows |
 | refuses a request that is too large | split it if it can be, else as below | as below |
 | refuses otherwise | ask again; after `max_attempts` with a new request | fail if it is final |
 | has refused for `refusal_seconds` | the same | fail |
 
 "Again" is with the same bytes: the Helper may have counted the reports of a request of which we do
 not know. Only one that it has refused each time, so that it surely has not, is made anew or split.
+But who has processed a request must answer it when it comes again: so a Helper that finds the same
+bytes too large `max_attempts` times has not, whatever broke before it could say so. Whoever stands
+before a Helper and says so in its place could as well refuse the reports for ever.
 A collection job that fails reopens its batch, which is no harm even if the Helper has released its
 share: it counts no report of the batch any more, so the batch stays the same, and whoever asks for
 it again makes the same request and gets that share.
@@ -107,10 +110,11 @@ def after_refused_aggregation(
         unanswered: How many of its requests the Helper may have processed.
         max_attempts: After how many failures the same request is no longer tried.
     """
+    is_too_large = refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    if is_too_large and (not unanswered or failures >= max_attempts) and reports() > 1:
+        return Then.SPLIT
     if unanswered:
         return Then.ASK_AGAIN
-    if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports() > 1:
-        return Then.SPLIT
     return Then.ASK_ANEW if failures >= max_attempts else Then.ASK_AGAIN
 
 

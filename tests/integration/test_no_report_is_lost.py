@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE
-from aggregator.dap.profile import DAP_18, Role
+from aggregator.dap.profile import ERROR_NAMESPACE, Role
 from aggregator.protocol.floor import Floor
+from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import task_to_toml
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
@@ -75,9 +76,9 @@ async def test_a_wrong_setting_at_the_helper_loses_no_report(pair: Pair) -> None
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, DAP_18.error_namespace + "invalidMessage"),
+        (400, ERROR_NAMESPACE + "invalidMessage"),
         (401, OWN_NAMESPACE + "unauthorized"),
-        (404, DAP_18.error_namespace + "unrecognizedTask"),
+        (404, ERROR_NAMESPACE + "unrecognizedTask"),
         (403, "about:blank"),
         (307, "about:blank"),
     ],
@@ -99,7 +100,7 @@ async def test_what_the_helper_has_surely_not_processed_is_asked_anew(
 ) -> None:
     """So a request that was made under a wrong setting of ours does not stay wrong."""
     await pair.upload(await pair.reports([0, 1, 2]))
-    between.gate = lambda _: refusal(400, DAP_18.error_namespace + "invalidMessage")
+    between.gate = lambda _: refusal(400, ERROR_NAMESPACE + "invalidMessage")
     await work_for_long(pair, rounds=5)
     ((state, _, _, request),) = await jobs(pair)
     assert (state, request) == ("created", None)
@@ -136,6 +137,39 @@ async def test_a_job_that_is_too_large_is_split_after_an_outage_too(
     assert (await pair.collect()).report_count == 4
 
 
+async def test_a_job_is_split_that_is_too_large_each_time_though_a_connection_broke_before(
+    pair: Pair, between: Between
+) -> None:
+    """A server that refuses without reading may break the connection, and its answer is lost."""
+    await pair.upload(await pair.reports([0, 1, 2, 3]))
+
+    def breaks(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("the connection broke")
+
+    between.gate = breaks
+    await pair.work()
+    pair.clock.advance(61)
+    whole = len(between.posts[0])
+    between.gate = lambda request: refusal(413) if len(request.content) >= whole else None
+    assert (await pair.collect()).report_count == 4
+    assert await counts(pair) == {"aggregated": 4}
+
+
+async def test_jobs_are_no_larger_than_the_helper_has_shown_that_it_takes(
+    pair: Pair, between: Between
+) -> None:
+    pair.job_size = 8
+    await pair.upload(await pair.reports([0] * 8))
+    most = report_sizes(pair.task).job_of(5)
+    between.gate = lambda request: refusal(413) if len(request.content) > most else None
+    await pair.work_until_idle()
+    refused = len(between.posts)
+    await pair.upload(await pair.reports([1] * 8))
+    await pair.work_until_idle()
+    assert all(len(body) <= most for body in between.posts[refused:])
+    assert (await pair.collect()).values == (8, 8, 0, 0)
+
+
 async def test_a_single_report_too_large_for_the_helper_waits(pair: Pair, between: Between) -> None:
     await pair.upload(await pair.reports([0]))
     between.gate = lambda _: refusal(413)
@@ -157,7 +191,7 @@ async def test_after_a_lost_answer_only_the_same_bytes_follow(pair: Pair, betwee
     await pair.work()
     pair.clock.advance(61)
     assert await counts(pair, at_helper=True) == {"aggregated": 3}
-    between.gate = lambda _: refusal(413)
+    between.gate = lambda _: refusal(400)
     await work_for_long(pair)
     between.gate = between.change = None
     assert (await pair.collect()).report_count == 3
@@ -203,7 +237,7 @@ async def test_a_job_that_the_helper_lost_is_sent_again(
     def defer_and_forget(request: httpx.Request) -> httpx.Response:
         if request.method == "POST":
             return httpx.Response(202, headers={"location": location})
-        return refusal(status, DAP_18.error_namespace + "unrecognizedAggregationJob")
+        return refusal(status, ERROR_NAMESPACE + "unrecognizedAggregationJob")
 
     between.gate = defer_and_forget
     await work_for_long(pair)

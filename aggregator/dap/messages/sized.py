@@ -60,11 +60,19 @@ class ReportSizes(NamedTuple):
     @property
     def job(self) -> int:
         """The most bytes of an encoded aggregation job of `LARGEST_JOB` reports."""
-        return _JOB_HEAD_SIZE + _JOB_EXTENSIONS_SIZE + LARGEST_JOB * self.verify_init
+        return self.job_of(LARGEST_JOB)
+
+    def job_of(self, reports: int) -> int:
+        """Return the most bytes of an encoded aggregation job of so many reports."""
+        return _JOB_HEAD_SIZE + _JOB_EXTENSIONS_SIZE + reports * self.verify_init
 
     def reports_in(self, job: bytes) -> int:
         """Return how many reports an encoded aggregation job of our own has."""
         return (len(job) - _JOB_HEAD_SIZE) // self.verify_init
+
+    def reports_within(self, size: int) -> int:
+        """Return how many reports an aggregation job of `size` bytes has room for."""
+        return (size - self.job_of(0)) // self.verify_init
 
     @property
     def head(self) -> int:

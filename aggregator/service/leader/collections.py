@@ -2,7 +2,7 @@
 
     T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
         exact request to the helper; where the leader selects batches, it takes the oldest full one
-    ──  ask the helper, with those bytes, until there is an answer
+    ──  ask the helper, with those bytes, until there is an answer, and the same one twice
     ──  only on its success: add up the buckets, in steps that only read
     T2  draw our noise, seal, store both shares, charge, mark the batch collected, destroy the
         un-noised shares
@@ -80,6 +80,9 @@ from aggregator.vdaf.aggregation_parameter import AggregationParameter
 LONGEST_POLL_SECONDS = 10
 """After how long a batch that is not ready is looked at again, at the latest."""
 
+SHARE_ATTEMPTS = 6
+"""How often the helper is asked for its share until it comes as it came before."""
+
 _POLL_SECONDS = 1
 """How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
 that it waits, for each look is written to disk."""
@@ -107,7 +110,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         try:
             answer = await self._ask(served, job, request)
             body = answer.carried(AggregateShare.message)
-            share = decode(AggregateShare, body) if body else None
+            share = await self._confirmed(served, job, request, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             note_outcome(Outcome.UNREACHABLE)
@@ -216,6 +219,40 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                 request,
                 limit=limit,
             )
+
+    async def _confirmed(
+        self, served: ServedTask, job: CollectionJob, request: bytes, body: bytes
+    ) -> AggregateShare:
+        """Return the helper's share as it came twice, if it does.
+
+        It is sealed to the collector, so we cannot see that it was changed on its way, and once our
+        own share is released it is final. The helper stores what it has answered: asked again, it
+        says the same. One that seals its share anew each time, or can no longer be reached, is
+        believed the last time.
+
+        Raises:
+            DecodeError: No answer is an aggregate share.
+        """
+        shares: list[AggregateShare] = []
+        fault = DecodeError("there is none")
+        for _ in range(SHARE_ATTEMPTS):
+            try:
+                share = decode(AggregateShare, body)
+            except DecodeError as error:
+                fault = error
+            else:
+                if share in shares:
+                    return share
+                shares.append(share)
+            try:
+                body = (await self._ask(served, job, request)).carried(AggregateShare.message)
+            except PeerUnreachable:
+                body = b""
+        if not shares:
+            raise fault
+        if len(shares) > 1:
+            log.warning("helper's aggregate share came in several versions", versions=len(shares))
+        return shares[-1]
 
     async def _finish(
         self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare

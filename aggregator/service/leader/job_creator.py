@@ -2,7 +2,8 @@
 
 A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
 that a trickle of uploads does not become a job per report. A job is full when it has so many
-reports, or so many bytes as they are stored: a whole job is held in memory and sent in one request.
+reports, or so many bytes as they are stored, for a whole job is held in memory and sent in one
+request; or as much as the task's helper takes, once it has refused a job for its size.
 Where the leader selects the batches, all reports of a job go into the oldest batch that holds fewer
 than `min_batch_size`. Tasks take turns, so that one with a large backlog delays no other, and a
 task without reports costs next to nothing, so that there may be many.
@@ -13,13 +14,19 @@ import dataclasses
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
 from aggregator.errors import AggregatorError
+from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.batches.selected import batch_with_room
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob, create_aggregation_job
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    AggregationJob,
+    create_aggregation_job,
+    largest_job,
+)
 from aggregator.service.storage.reports.reports import (
+    Claimable,
     JobSize,
     claimable_reports,
     tasks_with_unclaimed_reports,
@@ -84,12 +91,13 @@ class JobCreator:
         return made
 
     async def _create_if_due(self, task: Task) -> bool:
-        task_id, most = task.task_id.value, self._size
-        if task.batching.leader_selects:
-            most = dataclasses.replace(most, reports=min(most.reports, task.min_batch_size))
-        claimable = await self._runtime.database.read(
-            "claimable reports", lambda tx: claimable_reports(tx, task_id, most)
-        )
+        task_id = task.task_id.value
+
+        def look(tx: Transaction) -> tuple[JobSize, Claimable]:
+            size = self._size_for(task, largest_job(tx, task_id))
+            return size, claimable_reports(tx, task_id, size)
+
+        most, claimable = await self._runtime.database.read("claimable reports", look)
         if claimable.reports and not claimable.is_full and not self._have_lingered(task_id):
             return False
         self._waiting_since.pop(task_id, None)
@@ -110,6 +118,15 @@ class JobCreator:
             if job is not None:
                 note(job=job.job_id.hex())
         return job is not None
+
+    def _size_for(self, task: Task, largest: int | None) -> JobSize:
+        """Return how much goes into a job of the task, whose helper takes so many bytes."""
+        most = [self._size.reports]
+        if task.batching.leader_selects:
+            most.append(task.min_batch_size)
+        if largest is not None:
+            most.append(max(1, report_sizes(task).reports_within(largest)))
+        return dataclasses.replace(self._size, reports=min(most))
 
     def _have_lingered(self, task_id: bytes) -> bool:
         now = self._runtime.clock.now()

@@ -18,12 +18,14 @@ import math
 import os
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import ClassVar, Protocol
 
 import anyio
 import httpx
 from typing_extensions import override
 
+from aggregator.codec import DecodeError, Message, decode
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.problems import Problem, abort_from_problem
 from aggregator.dap.resources import media_type, message_of
@@ -53,8 +55,8 @@ class PeerUnreachable(PeerError):
 
     Attributes:
         retry_after: Seconds that the peer asked us to wait, if it did.
-        is_unprocessed: Whether we do know, namely nothing: there was no connection, or the peer
-            takes no more requests (429).
+        is_unprocessed: Whether we do know, namely nothing: there was no connection, the peer takes
+            no more requests (429), or the body was not sent to its end.
     """
 
     def __init__(
@@ -113,6 +115,48 @@ class Answer:
             raise PeerUnreachable(f"the answer is not {media_type(message)}")
         return self.body
 
+    def is_whole(self, carried: "type[Carried]") -> bool:
+        """Return whether the body is such a message, or empty."""
+        try:
+            body = self.carried(carried.message)
+            if body:
+                decode(carried, body)
+        except (PeerUnreachable, DecodeError):
+            return False
+        return True
+
+
+class Carried(Message, Protocol):
+    """A message that is a whole body."""
+
+    message: ClassVar[str]
+
+
+class _Body:
+    """A request's body, which knows how far it was sent.
+
+    Its length is declared, so a peer that was not given its end has no request to process: one that
+    answers early and closes the connection may break it while we still send, and its answer is
+    lost.
+
+    Attributes:
+        is_whole: Whether its last piece was handed over in the last attempt: what became of that
+            nobody knows.
+    """
+
+    _PIECE = 2**16
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.is_whole = not content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Give its pieces, anew for each attempt."""
+        self.is_whole = not self._content
+        for start in range(0, len(self._content), self._PIECE):
+            self.is_whole = start + self._PIECE >= len(self._content)
+            yield self._content[start : start + self._PIECE]
+
 
 class Peer:
     """One party's endpoint, and the token that it expects from us."""
@@ -126,6 +170,7 @@ class Peer:
         name: str = "peer",
         attempts: int = 3,
         seconds: float | None = None,
+        only_problems_refuse: bool = False,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         """Hold what all requests to one party share.
@@ -137,6 +182,9 @@ class Peer:
             name: What messages call it, such as "the helper".
             attempts: How often a request is sent before it counts as unanswered.
             seconds: How long all attempts may take together; by default the client's read timeout.
+            only_problems_refuse: Whether a status of class 4xx without a problem document is no
+                refusal of the party, but the page of a proxy that does not find it for the moment.
+                Only that a body is too large (413) is believed of anybody.
             sleep: Waits between attempts.
         """
         self._http = http
@@ -146,6 +194,7 @@ class Peer:
         self._name = f"{name} {self._origin}"
         self._attempts = attempts
         self._seconds = seconds or http.timeout.read or math.inf
+        self._only_problems_refuse = only_problems_refuse
         self._sleep = sleep
 
     @override
@@ -153,27 +202,43 @@ class Peer:
         """Name the endpoint, without the token."""
         return f"Peer({str(self._base)!r})"
 
-    async def get(self, target: str, *, limit: int = MAX_SHORT_ANSWER) -> Answer:
+    async def get(
+        self, target: str, *, limit: int = MAX_SHORT_ANSWER, carrying: type[Carried] | None = None
+    ) -> Answer:
         """Read a resource, by its path below the endpoint or its absolute URL.
 
         Args:
             target: The resource.
             limit: The most bytes of the answer.
+            carrying: The message that the answer should be, unless it is empty. One that is not
+                may have been cut on its way, and is asked for again; the last is returned as it is.
         """
-        return await self._send("GET", target, None, None, limit)
+        return await self._send("GET", target, None, None, limit, carrying)
 
     async def post(
-        self, target: str, media_type: str, body: bytes, *, limit: int = MAX_SHORT_ANSWER
+        self,
+        target: str,
+        media_type: str,
+        body: bytes,
+        *,
+        limit: int = MAX_SHORT_ANSWER,
+        carrying: type[Carried] | None = None,
     ) -> Answer:
-        """Send a message to a resource; `limit` is as for `get`."""
-        return await self._send("POST", target, media_type, body, limit)
+        """Send a message to a resource; `limit` and `carrying` are as for `get`."""
+        return await self._send("POST", target, media_type, body, limit, carrying)
 
     async def delete(self, target: str) -> Answer:
         """Delete a resource."""
-        return await self._send("DELETE", target, None, None, MAX_SHORT_ANSWER)
+        return await self._send("DELETE", target, None, None, MAX_SHORT_ANSWER, None)
 
     async def _send(
-        self, method: str, target: str, media_type: str | None, body: bytes | None, limit: int
+        self,
+        method: str,
+        target: str,
+        media_type: str | None,
+        body: bytes | None,
+        limit: int,
+        carrying: type[Carried] | None,
     ) -> Answer:
         url = self._resource(target)
         # A few compressed bytes could become any number.
@@ -182,17 +247,31 @@ class Peer:
             headers["content-type"] = media_type
         if self._token is not None:
             headers["authorization"] = bearer_header(self._token)
-        request = self._http.build_request(method, url, headers=headers, content=body)
+        sent = None
+        if body is not None:
+            headers["content-length"] = str(len(body))
+            sent = _Body(body)
+        request = self._http.build_request(method, url, headers=headers, content=sent)
         # One deadline for all attempts: a driver holds its job no longer than it says.
         with anyio.move_on_after(self._seconds):
-            return await self._send_patiently(request, limit)
+            return await self._send_patiently(request, sent, limit, carrying)
         raise self._unreachable("no complete answer in time")
 
-    async def _send_patiently(self, request: httpx.Request, limit: int) -> Answer:
+    async def _send_patiently(
+        self,
+        request: httpx.Request,
+        body: _Body | None,
+        limit: int,
+        carrying: type[Carried] | None,
+    ) -> Answer:
         is_unprocessed = True
         for attempt in range(1, self._attempts + 1):
             try:
-                return await self._send_timed(request, limit)
+                answer = await self._send_timed(request, body, limit)
+                if attempt == self._attempts or carrying is None or answer.is_whole(carrying):
+                    return answer
+                is_unprocessed = False
+                await self._sleep(_wait(attempt, answer.retry_after))
             except PeerRefused as error:
                 error.is_unprocessed &= is_unprocessed
                 raise
@@ -204,13 +283,13 @@ class Peer:
                 await self._sleep(_wait(attempt, error.retry_after))
         raise self._unreachable("no attempt was allowed")
 
-    async def _send_timed(self, request: httpx.Request, limit: int) -> Answer:
+    async def _send_timed(self, request: httpx.Request, body: _Body | None, limit: int) -> Answer:
         outcome, started = "unreachable", time.perf_counter()
         http = {"http.request.method": request.method}
         with span(request.method, SpanKind.CLIENT, None, http, peer=self._origin):
             request.headers["traceparent"] = traceparent()
             try:
-                answer = await self._send_once(request, limit)
+                answer = await self._send_once(request, body, limit)
                 outcome = "answered"
             except PeerRefused:
                 outcome = "refused"
@@ -221,7 +300,7 @@ class Peer:
                 PEER_REQUEST_SECONDS.labels(self._origin, outcome).observe(seconds)
             return answer
 
-    async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
+    async def _send_once(self, request: httpx.Request, body: _Body | None, limit: int) -> Answer:
         try:
             response = await self._begin(request)
             try:
@@ -229,7 +308,8 @@ class Peer:
             finally:
                 await response.aclose()
         except httpx.RequestError as error:
-            is_unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            is_cut = body is not None and not body.is_whole
+            is_unsent = is_cut or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             raise self._unreachable(_cause(error), is_unprocessed=is_unsent) from error
         retry_after = _retry_after(response.headers)
         status = response.status_code
@@ -240,6 +320,8 @@ class Peer:
             if is_turned_away and _is_problem(response):
                 cause += f": {_problem(response, content)}"
             raise self._unreachable(cause, retry_after, is_unprocessed=is_turned_away)
+        if self._is_foreign(response):
+            raise self._unreachable(f"status {status} without a problem document", retry_after)
         if not response.is_success:
             raise PeerRefused(_problem(response, content), status)
         location = response.headers.get("location")
@@ -249,6 +331,12 @@ class Peer:
             retry_after=retry_after,
             headers={name.lower(): value for name, value in response.headers.items()},
         )
+
+    def _is_foreign(self, response: httpx.Response) -> bool:
+        """Return whether a refusal is not taken for the party's own."""
+        is_too_large = response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
+        is_refusal = not response.is_success and not is_too_large
+        return self._only_problems_refuse and is_refusal and not _is_problem(response)
 
     def _unreachable(
         self, cause: str, retry_after: int | None = None, *, is_unprocessed: bool = False

@@ -241,6 +241,12 @@ tasks = _table(
         "says.",
         nullable=True,
     ),
+    _integer(
+        "largest_job",
+        "Leader: the most bytes of an aggregation request that this task's Helper is sent, since "
+        "it refused one of twice as many. Null while it has refused none.",
+        nullable=True,
+    ),
 )
 
 caller_tokens = _table(

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, or_, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
@@ -162,19 +162,33 @@ def forget_request(tx: Transaction, lease: Lease) -> None:
     """
     if _get(tx, lease.key).unanswered:
         raise tx.refuse(Conflict("the Helper may have processed the request"))
-    values = {"request": None, "request_sha256": None, "failures": 0, "helper_location": None}
+    _take_request_back(tx, lease)
+
+
+def _take_request_back(tx: Transaction, lease: Lease) -> None:
+    values = {
+        "request": None,
+        "request_sha256": None,
+        "failures": 0,
+        "unanswered": 0,
+        "helper_location": None,
+    }
     table = tables.aggregation_jobs
     leases.advance(tx, table, AGGREGATION_JOB, "forget_request", lease, values, ends=False)
 
 
 def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
-    """Forget the request, and move half of the job's reports into a new job.
+    """Forget the request, which the Helper has not processed, and move half to a new job.
+
+    Later jobs of the task are made no larger than its halves.
 
     Raises:
-        Conflict: The Helper may have processed the request, or the job has a single report.
+        Conflict: The job has a single report.
     """
-    forget_request(tx, lease)
+    size = len(_get(tx, lease.key).request or b"")
+    _take_request_back(tx, lease)
     job = _get(tx, lease.key)
+    _bound_jobs(tx, job.task_id, size // 2)
     report = tables.reports.c
     of_job = (report.task == tx.task_key(job.task_id), report.job == job.key)
     keys = tx.connection.execute(select(report.id).where(*of_job).order_by(report.id)).scalars()
@@ -185,6 +199,22 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
     other = _put_job(tx, job.task_id, job.bucket)
     tx.connection.execute(
         update(tables.reports).where(*of_job, report.id >= moved[0]).values(job=other.key)
+    )
+
+
+def largest_job(tx: Transaction, task_id: bytes) -> int | None:
+    """Return the most bytes of a request that the task's Helper takes, if it has refused one."""
+    task = tables.tasks.c
+    query = select(task.largest_job).where(task.task_id == task_id)
+    found: int | None = tx.connection.execute(query).scalar_one_or_none()
+    return found
+
+
+def _bound_jobs(tx: Transaction, task_id: bytes, size: int) -> None:
+    task = tables.tasks.c
+    is_larger = or_(task.largest_job.is_(None), task.largest_job > size)
+    tx.connection.execute(
+        update(tables.tasks).where(task.task_id == task_id, is_larger).values(largest_job=size)
     )
 
 

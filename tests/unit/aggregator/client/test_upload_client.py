@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from aggregator.client import Client
+from aggregator.client import Client, UploadError, upload
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import (
     HpkeConfigList,
@@ -22,12 +22,13 @@ from aggregator.dap.messages import (
     UploadRequest,
     input_share_aad,
 )
+from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.service.transport.peer import PeerUnreachable
+from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
@@ -208,10 +209,48 @@ async def test_what_was_sealed_ahead_under_an_outdated_configuration_is_sealed_a
     assert aggregators.fetches == 4
 
 
-async def test_the_page_of_a_proxy_is_no_acceptance() -> None:
-    def page(_reports: tuple[Report, ...]) -> httpx.Response:
-        # As long as one status of a refused report.
-        return httpx.Response(200, text="<html>Wait</html>")
+def page(status: int) -> Answer:
+    # As long as one status of a refused report.
+    return lambda _reports: httpx.Response(status, text="<html>Wait</html>")
 
+
+def cut(_reports: tuple[Report, ...]) -> httpx.Response:
+    whole = refusing(ReportError.REPORT_DROPPED, 0)(_reports)
+    return httpx.Response(200, content=whole.content[:9], headers=whole.headers)
+
+
+async def test_the_page_of_a_proxy_is_no_acceptance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload, "UPLOAD_ATTEMPTS", 2)
     with pytest.raises(PeerUnreachable, match="message=upload-errors"):
-        await Aggregators(page).client().upload([1])
+        await Aggregators(page(200), page(200)).client().upload([1])
+    with pytest.raises(UploadError, match="list of refused reports"):
+        await Aggregators(cut, cut).client().upload([1])
+    with pytest.raises(PeerUnreachable, match="status 404 without a problem document"):
+        await Aggregators(page(404), page(404)).client().upload([1])
+
+
+@pytest.mark.parametrize(
+    "first", [page(404), page(403), page(200), cut], ids=["404", "403", "200", "cut"]
+)
+async def test_an_upload_goes_on_after_the_page_of_a_proxy_or_half_an_answer(
+    first: Answer,
+) -> None:
+    """The same reports, whose ids count once: those that follow are not lost with the process."""
+    aggregators = Aggregators(first, refusing(ReportError.REPORT_DROPPED, 0), accepting)
+    summary = await aggregators.client().upload([1, 1, 1], reports_per_request=2)
+    assert (summary.accepted, summary.total) == (2, 3)
+    one, again, _rest = aggregators.uploads
+    assert one == again
+
+
+async def test_a_refusal_of_the_leader_itself_ends_an_upload_at_once() -> None:
+    def refused(_reports: tuple[Report, ...]) -> httpx.Response:
+        headers = {"content-type": "application/problem+json"}
+        return httpx.Response(404, json={"type": UnrecognizedTask.type_uri}, headers=headers)
+
+    def too_large(_reports: tuple[Report, ...]) -> httpx.Response:
+        return httpx.Response(413, text="<html>too large</html>")
+
+    for answer in (refused, too_large):
+        with pytest.raises(PeerRefused):
+            await Aggregators(answer).client().upload([1])

@@ -292,7 +292,7 @@ def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Da
     store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
     store.run_sync("resend", lambda tx: note_sending(tx, leased.lease))
     with pytest.raises(Conflict, match="may have processed"):
-        store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
+        store.run_sync("forget", lambda tx: forget_request(tx, leased.lease))
     store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
     job = store.run_sync("refused", lambda tx: note_failure(tx, leased.lease))
     assert (job.failures, job.unanswered) == (1, 0)

@@ -3,13 +3,19 @@
 import gzip
 import json
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 
 import anyio
+import anyio.abc
 import httpx
 import pytest
 
+from aggregator.codec import encode
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import ReportUploadStatus, UploadErrors
 from aggregator.dap.problems import BatchMismatch, BatchOverlap, UnsupportedExtension
+from aggregator.dap.resources import media_type
 from aggregator.service.transport.peer import MAX_LOCATION, Peer, PeerRefused, PeerUnreachable
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -297,3 +303,43 @@ async def test_a_peer_that_does_not_answer_is_named_with_host_port_and_cause() -
             await peer.get("hpke_config")
     named = f"the helper http://127.0.0.1:{port}/ does not answer: connection refused"
     assert str(unreachable.value) == named
+
+
+@pytest.mark.parametrize(("size", "is_unprocessed"), [(2**25, True), (100, False)])
+async def test_a_peer_that_was_not_sent_all_of_a_request_has_not_processed_it(
+    size: int, *, is_unprocessed: bool
+) -> None:
+    """A server that refuses a large body without reading it, and whose answer the reset swallows.
+
+    Of a short body nobody knows: all of it may have arrived.
+    """
+
+    async def slam(stream: anyio.abc.SocketStream) -> None:
+        await stream.receive()
+        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610  no database
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await stream.aclose()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  no database
+    async with listener, anyio.create_task_group() as group, httpx.AsyncClient() as http:
+        group.start_soon(listener.serve, slam)
+        peer = Peer(http, f"http://127.0.0.1:{port}/", attempts=2, sleep=Waits())
+        with pytest.raises(PeerUnreachable) as caught:
+            await peer.post("jobs", "a/b", bytes(size))
+        group.cancel_scope.cancel()
+    assert caught.value.is_unprocessed is is_unprocessed
+
+
+async def test_an_answer_that_was_cut_is_asked_for_again() -> None:
+    whole = encode(UploadErrors((ReportUploadStatus(ReportId(bytes(16)), 3),)))
+    bodies = [whole[:9], b"<html>", whole]
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        assert request.content == b"the same"
+        kind = {"content-type": media_type(UploadErrors.message)}
+        return httpx.Response(200, content=bodies.pop(0), headers=kind)
+
+    peer = peer_of(handler, attempts=3)
+    answer = await peer.post("reports", "a/b", b"the same", carrying=UploadErrors)
+    assert (answer.body, bodies) == (whole, [])

@@ -1,0 +1,121 @@
+"""A man in the middle drops, cuts and changes answers of both aggregators, to all who ask.
+
+He gains if a report counts twice, or not at all, or if a batch is spent and nobody can open it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from typing_extensions import override
+
+from aggregator.client import Client
+from aggregator.collector.collect import Collection, Pending, TaskCollector
+from aggregator.protocol.results import Result
+from aggregator.service.transport import peer
+from aggregator.service.transport.peer import PeerUnreachable
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Pair, Service
+from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
+
+pytestmark = pytest.mark.anyio
+
+MEASUREMENTS = [0, 1, 1, 2, 3, 3, 3, 0, 1]
+Plan = Callable[[int, httpx.Request, httpx.Response], httpx.Response]
+
+
+def dropped(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("the connection broke", request=request)
+
+
+def cut(answer: httpx.Response) -> httpx.Response:
+    """Return half of an answer that looks whole."""
+    half = answer.content[: len(answer.content) // 2]
+    headers = {k: v for k, v in answer.headers.items() if k.lower() != "content-length"}
+    return httpx.Response(answer.status_code, content=half, headers=headers)
+
+
+def drop_and_cut(number: int, request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+    """Drop every third answer to a request, and cut every second of the rest."""
+    if number % 3 == 0:
+        return dropped(request)
+    return cut(answer) if number % 3 == 1 else answer
+
+
+def lie(number: int, request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+    """Turn some bit of every second share, and answer every third upload with a page."""
+    path = request.url.path
+    if "/aggregate_shares" in path and number % 2 and answer.content:
+        turned = bytearray(answer.content)
+        turned[-1 - number % 40] ^= 1  # in its ciphertext, which nobody but the collector can open
+        return httpx.Response(answer.status_code, content=bytes(turned), headers=answer.headers)
+    if path.endswith("/reports") and number % 3 == 0:
+        return httpx.Response(404, text="<html>no such page</html>")
+    return answer
+
+
+class Middle(httpx.AsyncBaseTransport):
+    """Carries every request, and does with the answers what he has planned."""
+
+    def __init__(self, plan: Plan, *services: tuple[str, Service]) -> None:
+        self._numbers = Counter[tuple[str, str, bytes]]()
+        self.seen: list[str] = []
+        self._plan = plan
+        self._wires = {
+            httpx.URL(url).host: httpx.ASGITransport(service) for url, service in services
+        }
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        answer = await self._wires[request.url.host].handle_async_request(request)
+        await answer.aread()
+        self.seen.append(f"{request.method} {request.url.path}")
+        same = (request.method, request.url.path, request.content)
+        self._numbers[same] += 1
+        return self._plan(self._numbers[same] - 1, request, answer)
+
+
+async def outlasting(collector: TaskCollector, pair: Pair) -> tuple[Collection, Result]:
+    """Collect as the collector's service does, which asks again whatever came of it."""
+    request, collection = pair.request(), None
+    for _ in range(60):
+        try:
+            if collection is None:
+                collection, state = await collector.start(request)
+            else:
+                state = await collector.poll(collection)
+            if not isinstance(state, Pending):
+                return collection, state
+        except PeerUnreachable:
+            pass
+        await pair.work()
+        pair.clock.advance(LEASE_SECONDS + 31)
+    raise AssertionError("the collection never ends")
+
+
+@pytest.mark.parametrize("plan", [drop_and_cut, lie], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("batch_mode", ["time_interval", "leader_selected"])
+async def test_every_report_counts_once_whatever_becomes_of_answers(
+    tmp_path: Path, batch_mode: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "_wait", lambda *_: 0.0)
+    task = make_task(min_batch_size=len(MEASUREMENTS), batch_mode=batch_mode)
+    pair = Pair(tmp_path, task, job_size=2)
+    middle = Middle(plan, (LEADER_URL, pair.leader), (HELPER_URL, pair.helper))
+    try:
+        await pair.provision()
+        async with httpx.AsyncClient(transport=middle) as pair.http:
+            client = Client(task, pair.http, SeededEntropy(b"client"), pair.clock)
+            summary = await client.upload(MEASUREMENTS, reports_per_request=2)
+            assert (summary.accepted, dict(summary.refused)) == (len(MEASUREMENTS), {})
+            collector = TaskCollector(task, collector_keypair(), COLLECTOR_TOKEN, pair.http)
+            collection, result = await outlasting(collector, pair)
+            assert (result.report_count, result.values) == (9, (2, 3, 1, 3))
+            if task.batching.leader_selects:
+                await collector.forget(collection)
+        assert any("/aggregate_shares" in each for each in middle.seen)
+    finally:
+        await pair.close()
