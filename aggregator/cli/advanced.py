@@ -48,9 +48,11 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
     "task new": frozenset(
         {
             "batch_mode",
+            "duration",
             "info",
             "privacy_file",
             "profile",
+            "start",
             "time_precision",
             "window_start",
         }

@@ -89,7 +89,9 @@ class TaskCollector:
         self._task = task
         self._keypair = keypair
         endpoint = task.configuration.leader_aggregator_endpoint
-        self._leader = Peer(http, endpoint, token, name="the leader")
+        self._leader = Peer(
+            http, endpoint, token, name="the leader", token_header=task.token_header
+        )
         self._sleep = sleep
 
     @override

@@ -36,7 +36,7 @@ def task_document(task: Task) -> Document:
     return {
         "version": _VERSION,
         "task_id": str(task.task_id),
-        "task_info": configuration.task_info.decode(),
+        "task_info": task.info,
         "fingerprint": task.fingerprint,
         "leader": configuration.leader_aggregator_endpoint,
         "helper": configuration.helper_aggregator_endpoint,

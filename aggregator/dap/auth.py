@@ -1,4 +1,4 @@
-"""Bearer tokens, by which a Leader authenticates to a Helper and a Collector to a Leader.
+"""Tokens, by which a Leader authenticates to a Helper and a Collector to a Leader.
 
 The receiver keeps only a token's hash. A token is 256 random bits, so a plain hash reveals nothing
 about it, and neither does the duration of a constant-time comparison.
@@ -9,12 +9,27 @@ Source:
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import Enum
 from re import ASCII, IGNORECASE
 from re import compile as compile_pattern
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import Entropy
+
+
+class TokenHeader(Enum):
+    """The header in which a token is shown; whoever is called takes either."""
+
+    AUTHORIZATION = "Authorization"
+    DAP_AUTH_TOKEN = "DAP-Auth-Token"  # noqa: S105  a header's name
+    """Of early drafts, and of aggregators that have kept it."""
+
+    def shows(self, token: str) -> dict[str, str]:
+        """Return the header that shows `token`, its name in lower case."""
+        is_bearer = self is TokenHeader.AUTHORIZATION
+        return {self.value.lower(): bearer_header(token) if is_bearer else token}
+
 
 TOKEN_SIZE = 32
 """Random bytes in a token."""
@@ -39,6 +54,18 @@ def token_matches(token: str, token_hashes: Iterable[bytes]) -> bool:
     """
     shown = hash_token(token)
     return any([hmac.compare_digest(shown, each) for each in token_hashes])  # noqa: C419  all of them
+
+
+def shown_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token that a request shows, if any.
+
+    Args:
+        headers: Its headers, looked up by their names in lower case.
+    """
+    authorization = headers.get("authorization")
+    if authorization is None:
+        return headers.get(TokenHeader.DAP_AUTH_TOKEN.value.lower())
+    return bearer_token(authorization)
 
 
 def bearer_header(token: str) -> str:

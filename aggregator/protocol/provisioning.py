@@ -6,13 +6,14 @@ A party's file is the task file with a table `secrets` in each task of only what
     helper      verify_key, leader_token (to recognise)
     collector   collector_token (to show to the Leader)
 
-None of them holds an HPKE key: each party makes its own pair and keeps the private key to itself.
+An aggregator's may have `verify_key_id`, too, if that is not 0. None of them holds an HPKE key:
+each party makes its own pair and keeps the private key to itself.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from aggregator.codec import DecodeError
+from aggregator.codec import U8_MAX, DecodeError
 from aggregator.dap.auth import new_token
 from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
@@ -51,11 +52,13 @@ class TaskSecrets:
         verify_key: The VDAF verification key, held by both aggregators and never by a client.
         leader_token: The Leader's bearer token at the Helper.
         collector_token: The Collector's bearer token at the Leader.
+        verify_key_id: The verification key's name on the wire, which tasks made elsewhere may have.
     """
 
     verify_key: bytes | None = dataclasses.field(default=None, repr=False)
     leader_token: str | None = dataclasses.field(default=None, repr=False)
     collector_token: str | None = dataclasses.field(default=None, repr=False)
+    verify_key_id: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +92,30 @@ def _provisioned(task: Task, entropy: Entropy) -> dict[Role, Table]:
         role: {**task_to_table(task), _TABLE: {name: values[name] for name in names}}
         for role, names in _PARTIES.items()
     }
+
+
+def provision_text(
+    task: Task, role: Role, secrets: Mapping[str, str | None], verify_key_id: int = 0
+) -> str:
+    """Return one party's file of a task whose secrets are given.
+
+    Args:
+        task: The task.
+        role: Whose file it is.
+        secrets: By the names that they have in it; of others' no notice is taken.
+        verify_key_id: What the parties call the verification key.
+
+    Raises:
+        ParameterError: One that the party needs is missing.
+    """
+    needed: dict[str, object] = {}
+    for name in _PARTIES[role]:
+        if secrets[name] is None:
+            raise ParameterError(f"{name}: missing; the {role.name.lower()} needs it")
+        needed[name] = secrets[name]
+    if role is not Role.COLLECTOR and verify_key_id:
+        needed["verify_key_id"] = verify_key_id
+    return table_to_toml({**task_to_table(task), _TABLE: needed})
 
 
 def read_provision(text: str, role: Role) -> Provision:
@@ -126,6 +153,7 @@ def _read(table: Table, role: Role) -> Provision:
         raise ParameterError(
             f"[secrets]: missing; the {role.name.lower()} needs its own file, not the public one"
         )
+    key_id = values.pop("verify_key_id", 0) if isinstance(values, dict) else 0
     names = set(values) if isinstance(values, dict) else set()
     if (
         not isinstance(values, dict)
@@ -139,6 +167,8 @@ def _read(table: Table, role: Role) -> Provision:
             f"[secrets]: a {role.name.lower()}'s file has {', '.join(_PARTIES[role])}, "
             f"this one {whose}"
         )
+    if isinstance(key_id, bool) or not isinstance(key_id, int) or not 0 <= key_id <= U8_MAX:
+        raise ParameterError(f"secrets.verify_key_id: must be 0 to {U8_MAX}")
     key = values.get("verify_key")
     return Provision(
         task,
@@ -147,6 +177,7 @@ def _read(table: Table, role: Role) -> Provision:
             verify_key=None if key is None else _verify_key(task, key),
             leader_token=values.get("leader_token"),
             collector_token=values.get("collector_token"),
+            verify_key_id=key_id,
         ),
     )
 

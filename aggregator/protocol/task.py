@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.auth import TokenHeader
 from aggregator.dap.extensions import Extensions, unrecognized
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
@@ -55,7 +56,7 @@ from aggregator.vdaf.instances import (
     vdaf_from_parameters,
 )
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.words import acting_member, escaped
+from aggregator.words import acting_member, acts, escaped
 
 TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
@@ -85,6 +86,7 @@ class Task:
     configuration_bytes: bytes = dataclasses.field(repr=False)
     meaning: str = dataclasses.field(default="", repr=False)
     profile: Profile = DAP_18
+    token_header: TokenHeader = TokenHeader.AUTHORIZATION
 
     @classmethod
     def create(
@@ -96,6 +98,7 @@ class Task:
         unbound_policy: PrivacyPolicy | None = None,
         meaning: str = "",
         profile: Profile = DAP_18,
+        token_header: TokenHeader = TokenHeader.AUTHORIZATION,
     ) -> Self:
         """Return the task, checked.
 
@@ -109,6 +112,7 @@ class Task:
             meaning: What the task's numbers mean, for readers; `task_info` ends with its digest.
             profile: The draft that all parties of the task follow. It is no part of the
                 configuration, but of everything that is sealed.
+            token_header: Where leader and collector show their tokens.
 
         Raises:
             ParameterError: The task cannot be run; the message names the setting.
@@ -144,12 +148,19 @@ class Task:
             configuration_bytes=encode(configuration),
             meaning=meaning,
             profile=profile,
+            token_header=token_header,
         )
+
+    @property
+    def info(self) -> str:
+        """Its `task_info`, which need not be text, as one line that does nothing to readers."""
+        text = self.configuration.task_info.decode(errors="replace")
+        return escaped(text).replace("\n", "\\n") if acts(text) else text
 
     @property
     def title(self) -> str:
         """What the task is for: its `task_info` without the digest that binds its meaning."""
-        return _title(self.configuration.task_info.decode(errors="replace"))
+        return _title(self.info)
 
     @property
     def batching(self) -> Batching:
@@ -278,7 +289,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         raise ParameterError("privacy.bound: must be true or false")
     policy = policy_from_mapping(privacy)
     configuration = TaskConfiguration(
-        task_info=reader.text("task_info").encode(),
+        task_info=_task_info(reader),
         leader_aggregator_endpoint=reader.text("leader"),
         helper_aggregator_endpoint=reader.text("helper"),
         time_precision=reader.integer("time_precision"),
@@ -294,8 +305,11 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         collector_hpke_config=_collector_config(reader.text("collector_hpke_config")),
         max_reports=reader.integer("max_reports"),
         unbound_policy=None if is_bound else policy,
-        meaning=reader.text("meaning") if "meaning" in reader.values else "",
-        profile=_profile(reader.text("profile")) if "profile" in reader.values else DAP_18,
+        meaning=_text_or(reader, "meaning", ""),
+        profile=profile_named(_text_or(reader, "profile", DAP_18.name)),
+        token_header=token_header_named(
+            _text_or(reader, "token_header", TokenHeader.AUTHORIZATION.value)
+        ),
     )
     if "configuration" in reader.values:
         _check_configuration(reader.text("configuration"), task)
@@ -309,7 +323,7 @@ def task_to_table(task: Task) -> dict[str, object]:
     table: dict[str, object] = {
         "version": TASK_FILE_VERSION,
         "id": str(task.task_id),
-        "task_info": configuration.task_info.decode(),
+        **_written_info(configuration.task_info),
         "leader": configuration.leader_aggregator_endpoint,
         "helper": configuration.helper_aggregator_endpoint,
         "time_precision": configuration.time_precision,
@@ -320,6 +334,8 @@ def task_to_table(task: Task) -> dict[str, object]:
     }
     if task.profile is not DAP_18:
         table["profile"] = task.profile.name
+    if task.token_header is not TokenHeader.AUTHORIZATION:
+        table["token_header"] = task.token_header.value
     if task.meaning:
         table["meaning"] = task.meaning
     circuit = task.prio3.circuit
@@ -411,7 +427,6 @@ def info_with_digest(info: str, meaning: str) -> str:
 def _check_words(configuration: TaskConfiguration, meaning: str) -> None:
     """Refuse text that would act on who looks at it; a task file is often another party's."""
     texts = {
-        "task_info": configuration.task_info.decode(errors="replace"),
         "leader": configuration.leader_aggregator_endpoint,
         "helper": configuration.helper_aggregator_endpoint,
         "meaning": meaning,
@@ -454,7 +469,54 @@ def _extensions(interval: TomlTable | None, policy: PrivacyPolicy | None) -> Ext
     return task_extensions(Interval.of(start, duration), privacy)
 
 
-def _profile(name: str) -> Profile:
+def _text_or(reader: TomlTable, name: str, default: str) -> str:
+    return reader.text(name) if name in reader.values else default
+
+
+def _task_info(reader: TomlTable) -> bytes:
+    """Take `task_info`, or the bytes of one that is no line of text."""
+    if "task_info_bytes" not in reader.values:
+        text = reader.text("task_info")
+        if acts(text):
+            raise ParameterError("task_info: must be one line, without control characters")
+        return text.encode()
+    if "task_info" in reader.values:
+        raise ParameterError("task_info_bytes: stands in place of task_info, not beside it")
+    try:
+        return decode_base64url(reader.text("task_info_bytes"))
+    except DecodeError as error:
+        raise ParameterError(f"task_info_bytes: {error}") from error
+
+
+def _written_info(task_info: bytes) -> dict[str, str]:
+    try:
+        text = task_info.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None or acts(text):
+        return {"task_info_bytes": encode_base64url(task_info)}
+    return {"task_info": text}
+
+
+def token_header_named(name: str) -> TokenHeader:
+    """Return the header of this name.
+
+    Raises:
+        ParameterError: There is none.
+    """
+    for header in TokenHeader:
+        if header.value.lower() == name.lower():
+            return header
+    names = " or ".join(header.value for header in TokenHeader)
+    raise ParameterError(f"token_header: must be {names}, not {name!r}")
+
+
+def profile_named(name: str) -> Profile:
+    """Return the profile of this name.
+
+    Raises:
+        ParameterError: There is none.
+    """
     if name not in PROFILES:
         raise ParameterError(f"profile: must be {' or '.join(PROFILES)}, not {name!r}")
     return PROFILES[name]

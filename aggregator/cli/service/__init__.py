@@ -86,7 +86,7 @@ COMMANDS: Final = in_wing(
         "task",
         "tasks",
         "app",
-        "Make, add, list, show, keep and end tasks.",
+        "Make, add, import, list, show, keep and end tasks.",
         "prio task add --config leader.toml made/leader.toml",
         is_daily=True,
     ),
@@ -166,6 +166,7 @@ GROUPS: Final = {
     "task": {
         "new": "Make a task: the public task.toml and one file with secrets for each party.",
         "add": "Take part in a task, or in all of a survey's. Adding a file again changes nothing.",
+        "import": "Take part in a task made elsewhere, under the very bytes of its configuration.",
         "list": "Print the tasks that this party takes part in, one per line, each with its state.",
         "show": "Print a task with its privacy and the counts of its reports, as JSON.",
         "keep": (

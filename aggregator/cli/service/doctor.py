@@ -128,7 +128,9 @@ async def _of_task(
         return Finding("ok", "task", says)
     stored = desk.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
     token = None if stored is None else stored.record.peer_token
-    helper = Peer(http, endpoint, token, name="the helper", attempts=1)
+    helper = Peer(
+        http, endpoint, token, name="the helper", attempts=1, token_header=task.token_header
+    )
     nowhere = AggregationJobId(secrets.token_bytes(AggregationJobId.size))
     try:
         # A job that is not there: who serves the task, and knows our token, says just that.

@@ -66,8 +66,15 @@ async def delete_at_helper(
     stored = database.read_sync("task", lambda tx: get_task(tx, task_id))
     if stored is None:
         raise ConfigurationError(f"task {TaskId(task_id)}: is not in this store")
-    endpoint = task_from_toml(stored.record.definition).configuration.helper_aggregator_endpoint
-    helper = Peer(http, endpoint, stored.record.peer_token, name="the helper", attempts=1)
+    task = task_from_toml(stored.record.definition)
+    helper = Peer(
+        http,
+        task.configuration.helper_aggregator_endpoint,
+        stored.record.peer_token,
+        name="the helper",
+        attempts=1,
+        token_header=task.token_header,
+    )
     try:
         await helper.delete(location)
     except PeerError as error:

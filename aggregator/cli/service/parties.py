@@ -412,6 +412,7 @@ def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
         role=role.name.lower(),
         definition=given.definition,
         verify_key=secrets.verify_key,
+        verify_key_id=secrets.verify_key_id,
         peer_token=secrets.leader_token if role is Role.LEADER else None,
     )
 

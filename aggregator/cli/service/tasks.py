@@ -1,4 +1,4 @@
-"""`prio task`: make, add, list, show, keep and end tasks."""
+"""`prio task`: make, add, import, list, show, keep and end tasks."""
 
 import json
 import os
@@ -20,6 +20,7 @@ from aggregator.cli.options import (
     parse_time,
 )
 from aggregator.cli.service import tokens
+from aggregator.cli.service.task_import import import_
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from aggregator.dap.profile import Role
     from aggregator.protocol.task import Task
 
-app = typer.Typer(no_args_is_help=True, help="Make, add, list, show, keep and end tasks.")
+app = typer.Typer(no_args_is_help=True, help="Make, add, import, list, show, keep and end tasks.")
 app.add_typer(tokens.app, name="token")
+app.command("import")(import_)
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
@@ -100,6 +102,13 @@ def new(
             "where they begin if it is not given."
         ),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="From when on it takes reports: ISO 8601 or seconds since 1970."),
+    ] = None,
+    duration: Annotated[
+        int | None, typer.Option(min=1, help="For how many units of time it takes them.")
+    ] = None,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
     profile: Annotated[
         str, typer.Option(help="The draft of DAP that all parties follow: dap-18 or dap-19.")
@@ -141,6 +150,7 @@ def new(
         max_reports=max_reports,
         task_info=info,
         profile=profile,
+        **interval_of(start, duration, time_precision),
     )
     check_endpoints(task, insecure_http=insecure_http)
     write_files(task, out)
@@ -152,6 +162,12 @@ def new(
         print(
             "warning: the task has neither a budget nor max_releases, so no aggregator ever "
             "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
+            file=sys.stderr,
+        )
+    if task.is_policy_bound:
+        print(
+            "only this program knows the task extension that binds the policy: where a party is "
+            "another's, --privacy bound=false leaves it out, and each of ours applies it unasked",
             file=sys.stderr,
         )
     if task.prio3.circuit.takes_vectors and max_entry(task.prio3.circuit) > 1:
@@ -310,7 +326,7 @@ def make_task(
     collector_config: "HpkeConfig",
     vdaf: Mapping[str, Setting],
     privacy: Mapping[str, Setting],
-    **settings: Setting,
+    **settings: Setting | Mapping[str, int],
 ) -> "Task":
     """Return a new task under a fresh id.
 
@@ -320,7 +336,8 @@ def make_task(
         privacy: Its `[privacy]` table.
         settings: Everything else in the file: `leader`, `helper`, `time_precision`,
             `min_batch_size`, `max_reports`, `task_info`, `batch_mode` unless batches are
-            intervals, and `profile` unless it is the usual one.
+            intervals, `profile` unless it is the usual one, and `interval` unless the task takes
+            reports of any time.
 
     Raises:
         ParameterError: A setting is missing or out of range; the message names it.
@@ -329,7 +346,7 @@ def make_task(
     from aggregator.dap.ids import TaskId, encode_base64url
     from aggregator.protocol.task import TASK_FILE_VERSION, task_from_table
 
-    top: dict[str, Setting] = {
+    top: dict[str, object] = {
         "version": TASK_FILE_VERSION,
         "id": str(TaskId.random(SystemEntropy())),
         "batch_mode": "time_interval",
@@ -337,6 +354,27 @@ def make_task(
         **settings,
     }
     return task_from_table({**top, "vdaf": vdaf, "privacy": privacy})
+
+
+def interval_of(
+    start: str | None, duration: int | None, time_precision: int
+) -> dict[str, Mapping[str, int]]:
+    """Return the `[interval]` table of a task that takes reports from `start` on, if it has one.
+
+    Raises:
+        ParameterError: One of the two is given alone, or the start is not a unit's.
+    """
+    seconds = parse_time(start, "start")
+    if seconds is None and duration is None:
+        return {}
+    if seconds is None or duration is None:
+        raise ParameterError("start: goes with --duration, and the other way around")
+    if seconds < 0 or seconds % max(1, time_precision):
+        raise ParameterError(
+            f"start: must be a multiple of the time precision, {time_precision} seconds"
+        )
+    interval = {"start": seconds // max(1, time_precision), "duration": duration}
+    return {"interval": interval}
 
 
 def write_files(task: "Task", out: Path) -> None:

@@ -59,7 +59,7 @@ class Asked:
     def title(self) -> str:
         """The question as people are asked it, or the shortest that is known of it."""
         if self.meaning is None:
-            return self.task.configuration.task_info.decode(errors="replace") or "A task"
+            return self.task.info or "A task"
         return self.meaning.question.text or self.meaning.question.name
 
     @cached_property

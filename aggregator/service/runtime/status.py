@@ -234,7 +234,7 @@ def _terms(definition: str) -> tuple[Document, str | None]:
         "most_releases": horizon(task),
         "budget": None if budget is None else format_rational(budget),
         "population": task.policy.population,
-        "task_info": task.configuration.task_info.decode(errors="replace"),
+        "task_info": task.info,
         "fingerprint": task.fingerprint,
     }, None
 

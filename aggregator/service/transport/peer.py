@@ -26,7 +26,7 @@ import httpx
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, Message, decode
-from aggregator.dap.auth import bearer_header
+from aggregator.dap.auth import TokenHeader
 from aggregator.dap.problems import Problem, abort_from_problem
 from aggregator.dap.resources import media_type, message_of
 from aggregator.errors import PeerError
@@ -171,6 +171,7 @@ class Peer:
         attempts: int = 3,
         seconds: float | None = None,
         only_problems_refuse: bool = False,
+        token_header: TokenHeader = TokenHeader.AUTHORIZATION,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         """Hold what all requests to one party share.
@@ -178,13 +179,14 @@ class Peer:
         Args:
             http: The client to send with; its redirects are never followed.
             endpoint: The party's base URL, with or without a path prefix.
-            token: The bearer token, if the party asks for one.
+            token: The token, if the party asks for one.
             name: What messages call it, such as "the helper".
             attempts: How often a request is sent before it counts as unanswered.
             seconds: How long all attempts may take together; by default the client's read timeout.
             only_problems_refuse: Whether a status of class 4xx without a problem document is no
                 refusal of the party, but the page of a proxy that does not find it for the moment.
                 Only that a body is too large (413) is believed of anybody.
+            token_header: Where the token is shown.
             sleep: Waits between attempts.
         """
         self._http = http
@@ -195,6 +197,7 @@ class Peer:
         self._attempts = attempts
         self._seconds = seconds or http.timeout.read or math.inf
         self._only_problems_refuse = only_problems_refuse
+        self._token_header = token_header
         self._sleep = sleep
 
     @override
@@ -246,7 +249,7 @@ class Peer:
         if media_type is not None:
             headers["content-type"] = media_type
         if self._token is not None:
-            headers["authorization"] = bearer_header(self._token)
+            headers |= self._token_header.shows(self._token)
         sent = None
         if body is not None:
             headers["content-length"] = str(len(body))

@@ -1,4 +1,4 @@
-"""Authenticates a request by its bearer token.
+"""Authenticates a request by its token.
 
 Source: DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fastapi import Request
 
-from aggregator.dap.auth import bearer_token, token_matches
+from aggregator.dap.auth import shown_token, token_matches
 from aggregator.dap.problems import Unauthorized
 
 
@@ -22,7 +22,7 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
     Raises:
         Unauthorized: The token is missing or wrong.
     """
-    token = bearer_token(request.headers.get("authorization"))
+    token = shown_token(request.headers)
     if token is None:
         raise Unauthorized("it shows no token")
     if not token_matches(token, token_hashes):

@@ -1,0 +1,147 @@
+"""`prio task import`: take part in a task that was made elsewhere.
+
+What its parties agreed on is the encoded `TaskConfiguration`: it is decoded, and must encode to the
+same bytes again, because those are what every report is bound to. All else, such as keys and
+tokens, is as DAP leaves it to the parties.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.options import Config
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.dap.task import TaskConfiguration
+    from aggregator.dp.policy import PrivacyPolicy
+    from aggregator.protocol.task import Task
+
+
+def import_(
+    task_id: Annotated[str, typer.Option("--id", help="The task id, base64url.")],
+    configuration: Annotated[
+        str,
+        typer.Option(help="The encoded TaskConfiguration: hexadecimal or base64url, or @FILE."),
+    ],
+    collector_config: Annotated[
+        str, typer.Option(help="The collector's HpkeConfig, base64url: results are sealed to it.")
+    ],
+    max_reports: Annotated[int, typer.Option(help="Most reports that one batch may hold.")],
+    verify_key: Annotated[
+        str | None,
+        typer.Option(envvar="PRIO_VERIFY_KEY", help="An aggregator's: the verification key."),
+    ] = None,
+    verify_key_id: Annotated[
+        int, typer.Option(min=0, max=255, help="What the parties call that key.")
+    ] = 0,
+    leader_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PRIO_LEADER_TOKEN", help="An aggregator's: the leader's at the helper."
+        ),
+    ] = None,
+    collector_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PRIO_COLLECTOR_TOKEN",
+            help="The leader's and the collector's: the collector's at the leader.",
+        ),
+    ] = None,
+    token_header: Annotated[
+        str, typer.Option(help="Where tokens are shown: Authorization or DAP-Auth-Token.")
+    ] = "Authorization",  # noqa: S107  a header's name
+    profile: Annotated[
+        str, typer.Option(help="The draft of DAP that all parties follow: dap-18 or dap-19.")
+    ] = "dap-18",
+    privacy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="The policy of this party alone, where the configuration binds none: "
+            "mechanism=None, or mechanism=PureDpDiscreteLaplace and epsilon=1; repeatable.",
+        ),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Take part in a task made elsewhere, under the very bytes of its configuration.
+
+    Keys and tokens are better given by the environment, which other users of the machine cannot
+    list. Importing a task again changes nothing.
+    """
+    from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.cli.service.tasks import collector_config_of
+    from aggregator.dap.profile import Role
+    from aggregator.protocol.provisioning import provision_text
+    from aggregator.protocol.task import Task, profile_named, token_header_named
+
+    decoded, data = _configuration(configuration)
+    task = Task.create(
+        task_id=task_id_of(task_id),
+        configuration=decoded,
+        collector_hpke_config=collector_config_of(collector_config),
+        max_reports=max_reports,
+        unbound_policy=_policy(decoded, privacy or []),
+        profile=profile_named(profile),
+        token_header=token_header_named(token_header),
+    )
+    _check_bytes(task, data)
+    with open_desk(config) as desk:
+        role: Role = getattr(desk, "role", Role.COLLECTOR)
+        secrets = {
+            "verify_key": verify_key,
+            "leader_token": leader_token,
+            "collector_token": collector_token,
+        }
+        for added in desk.add_tasks(provision_text(task, role, secrets, verify_key_id)):
+            print(f"{added.task_id}  fingerprint {added.fingerprint}")
+
+
+def _configuration(text: str) -> "tuple[TaskConfiguration, bytes]":
+    from aggregator.codec import DecodeError, decode
+    from aggregator.dap.ids import decode_base64url
+    from aggregator.dap.task import TaskConfiguration
+    from aggregator.service.config import read_text
+
+    if text.startswith("@"):
+        text = read_text(Path(text[1:])).strip()
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        try:
+            data = decode_base64url(text)
+        except DecodeError:
+            raise ParameterError(
+                "configuration: is neither hexadecimal nor base64url without padding"
+            ) from None
+    try:
+        return decode(TaskConfiguration, data), data
+    except DecodeError as error:
+        raise ParameterError(f"configuration: {error}") from None
+
+
+def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy | None":
+    from aggregator.cli.service.tasks import assignment
+    from aggregator.dp.policy import policy_from_mapping
+
+    if decoded.privacy is not None:
+        if privacy:
+            raise ParameterError("privacy: the configuration binds a policy already")
+        return None
+    if not privacy:
+        raise ParameterError(
+            "privacy: the configuration binds no policy, as with every task that another program "
+            "made, so this party alone applies the one that it is given: --privacy mechanism=None "
+            "for exact results, or --privacy mechanism=PureDpDiscreteLaplace --privacy epsilon=1"
+        )
+    return policy_from_mapping(dict(assignment(text) for text in privacy))
+
+
+def _check_bytes(task: "Task", data: bytes) -> None:
+    """Refuse a task that a file of ours would not bring back with these bytes."""
+    from aggregator.protocol.task import task_from_table, task_to_table
+
+    again = task_from_table(task_to_table(task))
+    if not task.configuration_bytes == again.configuration_bytes == data:
+        raise ParameterError("configuration: is not encoded as we encode what it says")
