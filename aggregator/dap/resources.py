@@ -177,6 +177,19 @@ def path(name: str, **ids: Identifier) -> str:
     return TEMPLATES[name].format_map(ids)
 
 
+def location(endpoint: str, name: str, **ids: Identifier) -> str:
+    """Return what a `Location` names a resource by: its absolute path, with the endpoint's own.
+
+    A proxy may serve us below a path; what it takes off a request it does not put before an answer.
+
+    Args:
+        endpoint: The base URL of the role that serves the resource.
+        name: The resource's.
+        ids: As for `path`.
+    """
+    return urlsplit(endpoint).path.rstrip("/") + path(name, **ids)
+
+
 def resources_of(role: Role) -> tuple[Resource, ...]:
     """Return the resources that `role` serves."""
     return tuple(resource for resource in RESOURCES if role in resource.servers)

@@ -32,4 +32,12 @@ COMMANDS: Final = in_wing(
         "Measure what reports cost here: real ones, to services on this machine, to the result.",
         "prio load --stack --reports 20000",
     ),
+    Entry(
+        TRY,
+        "interop",
+        "interop",
+        "interop",
+        "Run one party for tests of interoperability, whose runner may give it any order.",
+        "prio interop helper --port 8080",
+    ),
 )

@@ -226,7 +226,7 @@ def _read_again(reading: Reading[S]) -> bool:
 
 
 @asynccontextmanager
-async def _aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator[Runtime]:
+async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator[Runtime]:
     """Open an aggregator's store, in a thread: another service may be answering."""
     database, journal = await to_thread.run_sync(open_aggregator_store, settings)
     try:
@@ -243,7 +243,7 @@ async def _aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator
 @asynccontextmanager
 async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> AsyncIterator[Service]:
     async with (
-        _aggregator(settings, Role.LEADER) as runtime,
+        open_aggregator(settings, Role.LEADER) as runtime,
         open_client(
             settings.request_timeout_seconds,
             insecure_http=settings.insecure_http,
@@ -258,7 +258,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
             _turning_over(runtime.database),
         ]
         if work:
-            works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
+            works += [warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
             partial(examine_aggregator, settings, Role.LEADER, runtime.database, runtime.journal),
             lambda: {
@@ -271,7 +271,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
 
 @asynccontextmanager
 async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
-    async with _aggregator(settings, Role.HELPER) as runtime:
+    async with open_aggregator(settings, Role.HELPER) as runtime:
         examine = ByMinute(
             partial(examine_aggregator, settings, Role.HELPER, runtime.database, runtime.journal),
             lambda: {"compiling": AWAITED.records()},
@@ -280,13 +280,14 @@ async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
-            _warming_up(runtime),
+            warming_up(runtime),
         ]
         listeners = [(helper_app(runtime, settings), settings.listen)]
         yield await service_of(settings, listeners, works, examine)
 
 
-def _warming_up(runtime: Runtime) -> Work:
+def warming_up(runtime: Runtime) -> Work:
+    """Return a work that gets the kernels of all tasks."""
     from aggregator.service.runtime.kernel_keeper import kernel_keeper
 
     async def warm_up(stop: anyio.Event) -> None:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, import, list, show, keep and end tasks.")
 app.add_typer(tokens.app, name="token")
-app.command("import")(import_)
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
@@ -201,6 +200,9 @@ def add(
             if keep_days is not None:
                 _keep(desk, task.task_id, keep_days)
             print(task.task_id)
+
+
+app.command("import")(import_)
 
 
 @app.command("list")

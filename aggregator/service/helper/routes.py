@@ -24,7 +24,7 @@ from aggregator.dap.problems import (
     UnrecognizedAggregationJob,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import path
+from aggregator.dap.resources import location
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.helper.aggregation import AggregationJobs
@@ -104,7 +104,8 @@ class HelperResources(AggregatorResources):
         )
         answered = await self._jobs.answer(served, body)
         note(resource=answered.job_id.hex())
-        created = path(
+        created = location(
+            served.task.configuration.helper_aggregator_endpoint,
             "aggregation_job",
             task_id=served.task.task_id,
             aggregation_job_id=AggregationJobId(answered.job_id),
@@ -138,7 +139,8 @@ class HelperResources(AggregatorResources):
         share = await self._shares.answer(served, body)
         note(resource=share.share_id.hex())
         response = await self._leaving(served, share)
-        created = path(
+        created = location(
+            served.task.configuration.helper_aggregator_endpoint,
             "aggregate_share",
             task_id=served.task.task_id,
             aggregate_share_id=AggregateShareId(share.share_id),

@@ -13,7 +13,7 @@ from aggregator.dap.ids import CollectionJobId, TaskId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
 from aggregator.dap.problems import BatchOverlap, TooManyCollections, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import Resource, path, resources_of
+from aggregator.dap.resources import Resource, location, resources_of
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
@@ -146,8 +146,11 @@ class LeaderResources(AggregatorResources):
 
         job = await self._runtime.database.run("create collection job", create)
         note(resource=job.job_id.hex())
-        created = path(
-            "collection_job", task_id=task_id, collection_job_id=CollectionJobId(job.job_id)
+        created = location(
+            served.task.configuration.leader_aggregator_endpoint,
+            "collection_job",
+            task_id=task_id,
+            collection_job_id=CollectionJobId(job.job_id),
         )
         return await self._state(job, created)
 

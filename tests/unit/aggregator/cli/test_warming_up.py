@@ -29,7 +29,7 @@ async def test_a_store_that_cannot_be_reached_is_tried_again(
     monkeypatch.setattr(services, "WARMING_SECONDS", 0.01)
     runtime = Runtime(failures=2)
     with anyio.fail_after(PATIENCE_SECONDS):
-        await services._warming_up(runtime)(anyio.Event())
+        await services.warming_up(runtime)(anyio.Event())
     assert runtime.is_warm
 
 
@@ -39,7 +39,7 @@ async def test_a_service_that_stops_tries_no_more(monkeypatch: pytest.MonkeyPatc
     runtime, stop = Runtime(failures=2), anyio.Event()
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
-            group.start_soon(services._warming_up(runtime), stop)
+            group.start_soon(services.warming_up(runtime), stop)
             await anyio.wait_all_tasks_blocked()
             stop.set()
     assert not runtime.is_warm
