@@ -23,8 +23,9 @@ from typing_extensions import override
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.dap.hpke import HpkeKeypair
+from aggregator.dap.ids import CollectionJobId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
-from aggregator.dap.resources import media_type, path
+from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
 from aggregator.protocol.results import (
     Result,
@@ -32,6 +33,7 @@ from aggregator.protocol.results import (
     open_result,
 )
 from aggregator.protocol.task import Task
+from aggregator.service.transport.creation import COLLECTION_JOB
 from aggregator.service.transport.peer import Answer, Peer, PeerRefused
 
 POLL_SECONDS = 2
@@ -99,15 +101,22 @@ class TaskCollector:
         """Name the task, without key and token."""
         return f"TaskCollector({self._task.task_id})"
 
-    async def start(self, request: CollectionJobReq) -> tuple[Collection, Result | Pending]:
+    async def start(
+        self, request: CollectionJobReq, name: bytes | None = None
+    ) -> tuple[Collection, Result | Pending]:
         """Ask for the batch of a request, which `collection_request` makes.
+
+        Args:
+            request: The request.
+            name: 16 bytes that are ours alone, for a leader that lets us name the collection;
+                whoever asks again for the same gives the same. Random if not given.
 
         Raises:
             PeerRefused: The leader refuses; its problem says why.
             PeerUnreachable: There is no answer; asking again is safe.
             UnusableResult: A share does not open under our view of the task.
         """
-        collection, state = await self._ask(request)
+        collection, state = await self._ask(request, name)
         return collection, self._opened(collection, state)
 
     async def poll(self, collection: Collection) -> Result | Pending:
@@ -153,15 +162,13 @@ class TaskCollector:
         raise CollectionTimeout(f"the batch was not ready in {timeout_seconds:g} seconds")
 
     async def _ask(
-        self, request: CollectionJobReq
+        self, request: CollectionJobReq, name: bytes | None = None
     ) -> tuple[Collection, CollectionJobResp | Pending]:
         body = encode(request)
-        answer = await self._leader.post(
-            path("collection_jobs", task_id=self._task.task_id),
-            media_type(CollectionJobReq.message),
-            body,
-            limit=largest_result(self._task),
-            carrying=CollectionJobResp,
+        name = SystemEntropy().bytes(CollectionJobId.size) if name is None else name
+        limit = largest_result(self._task)
+        answer = await COLLECTION_JOB.ask(
+            self._leader, self._task, name, body, limit=limit, carrying=CollectionJobResp
         )
         if answer.location is None:
             raise CollectionError("the leader did not say where it keeps the collection job")

@@ -270,7 +270,8 @@ class Driver:
         if stored.location is not None:
             collection = Collection(stored.request, stored.location)
             return collection, await collector.poll(collection)
-        collection, state = await collector.start(decode(CollectionJobReq, stored.request))
+        request = decode(CollectionJobReq, stored.request)
+        collection, state = await collector.start(request, stored.collection_id)
         if await self._database.read(
             "look for location",
             lambda tx: store.is_finished(tx, stored.task_id, collection.location),

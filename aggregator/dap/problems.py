@@ -187,6 +187,20 @@ class UnsupportedMediaType(Problem):
     title = "The resource does not take messages of this media type"
 
 
+class NameTaken(Problem):
+    """A resource that is to be made where another is, or was: its name is for one request."""
+
+    type_uri = OWN_NAMESPACE + "name-taken"
+    title = "The name is that of another request"
+
+
+class NotNamedByCaller(Problem):
+    """A `PUT` of a resource that the task's profile has the server name."""
+
+    type_uri = OWN_NAMESPACE + "not-named-by-caller"
+    title = "In this task's profile the server names what it makes"
+
+
 class TooManyRequests(Problem):
     """More work than we take on now; the peer may come again later."""
 

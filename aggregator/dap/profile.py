@@ -5,9 +5,10 @@ nothing of it: what differs are numbers that messages carry and a tag that bindi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from aggregator.dap.dialect import AS_DRAFTED, WITH_LENGTHS, Framing
 from aggregator.dap.report_errors import AnyReportError, ReportError, UnknownReportError
 from aggregator.errors import LocalError
 
@@ -74,6 +75,9 @@ class Profile:
         at_upload: What the draft calls a reason in an answer to an upload, where it has another or
             no word for it.
         at_aggregation: The same in an answer to an aggregation job.
+        creator_names: Whether who asks for a job, a share or a collection names it, by `PUT`, and
+            not who is asked, by an answer to `POST`.
+        framing: How aggregation jobs are written.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Profile:
     codes: Mapping[ReportError, int]
     at_upload: Words
     at_aggregation: Words
+    creator_names: bool = False
+    framing: Framing = AS_DRAFTED
 
     def code(self, error: ReportError) -> int:
         """Return the number that stands for a report error.
@@ -158,5 +164,24 @@ DAP_19 = Profile(
 )
 """The next draft: another tag, report errors with other numbers, and `task_info` may be empty."""
 
-PROFILES: Mapping[str, Profile] = {each.name: each for each in (DAP_18, DAP_19)}
+JANUS = replace(
+    DAP_18,
+    name="janus",
+    # It says 4 itself, and cannot read an answer to an upload that has an 11 in it.
+    at_upload={
+        error: word
+        for error, word in DAP_18.at_upload.items()
+        if error is not ReportError.HPKE_UNKNOWN_CONFIG_ID
+    },
+    at_aggregation={ReportError.UNSUPPORTED_EXTENSION: ReportError.INVALID_MESSAGE},
+    creator_names=True,
+)
+"""DAP-18 with the resources of Janus."""
+
+JANUS_2026_08_20 = replace(JANUS, name="janus-2026-08-20", framing=WITH_LENGTHS)
+"""The same with the messages that Janus had at commit 4ab28a36."""
+
+PROFILES: Mapping[str, Profile] = {
+    each.name: each for each in (DAP_18, DAP_19, JANUS, JANUS_2026_08_20)
+}
 """Every profile by the name that a task file has for it."""

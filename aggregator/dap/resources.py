@@ -118,6 +118,15 @@ RESOURCES = (
         None,
         AggregationJobResp.message,
     ),
+    Resource(
+        "aggregation_job",
+        "PUT",
+        _AGGREGATION_JOB,
+        _HELPER,
+        Role.LEADER,
+        AggregationJobInitReq.message,
+        AggregationJobResp.message,
+    ),
     Resource("aggregation_job", "DELETE", _AGGREGATION_JOB, _HELPER, Role.LEADER, None, None),
     Resource(
         "collection_jobs",
@@ -135,6 +144,15 @@ RESOURCES = (
         _LEADER,
         Role.COLLECTOR,
         None,
+        CollectionJobResp.message,
+    ),
+    Resource(
+        "collection_job",
+        "PUT",
+        _COLLECTION_JOB,
+        _LEADER,
+        Role.COLLECTOR,
+        CollectionJobReq.message,
         CollectionJobResp.message,
     ),
     Resource("collection_job", "DELETE", _COLLECTION_JOB, _LEADER, Role.COLLECTOR, None, None),
@@ -156,9 +174,18 @@ RESOURCES = (
         None,
         AggregateShare.message,
     ),
+    Resource(
+        "aggregate_share",
+        "PUT",
+        _AGGREGATE_SHARE,
+        _HELPER,
+        Role.LEADER,
+        AggregateShareReq.message,
+        AggregateShare.message,
+    ),
     Resource("aggregate_share", "DELETE", _AGGREGATE_SHARE, _HELPER, Role.LEADER, None, None),
 )
-"""Every method of every resource in the draft."""
+"""Every method of every resource in the draft, and `PUT` where a profile has the caller name it."""
 
 TEMPLATES: Mapping[str, str] = {resource.name: resource.template for resource in RESOURCES}
 """The path template of each resource, by its name."""

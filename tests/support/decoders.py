@@ -15,6 +15,7 @@ import httpx
 
 from aggregator.codec import DecodeError, Message, Reader, decode, encode
 from aggregator.dap.auth import bearer_token
+from aggregator.dap.dialect import WITH_LENGTHS
 from aggregator.dap.hpke import (
     DecryptError,
     HpkeCiphertext,
@@ -101,6 +102,18 @@ def aggregation_job(data: bytes) -> None:
         if len(job.places) == len(job.ids) and job.messages.any(axis=1).all():
             head = job.verification_key_id, job.agg_param, job.extensions
             assert write_job(*head, job.shares, job.messages) == data
+
+
+def framed_request(data: bytes) -> None:
+    """Read an aggregation job as an older Janus writes it; each has one encoding."""
+    with suppress(DecodeError):
+        assert WITH_LENGTHS.request(WITH_LENGTHS.read_request(data)) == data
+
+
+def framed_answer(data: bytes) -> None:
+    """Read the answer to one, likewise."""
+    with suppress(DecodeError):
+        assert WITH_LENGTHS.answer(WITH_LENGTHS.read_answer(data)) == data
 
 
 def ping_pong(data: bytes) -> None:
@@ -253,6 +266,14 @@ DECODERS: Mapping[str, Decoded] = {
     **{kind.__name__: Decoded(message(kind), _samples(kind)) for kind in KINDS},
     "uploaded_reports": Decoded(uploaded_reports, _samples(UploadRequest)),
     "aggregation_job": Decoded(aggregation_job, [bytes(7) + bytes(SIZES.verify_init)]),
+    "framed_request": Decoded(
+        framed_request,
+        [
+            bytes(5) + b"\1" + bytes(2) + b"\0\0\0\1x",
+            bytes(5) + b"\2\0\x20" + bytes(32) + b"\0\0\0\1x",
+        ],
+    ),
+    "framed_answer": Decoded(framed_answer, [b"\0\0\0\1x"]),
     "ping_pong": Decoded(ping_pong, [encode_ping_pong(kind, b"content") for kind in MessageType]),
     "aggregate_share": Decoded(aggregate_share, [bytes(TASK.prio3.field.encoded_size)]),
     "sealed": Decoded(sealed, [CIPHERTEXT]),

@@ -1,4 +1,4 @@
-"""Exchanges with other implementations, as they went over the wire, and how they framed messages.
+"""Exchanges with other implementations, as they went over the wire.
 
 A file of `tests/interop/data` has one peer at one commit. Each of its runs is one task from its
 reports to its result: who played which role, the task, the keys, and the bodies of requests and
@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from aggregator.codec import Reader, Writer, decode
-from aggregator.dap.extensions import Extension, read_increasing, write_extensions
+from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
 from aggregator.dap.messages import (
     AggregationJobResp,
@@ -21,14 +20,11 @@ from aggregator.dap.messages import (
     UploadRequest,
     VerifyRespReject,
 )
-from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID, BatchMode
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.task import Task, task_from_table
 
 FOLDER = Path(__file__).parents[1] / "interop" / "data"
 OURS = "ours"
-JANUS = "janus-4ab28a36"
-"""The framing of two messages of aggregation jobs that Janus had at this commit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +101,11 @@ class Run:
     @property
     def jobs(self) -> list[Exchange]:
         """The aggregation jobs, in the draft's framing."""
-        if self.facts["framing"] != JANUS:
-            return self.wire_jobs
-        return [Exchange(to_draft(job.request), job.answer[4:]) for job in self.wire_jobs]
+        framing = self.task.profile.framing
+        return [
+            Exchange(framing.read_request(job.request), framing.read_answer(job.answer))
+            for job in self.wire_jobs
+        ]
 
     @property
     def wire_jobs(self) -> list[Exchange]:
@@ -162,16 +160,15 @@ def refusals() -> list[Refusal]:
     for path in sorted(FOLDER.glob("*-refusals.json")):
         document = json.loads(path.read_text())
         run = Run(_peer(document), document)
-        is_janus = document["framing"] == JANUS
+        framing = run.task.profile.framing
         for each in document["runs"]:
             request, answer = _bytes(each["request"]), _bytes(each["answer"])
             if each["status"] < 300:
-                response = decode(AggregationJobResp, answer[4:] if is_janus else answer)
+                response = decode(AggregationJobResp, framing.read_answer(answer))
                 verdict: tuple[int | None, ...] | str = verdicts(response)
             else:
                 verdict = json.loads(answer)["type"].rsplit(":", 1)[-1]
-            request = to_draft(request) if is_janus else request
-            found.append(Refusal(run, each["name"], request, verdict))
+            found.append(Refusal(run, each["name"], framing.read_request(request), verdict))
     return found
 
 
@@ -188,46 +185,9 @@ def runs() -> list[Run]:
     return [
         Run(_peer(document), _table(each))
         for path in sorted(FOLDER.glob("*.json"))
-        if "framing" in (document := json.loads(path.read_text()))["runs"][0]
+        if "roles" in (document := json.loads(path.read_text()))["runs"][0]
         for each in document["runs"]
     ]
-
-
-def to_draft(request: bytes) -> bytes:
-    """Return an `AggregationJobInitReq` of Janus at 4ab28a36 as the draft writes it.
-
-    Where the draft has extensions, of which one names the batch, and then the reports to the end,
-    it had a `PartialBatchSelector`, and then the reports after their size.
-    """
-    reader, writer = Reader(request), Writer()
-    writer.u8(reader.u8())
-    writer.opaque32(reader.opaque32())
-    mode, batch_id = BatchMode(reader.u8()), reader.opaque16()
-    is_selected = mode is BatchMode.LEADER_SELECTED
-    write_extensions(writer, (Extension(JOB_EXTENSION_BATCH_ID, batch_id),) if is_selected else ())
-    writer.raw(reader.opaque32())
-    reader.finish()
-    return writer.getvalue()
-
-
-def to_janus(request: bytes) -> bytes:
-    """Return an `AggregationJobInitReq` of the draft as Janus at 4ab28a36 wrote it."""
-    reader, writer = Reader(request), Writer()
-    writer.u8(reader.u8())
-    writer.opaque32(reader.opaque32())
-    extensions = read_increasing(reader)
-    mode = BatchMode.LEADER_SELECTED if extensions else BatchMode.TIME_INTERVAL
-    writer.u8(mode)
-    writer.opaque16(extensions[0].extension_data if extensions else b"")
-    writer.opaque32(reader.fixed(reader.remaining))
-    return writer.getvalue()
-
-
-def prefixed(answer: bytes) -> bytes:
-    """Return an `AggregationJobResp` of the draft as Janus at 4ab28a36 wrote it."""
-    writer = Writer()
-    writer.opaque32(answer)
-    return writer.getvalue()
 
 
 def _peer(document: Mapping[str, object]) -> str:

@@ -110,7 +110,11 @@ def new(
     ] = None,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
     profile: Annotated[
-        str, typer.Option(help="The draft of DAP that all parties follow: dap-18 or dap-19.")
+        str,
+        typer.Option(
+            help="The draft of DAP that all parties follow: dap-18, dap-19, or dap-18 as Janus "
+            "has it (janus, or janus-2026-08-20 for its commit 4ab28a36)."
+        ),
     ] = "dap-18",
     insecure_http: InsecureHttp = False,
 ) -> None:

@@ -12,7 +12,7 @@ import hashlib
 
 from aggregator.codec import decode, encode
 from aggregator.dap.messages import AggregateShare, AggregateShareReq
-from aggregator.dap.problems import BatchOverlap
+from aggregator.dap.problems import BatchOverlap, NameTaken
 from aggregator.dap.profile import Role
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
@@ -31,6 +31,7 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,
     find_aggregate_share,
+    is_share_named,
     put_aggregate_share,
 )
 from aggregator.service.telemetry.tracing import span
@@ -44,8 +45,15 @@ class AggregateShares:
         """Answer for `runtime`."""
         self._runtime = runtime
 
-    async def answer(self, served: ServedTask, body: bytes) -> StoredAggregateShare:
+    async def answer(
+        self, served: ServedTask, body: bytes, share_id: bytes | None = None
+    ) -> StoredAggregateShare:
         """Return the released share of a batch; release it the first time.
+
+        Args:
+            served: The task.
+            body: The exact request.
+            share_id: The name of a new share, if its leader chose one.
 
         Raises:
             Abort: The request is refused: nothing is drawn, stored or destroyed.
@@ -57,6 +65,7 @@ class AggregateShares:
             request,
             check_aggregate_share_request(task, request),
             hashlib.sha256(body).digest(),
+            share_id,
         )
         found = await database.read("find aggregate share", asked.found_or_allowed)
         if found is not None:
@@ -89,6 +98,7 @@ class AggregateShares:
             response=encode(AggregateShare(sealed)),
             batch=asked.batch,
             report_count=merged.totals.report_count,
+            share_id=asked.share_id,
         )
         return put_aggregate_share(tx, task.task_id.value, share, charge_of(task))
 
@@ -101,6 +111,7 @@ class _Asked:
     request: AggregateShareReq
     batch: Batch
     digest: bytes  # SHA-256 of the request's bytes
+    share_id: bytes | None  # the name that the leader chose
 
     @property
     def selector(self) -> bytes:
@@ -125,5 +136,7 @@ class _Asked:
         task, task_id = self.task, self.task.task_id.value
         if closed_batches(tx, task_id, self.batch).overall() is not None:
             raise BatchOverlap("a part of the batch was collected before", task.task_id)
+        if self.share_id is not None and is_share_named(tx, self.share_id):
+            raise NameTaken("another aggregate share has it", task.task_id)
         check_agreement(task, self.request, totals)
         check_limits(tx, task)

@@ -11,7 +11,9 @@ from collections import Counter
 
 import anyio
 
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages.columns import read_job
+from aggregator.dap.problems import NameTaken
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import HelperInit, helper_init
 from aggregator.protocol.reports import report_sizes
@@ -21,6 +23,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.jobs.answered_jobs import (
     AnsweredJob,
     find_answered_job,
+    is_job_named,
     put_answered_job,
 )
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports, reason
@@ -40,8 +43,15 @@ class AggregationJobs:
         self._runtime = runtime
         self._ages = ReportAges(runtime, max_age_seconds)
 
-    async def answer(self, served: ServedTask, body: bytes) -> AnsweredJob:
+    async def answer(
+        self, served: ServedTask, body: bytes, job_id: bytes | None = None
+    ) -> AnsweredJob:
         """Return the stored answer to a request, verifying its reports if it is new.
+
+        Args:
+            served: The task.
+            body: The exact request.
+            job_id: The name of a new job, if its leader chose one.
 
         Raises:
             Abort: The request as a whole is refused; nothing is stored.
@@ -49,8 +59,7 @@ class AggregationJobs:
         task_id = served.task.task_id.value
         digest = hashlib.sha256(body).digest()
         found = await self._runtime.database.read(
-            "find aggregation job",
-            lambda tx: find_answered_job(tx, task_id, digest),
+            "find aggregation job", lambda tx: _found(tx, task_id, digest, job_id)
         )
         if found is not None:
             return found
@@ -74,21 +83,36 @@ class AggregationJobs:
         with anyio.CancelScope(shield=True), self._ages.learning():
             answered = await self._runtime.database.run(
                 "commit aggregation job",
-                lambda tx: _commit(tx, served, digest, init, limit.first_day),
+                lambda tx: _commit(tx, served, digest, init, limit.first_day, job_id),
             )
         return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
 
 
+def _found(
+    tx: Transaction, task_id: bytes, digest: bytes, job_id: bytes | None
+) -> AnsweredJob | None:
+    """Return the answer to a request, under whichever name; or refuse a name that is taken."""
+    found = find_answered_job(tx, task_id, digest)
+    if found is None and job_id is not None and is_job_named(tx, job_id):
+        raise NameTaken("another aggregation job has or had it", TaskId(task_id))
+    return found
+
+
 def _commit(
-    tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit, first_day: int
+    tx: Transaction,
+    served: ServedTask,
+    digest: bytes,
+    init: HelperInit,
+    first_day: int,
+    job_id: bytes | None,
 ) -> AnsweredJob:
     task_id = served.task.task_id.value
-    found = find_answered_job(tx, task_id, digest)
+    found = _found(tx, task_id, digest, job_id)
     if found is not None:
         return found
     refused = commit(tx, init.verified, digest, first_day)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
-    return put_answered_job(tx, task_id, digest, init.response(refused))
+    return put_answered_job(tx, task_id, digest, init.response(refused), job_id)
 
 
 def _counts(init: HelperInit, refused: dict[bytes, ReportError]) -> Counter[str]:

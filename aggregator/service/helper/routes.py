@@ -6,7 +6,7 @@ Aggregate Shares".
 
 import dataclasses
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request, Response, status
 from starlette.background import BackgroundTask
 
 from aggregator.codec import decode
@@ -36,6 +36,7 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     get_aggregate_share,
 )
 from aggregator.service.storage.jobs.answered_jobs import (
+    AnsweredJob,
     delete_answered_job,
     get_answered_job,
 )
@@ -86,9 +87,11 @@ class HelperResources(AggregatorResources):
                 ("GET", "hpke_config"): self.hpke_config,
                 ("POST", "aggregation_jobs"): self.create_aggregation_job,
                 ("POST", "aggregation_job"): self.continue_aggregation_job,
+                ("PUT", "aggregation_job"): self.put_aggregation_job,
                 ("GET", "aggregation_job"): self.get_aggregation_job,
                 ("DELETE", "aggregation_job"): self.delete_aggregation_job,
                 ("POST", "aggregate_shares"): self.create_aggregate_share,
+                ("PUT", "aggregate_share"): self.put_aggregate_share,
                 ("GET", "aggregate_share"): self.get_aggregate_share,
                 ("DELETE", "aggregate_share"): self.delete_aggregate_share,
             },
@@ -97,12 +100,7 @@ class HelperResources(AggregatorResources):
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to exactly this request."""
         served = await self._authorised(request)
-        body = await read_body(
-            request,
-            AggregationJobInitReq.message,
-            min(report_sizes(served.task).job, self._limits.max_body_size),
-        )
-        answered = await self._jobs.answer(served, body)
+        answered = await self._answered(request, served)
         note(resource=answered.job_id.hex())
         created = location(
             served.task.configuration.helper_aggregator_endpoint,
@@ -110,7 +108,28 @@ class HelperResources(AggregatorResources):
             task_id=served.task.task_id,
             aggregation_job_id=AggregationJobId(answered.job_id),
         )
-        return message_response(AggregationJobResp.message, answered.response, created=created)
+        response = served.task.profile.framing.answer(answered.response)
+        return message_response(AggregationJobResp.message, response, created=created)
+
+    async def put_aggregation_job(self, request: Request) -> Response:
+        """Do the same for a job that the leader names."""
+        served, job_id = await self._named(request, AGGREGATION_JOB)
+        answered = await self._answered(request, served, job_id)
+        response = served.task.profile.framing.answer(answered.response)
+        return message_response(
+            AggregationJobResp.message, response, status_code=status.HTTP_201_CREATED
+        )
+
+    async def _answered(
+        self, request: Request, served: ServedTask, job_id: bytes | None = None
+    ) -> AnsweredJob:
+        framing = served.task.profile.framing
+        body = await read_body(
+            request,
+            AggregationJobInitReq.message,
+            min(report_sizes(served.task).job + framing.more, self._limits.max_body_size),
+        )
+        return await self._jobs.answer(served, framing.read_request(body), job_id)
 
     async def continue_aggregation_job(self, request: Request) -> Response:
         """Refuse: a job of Prio3 is finished after its first step."""
@@ -125,8 +144,9 @@ class HelperResources(AggregatorResources):
 
     async def get_aggregation_job(self, request: Request) -> Response:
         """Repeat the answer to a job."""
-        _served, job = await self._found(request, AGGREGATION_JOB, get_answered_job)
-        return message_response(AggregationJobResp.message, job.response)
+        served, job = await self._found(request, AGGREGATION_JOB, get_answered_job)
+        response = served.task.profile.framing.answer(job.response)
+        return message_response(AggregationJobResp.message, response)
 
     async def delete_aggregation_job(self, request: Request) -> Response:
         """Forget the answer to a job; its reports stay aggregated."""
@@ -135,8 +155,18 @@ class HelperResources(AggregatorResources):
     async def create_aggregate_share(self, request: Request) -> Response:
         """Release our share of a batch, or find the one that was released."""
         served = await self._authorised(request)
+        return await self._released(request, served)
+
+    async def put_aggregate_share(self, request: Request) -> Response:
+        """Do the same for a share that the leader names."""
+        served, share_id = await self._named(request, AGGREGATE_SHARE)
+        return await self._released(request, served, share_id)
+
+    async def _released(
+        self, request: Request, served: ServedTask, share_id: bytes | None = None
+    ) -> Response:
         body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
-        share = await self._shares.answer(served, body)
+        share = await self._shares.answer(served, body, share_id)
         note(resource=share.share_id.hex())
         response = await self._leaving(served, share)
         created = location(
@@ -145,7 +175,9 @@ class HelperResources(AggregatorResources):
             task_id=served.task.task_id,
             aggregate_share_id=AggregateShareId(share.share_id),
         )
-        answer = message_response(AggregateShare.message, response, created=created)
+        answer = message_response(
+            AggregateShare.message, response, created=created if share_id is None else None
+        )
         answer.background = BackgroundTask(delete_leftovers_or_leave_them, self._runtime.database)
         return answer
 

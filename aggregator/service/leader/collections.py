@@ -14,14 +14,15 @@ bytes.
 Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 """
 
+import hashlib
 import json
 
 import anyio
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
+from aggregator.dap.ids import AggregateShareId, TaskId
+from aggregator.dap.messages import AggregateShare, CollectionJobReq
 from aggregator.dap.problems import (
     BatchOverlap,
     InvalidBatchSize,
@@ -29,7 +30,6 @@ from aggregator.dap.problems import (
     problem_document,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import media_type, path
 from aggregator.protocol.answers import Refusal, after_refused_collection, retry_delay
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
@@ -74,6 +74,7 @@ from aggregator.service.storage.reports.waiting import waiting_in_batch
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
 from aggregator.service.telemetry.tracing import span
+from aggregator.service.transport.creation import AGGREGATE_SHARE
 from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -213,12 +214,10 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         with self._asking(served) as helper:
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
-            return await helper.post(
-                path("aggregate_shares", task_id=served.task.task_id),
-                media_type(AggregateShareReq.message),
-                request,
-                limit=limit,
-            )
+            # A collection that failed may be asked for again, by another job of the same request.
+            name = hashlib.sha256(b"aggregate share" + job.task_id + request).digest()
+            name = name[: AggregateShareId.size]
+            return await AGGREGATE_SHARE.ask(helper, served.task, name, request, limit=limit)
 
     async def _confirmed(
         self, served: ServedTask, job: CollectionJob, request: bytes, body: bytes

@@ -19,10 +19,9 @@ from typing_extensions import override
 
 from aggregator.codec import DecodeError
 from aggregator.dap.ids import ReportId, TaskId
-from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp
+from aggregator.dap.messages import AggregationJobResp
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.report_errors import ReportError
-from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
@@ -69,6 +68,7 @@ from aggregator.service.storage.reports.reports import StoredReport, reports_of_
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
+from aggregator.service.transport.creation import AGGREGATION_JOB
 from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
 
 _DEFAULT_POLL_SECONDS = 2
@@ -191,7 +191,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _ask(
         self, served: ServedTask, leased: Leased[AggregationJob], request: _Request
     ) -> Answer:
-        limit = largest_response(served.task, request.body)
+        framing = served.task.profile.framing
+        limit = largest_response(served.task, request.body) + framing.more
         job = leased.job
         with self._asking(served) as helper:
             if job.helper_location is not None:
@@ -200,12 +201,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 await self._runtime.database.run(
                     "send again", lambda tx: note_sending(tx, leased.lease)
                 )
-            return await helper.post(
-                path("aggregation_jobs", task_id=served.task.task_id),
-                media_type(AggregationJobInitReq.message),
-                request.body,
-                limit=limit,
-            )
+            body = framing.request(request.body)
+            return await AGGREGATION_JOB.ask(helper, served.task, job.job_id, body, limit=limit)
 
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
@@ -224,7 +221,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
                     ReportColumns.of([each.body for each in stored], report_sizes(served.task))[0],
                 )
             is_final = job.failures + 1 >= self._settings.max_attempts
-            return leader_finish(served.task, state, answer.body, is_final=is_final)
+            answered = served.task.profile.framing.read_answer(answer.body)
+            return leader_finish(served.task, state, answered, is_final=is_final)
 
         return await self._runtime.verify(served.task, finish)
 

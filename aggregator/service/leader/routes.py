@@ -5,19 +5,25 @@ Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Collecting R
 
 import dataclasses
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request, Response, status
 
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import CollectionJobId, TaskId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
-from aggregator.dap.problems import BatchOverlap, TooManyCollections, UnrecognizedCollectionJob
+from aggregator.dap.problems import (
+    BatchOverlap,
+    NameTaken,
+    TooManyCollections,
+    UnrecognizedCollectionJob,
+)
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import Resource, location, resources_of
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.task import Task
 from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
-from aggregator.service.runtime import Runtime
+from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.engine.database import Transaction
@@ -29,6 +35,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     delete_collection_job,
     find_collection_job,
     get_collection_job,
+    is_job_named,
 )
 from aggregator.service.storage.jobs.collection_room import (
     MOST_PENDING,
@@ -90,6 +97,7 @@ class LeaderResources(AggregatorResources):
                 ("GET", "hpke_config"): self.hpke_config,
                 ("POST", "reports"): self.upload,
                 ("POST", "collection_jobs"): self.create_collection_job,
+                ("PUT", "collection_job"): self.put_collection_job,
                 ("GET", "collection_job"): self.get_collection_job,
                 ("DELETE", "collection_job"): self.delete_collection_job,
             },
@@ -122,13 +130,36 @@ class LeaderResources(AggregatorResources):
     async def create_collection_job(self, request: Request) -> Response:
         """Take a collector's request, or find the job of exactly this request."""
         served = await self._authorised(request)
+        job = await self._collection(request, served)
+        note(resource=job.job_id.hex())
+        created = location(
+            served.task.configuration.leader_aggregator_endpoint,
+            "collection_job",
+            task_id=served.task.task_id,
+            collection_job_id=CollectionJobId(job.job_id),
+        )
+        return await self._state(served.task, job, created)
+
+    async def put_collection_job(self, request: Request) -> Response:
+        """Take a collector's request under the name that it gives; what comes of it is read."""
+        served, job_id = await self._named(request, COLLECTION_JOB)
+        await self._collection(request, served, job_id)
+        return message_response(CollectionJobResp.message, b"", status_code=status.HTTP_201_CREATED)
+
+    async def _collection(
+        self, request: Request, served: ServedTask, job_id: bytes | None = None
+    ) -> CollectionJob:
         body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
         latest = self._runtime.clock.now() + self._runtime.clock_skew_seconds
         batch = check_collection_request(served.task, decode(CollectionJobReq, body), latest)
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:
-            found = find_collection_job(tx, task_id.value, body)
+            found = (
+                find_collection_job(tx, task_id.value, body)
+                if job_id is None
+                else _named_job(tx, task_id, job_id, body)
+            )
             if found is not None:
                 return found
             if (
@@ -142,24 +173,16 @@ class LeaderResources(AggregatorResources):
                 )
             leader_selects = served.task.batching.leader_selects
             forget_those_in_vain(tx, task_id.value, leader_selects=leader_selects)
-            return create_collection_job(tx, task_id.value, body, batch)
+            return create_collection_job(tx, task_id.value, body, batch, job_id)
 
-        job = await self._runtime.database.run("create collection job", create)
-        note(resource=job.job_id.hex())
-        created = location(
-            served.task.configuration.leader_aggregator_endpoint,
-            "collection_job",
-            task_id=task_id,
-            collection_job_id=CollectionJobId(job.job_id),
-        )
-        return await self._state(job, created)
+        return await self._runtime.database.run("create collection job", create)
 
     async def get_collection_job(self, request: Request) -> Response:
         """Return the result of a collection job, or ask the collector to wait."""
         served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
         if job.state is CollectionJobState.DELETED:
             raise COLLECTION_JOB.missing(served)
-        return await self._state(job, None)
+        return await self._state(served.task, job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
         """Forget a collection job, whose result the collector has saved or does not want."""
@@ -168,14 +191,30 @@ class LeaderResources(AggregatorResources):
         await delete_leftovers_or_leave_them(self._runtime.database)
         return answer
 
-    async def _state(self, job: CollectionJob, created: str | None) -> Response:
+    async def _state(self, task: Task, job: CollectionJob, created: str | None) -> Response:
         if job.problem is not None:
             return stored_problem_response(job.problem)
+        if job.result is None and task.profile.creator_names:
+            wait = {"Retry-After": str(self._limits.poll_seconds)}
+            return message_response(CollectionJobResp.message, b"", headers=wait)
         if job.result is None:
             return deferred_response(self._limits.poll_seconds, created=created)
         await self._runtime.before_share_leaves(TaskId(job.task_id), job.result.leader_share)
         body = encode(_collection_response(job.result))
         return message_response(CollectionJobResp.message, body, created=created)
+
+
+def _named_job(
+    tx: Transaction, task_id: TaskId, job_id: bytes, body: bytes
+) -> CollectionJob | None:
+    """Return the job that a collector has named; None if there was none of that name."""
+    found = get_collection_job(tx, task_id.value, job_id)
+    is_free = found is None and not is_job_named(tx, job_id)
+    if is_free:
+        return None
+    if found is None or found.request != body or found.state is CollectionJobState.DELETED:
+        raise NameTaken("another collection job has or had it", task_id)
+    return found
 
 
 def _collection_response(result: CollectionResult) -> CollectionJobResp:

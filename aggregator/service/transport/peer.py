@@ -230,6 +230,18 @@ class Peer:
         """Send a message to a resource; `limit` and `carrying` are as for `get`."""
         return await self._send("POST", target, media_type, body, limit, carrying)
 
+    async def put(
+        self,
+        target: str,
+        media_type: str,
+        body: bytes,
+        *,
+        limit: int = MAX_SHORT_ANSWER,
+        carrying: type[Carried] | None = None,
+    ) -> Answer:
+        """Have a resource made at a path that we choose; the rest is as for `post`."""
+        return await self._send("PUT", target, media_type, body, limit, carrying)
+
     async def delete(self, target: str) -> Answer:
         """Delete a resource."""
         return await self._send("DELETE", target, None, None, MAX_SHORT_ANSWER, None)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from fastapi import Request, Response
 
 from aggregator.dap.ids import Identifier
-from aggregator.dap.problems import Problem
+from aggregator.dap.problems import NotNamedByCaller, Problem
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.telemetry.tracing import note
@@ -56,6 +56,13 @@ class AggregatorResources:
         # Before anything is revealed about the task, such as whether it exists.
         require_token(request, await self._runtime.caller_token_hashes(task_id))
         return await self._runtime.task(task_id)
+
+    async def _named(self, request: Request, kind: Kind) -> tuple[ServedTask, bytes]:
+        """Return the task of a request to make something, and the name that its sender chose."""
+        served = await self._authorised(request)
+        if not served.task.profile.creator_names:
+            raise NotNamedByCaller("use POST", served.task.task_id)
+        return served, kind.id_of(request)
 
     async def _found(
         self, request: Request, kind: Kind, get: Callable[[Transaction, bytes, bytes], T | None]

@@ -134,20 +134,23 @@ def message_response(
     body: bytes,
     *,
     created: str | None = None,
+    status_code: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return an answer that carries a message.
+    """Return an answer that carries a message, or in its media type nothing yet.
 
     Args:
         message: The message's name in the media type.
         body: Its encoding.
         created: The path of the resource that the request created or found.
+        status_code: Unless it is the one that this says.
         headers: What else to say.
     """
     location = {} if created is None else {"Location": created}
+    usual = status.HTTP_200_OK if created is None else status.HTTP_201_CREATED
     return Response(
         body,
-        status_code=status.HTTP_200_OK if created is None else status.HTTP_201_CREATED,
+        status_code=usual if status_code is None else status_code,
         media_type=media_type(message),
         headers={**location, **(headers or {})},
     )

@@ -23,6 +23,8 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.UnrecognizedAggregateShare: status.HTTP_404_NOT_FOUND,
     problems.Unauthorized: status.HTTP_401_UNAUTHORIZED,
     problems.BudgetExceeded: status.HTTP_403_FORBIDDEN,
+    problems.NotNamedByCaller: status.HTTP_405_METHOD_NOT_ALLOWED,
+    problems.NameTaken: status.HTTP_409_CONFLICT,
     problems.MessageTooLarge: 413,  # its name depends on the version of starlette
     problems.UnsupportedMediaType: status.HTTP_415_UNSUPPORTED_MEDIA_TYPE,
     problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,

@@ -25,6 +25,7 @@ class NewAggregateShare:
         response: The exact AggregateShare, our noised share sealed to the Collector.
         batch: The batch.
         report_count: Reports in it.
+        share_id: The id in its URL, if the Leader chose it; random by default.
     """
 
     selector: bytes
@@ -32,6 +33,7 @@ class NewAggregateShare:
     response: bytes = dataclasses.field(repr=False)
     batch: Batch
     report_count: int
+    share_id: bytes | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +60,13 @@ def get_aggregate_share(
     return _find(tx, task_id, tables.aggregate_shares.c.share_id == share_id)
 
 
+def is_share_named(tx: Transaction, share_id: bytes) -> bool:
+    """Return whether a share of any task has this id."""
+    share = tables.aggregate_shares.c
+    query = select(share.share_id).where(share.share_id == share_id)
+    return tx.connection.execute(query).first() is not None
+
+
 def put_aggregate_share(
     tx: Transaction, task_id: bytes, share: NewAggregateShare, charge: Charge
 ) -> StoredAggregateShare:
@@ -74,7 +83,8 @@ def put_aggregate_share(
         raise tx.refuse(Conflict("the batch was released already"))
     closed_batches.mark_collected(tx, task_id, share.batch)
     ledger.charge(tx, task_id, share.batch, charge, hashlib.sha256(share.response).digest())
-    stored = StoredAggregateShare(tx.random_id(), share.selector, share.body_sha256, share.response)
+    share_id = tx.random_id() if share.share_id is None else share.share_id
+    stored = StoredAggregateShare(share_id, share.selector, share.body_sha256, share.response)
     tx.connection.execute(
         insert(tables.aggregate_shares).values(
             task=tx.task_key(task_id),

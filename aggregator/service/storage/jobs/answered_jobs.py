@@ -36,8 +36,19 @@ def get_answered_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Answered
     return _find(tx, task_id, tables.answered_jobs.c.job_id == job_id)
 
 
+def is_job_named(tx: Transaction, job_id: bytes) -> bool:
+    """Return whether a job of any task has or had this id."""
+    job = tables.answered_jobs.c
+    query = select(job.job_id).where(job.job_id == job_id)
+    return tx.connection.execute(query).first() is not None
+
+
 def put_answered_job(
-    tx: Transaction, task_id: bytes, body_sha256: bytes, response: bytes
+    tx: Transaction,
+    task_id: bytes,
+    body_sha256: bytes,
+    response: bytes,
+    job_id: bytes | None = None,
 ) -> AnsweredJob:
     """Store the answer to a request in the transaction that does the work.
 
@@ -46,13 +57,14 @@ def put_answered_job(
         task_id: The task.
         body_sha256: SHA-256 of the exact request.
         response: The exact response.
+        job_id: The id, if the Leader chose it; random by default.
 
     Raises:
         Conflict: It was answered in the meantime; where that can be, the transaction is run again
             and finds the answer.
     """
     job = tables.answered_jobs
-    stored = AnsweredJob(tx.random_id(), response)
+    stored = AnsweredJob(tx.random_id() if job_id is None else job_id, response)
     tx.connection.execute(
         insert(job).values(
             task=tx.task_key(task_id),

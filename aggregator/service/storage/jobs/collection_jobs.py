@@ -90,29 +90,43 @@ class CollectionJob:
     created_at: int
 
 
+def is_job_named(tx: Transaction, job_id: bytes) -> bool:
+    """Return whether a job of any task has or had this id."""
+    job = tables.collection_jobs.c
+    query = select(job.job_id).where(job.job_id == job_id)
+    return tx.connection.execute(query).first() is not None
+
+
 def create_collection_job(
-    tx: Transaction, task_id: bytes, request: bytes, batch: Batch | None
+    tx: Transaction,
+    task_id: bytes,
+    request: bytes,
+    batch: Batch | None,
+    job_id: bytes | None = None,
 ) -> CollectionJob:
     """Return the live job of exactly this request; make one if needed.
 
-    A job that failed or was deleted is not live: its request makes a new one.
+    A job that failed or was deleted is not live: its request makes a new one. Where the Collector
+    names a job, the name alone tells it from others of the same request.
 
     Args:
         tx: The transaction.
         task_id: The task.
         request: The exact CollectionJobReq.
         batch: The batch that it asks for; None if `select_batch` is to select it.
+        job_id: The id, if the Collector chose it; random by default.
     """
-    found = find_collection_job(tx, task_id, request)
+    found = find_collection_job(tx, task_id, request) if job_id is None else None
     if found is not None:
         return found
     job = tables.collection_jobs
-    job_id = tx.random_id()
+    told_apart_by = b"" if job_id is None else job_id
+    job_id = tx.random_id() if job_id is None else job_id
     tx.connection.execute(
         insert(job).values(
             task=tx.task_key(task_id),
             job_id=job_id,
-            body_sha256=hashlib.sha256(request).digest(),
+            body_sha256=hashlib.sha256(told_apart_by + request).digest(),
             request=request,
             **({} if batch is None else _bounds(batch)),
             state=CollectionJobState.START,

@@ -1,7 +1,15 @@
 import pytest
 
 from aggregator import DAP_DRAFT
-from aggregator.dap.profile import DAP_18, DAP_19, PROFILES, Profile, Role
+from aggregator.dap.profile import (
+    DAP_18,
+    DAP_19,
+    JANUS,
+    JANUS_2026_08_20,
+    PROFILES,
+    Profile,
+    Role,
+)
 from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.errors import LocalError
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
@@ -24,10 +32,17 @@ def test_the_tag_is_that_of_the_draft_the_project_follows() -> None:
     assert DAP_DRAFT.removeprefix("draft-ietf-ppm-").encode() == DAP_18.tag
 
 
-def test_no_two_profiles_have_one_tag_so_their_parties_open_nothing_of_each_other() -> None:
-    tags = [each.tag for each in PROFILES.values()]
+def test_no_two_drafts_have_one_tag_so_their_parties_open_nothing_of_each_other() -> None:
+    tags = [each.tag for each in (DAP_18, DAP_19)]
     assert len(set(tags)) == len(tags)
     assert not any(a != b and a.startswith(b) for a in tags for b in tags)
+
+
+@pytest.mark.parametrize("janus", [JANUS, JANUS_2026_08_20], ids=lambda profile: profile.name)
+def test_janus_seals_and_numbers_as_draft_18_and_has_no_word_of_its_own(janus: Profile) -> None:
+    assert (janus.tag, janus.codes) == (DAP_18.tag, DAP_18.codes)
+    # A client of Janus cannot read an answer with a number above 10.
+    assert all(janus.code(janus.at_upload.get(error, error)) <= 10 for error in REASONS)
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)

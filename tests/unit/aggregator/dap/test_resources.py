@@ -5,7 +5,8 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import RESOURCES, media_type, message_of, path, resources_of
 
-# DAP, "HTTP Resources Reference" and "Request Authentication", copied by hand.
+# DAP, "HTTP Resources Reference" and "Request Authentication", copied by hand; and what Janus has
+# in place of the three `POST`s by which something is made.
 TASK = "/tasks/{task_id}"
 LEADERS = {
     ("GET", "/hpke_config", None, None, "hpke-config-list"),
@@ -13,6 +14,13 @@ LEADERS = {
     ("POST", f"{TASK}/collection_jobs", 0, "collection-job-req", "collection-job-resp"),
     ("GET", f"{TASK}/collection_jobs/{{collection_job_id}}", 0, None, "collection-job-resp"),
     ("DELETE", f"{TASK}/collection_jobs/{{collection_job_id}}", 0, None, None),
+    (
+        "PUT",
+        f"{TASK}/collection_jobs/{{collection_job_id}}",
+        0,
+        "collection-job-req",
+        "collection-job-resp",
+    ),
 }
 JOB = f"{TASK}/aggregation_jobs/{{aggregation_job_id}}"
 SHARE = f"{TASK}/aggregate_shares/{{aggregate_share_id}}"
@@ -22,6 +30,8 @@ HELPERS = {
     ("POST", JOB, 2, "aggregation-job-continue-req", "aggregation-job-resp"),
     ("GET", JOB, 2, None, "aggregation-job-resp"),
     ("DELETE", JOB, 2, None, None),
+    ("PUT", JOB, 2, "aggregation-job-init-req", "aggregation-job-resp"),
+    ("PUT", SHARE, 2, "aggregate-share-req", "aggregate-share"),
     ("POST", f"{TASK}/aggregate_shares", 2, "aggregate-share-req", "aggregate-share"),
     ("GET", SHARE, 2, None, "aggregate-share"),
     ("DELETE", SHARE, 2, None, None),
@@ -29,7 +39,7 @@ HELPERS = {
 
 
 @pytest.mark.parametrize(("role", "expected"), [(Role.LEADER, LEADERS), (Role.HELPER, HELPERS)])
-def test_each_role_serves_what_the_draft_lists(role: Role, expected: set[object]) -> None:
+def test_each_role_serves_what_is_listed(role: Role, expected: set[object]) -> None:
     rows = {
         (row.method, row.template, row.caller, row.request, row.response)
         for row in resources_of(role)
