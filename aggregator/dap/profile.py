@@ -78,6 +78,8 @@ class Profile:
         creator_names: Whether who asks for a job, a share or a collection names it, by `PUT`, and
             not who is asked, by an answer to `POST`.
         framing: How aggregation jobs are written.
+        seals_anew: Whether a helper seals its share each time that it is asked for it, so that a
+            second answer says nothing of the first.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Profile:
     at_aggregation: Words
     creator_names: bool = False
     framing: Framing = AS_DRAFTED
+    seals_anew: bool = False
 
     def code(self, error: ReportError) -> int:
         """Return the number that stands for a report error.
@@ -175,6 +178,7 @@ JANUS = replace(
     },
     at_aggregation={ReportError.UNSUPPORTED_EXTENSION: ReportError.INVALID_MESSAGE},
     creator_names=True,
+    seals_anew=True,
 )
 """DAP-18 with the resources of Janus."""
 

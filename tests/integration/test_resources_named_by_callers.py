@@ -148,6 +148,7 @@ async def test_reports_come_out_and_every_request_has_the_callers_name_and_its_h
         ("PUT", "collection_jobs", 5),
         ("GET", "collection_jobs", 5),
     }
+    assert sum("aggregate_shares" in request.url.path for request in seen) == 1
     assert {request.headers["dap-auth-token"] for request in seen} == {
         LEADER_TOKEN,
         COLLECTOR_TOKEN,

@@ -51,7 +51,8 @@ class Run:
         """Name the run: the roles that are not ours, the type and the batch mode."""
         theirs = [role for role, who in self.roles.items() if who != OURS]
         vdaf, mode = self.task.prio3.circuit.name, self.task.configuration.batch_mode.name
-        return f"{self.peer}-as-{'-'.join(theirs)}-{vdaf}-{mode.lower()}"
+        how = "-that-defers" if any("defers" in who for who in self.roles.values()) else ""
+        return f"{self.peer}-as-{'-'.join(theirs)}{how}-{vdaf}-{mode.lower()}"
 
     @property
     def roles(self) -> Mapping[str, str]:
