@@ -31,12 +31,13 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dp.disclosure import Disclosure, disclose
+from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.collection import sealed_share_size
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aggregator.dap.times import Interval
     from aggregator.dp.mechanisms import Guarantee
@@ -123,7 +124,7 @@ def open_result(
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
-            the leader says of the batch what cannot be.
+            the leader says of the batch what cannot be, or exact sums are not of so many reports.
     """
     shares = open_agg_shares(task, keypair, request, response)
     _check_claims(task, request, response)
@@ -133,6 +134,8 @@ def open_result(
     unshard = vdaf.unshard_signed if mechanism.is_noisy else vdaf.unshard
     decoded = unshard(shares, response.report_count)
     sums = [decoded] if isinstance(decoded, int) else decoded
+    if not mechanism.is_noisy:
+        _check_exact(sums, response.report_count * max_entry(circuit))
     disclosure = disclose(task.policy, circuit, sums, response.report_count)
     return Result(
         values=disclosure.values,
@@ -178,6 +181,21 @@ def _check_claims(task: Task, request: CollectionJobReq, response: CollectionJob
         )
     if not task.batching.may_span(request.query, response.interval):
         raise UnusableResult("the leader says that the batch reaches beyond what was asked for")
+
+
+def _check_exact(sums: Sequence[int], most: int) -> None:
+    """Refuse sums without noise that the reports of a batch cannot add up to.
+
+    The shares of other reports than one another's add up to any residues of the field.
+
+    Raises:
+        UnusableResult: One is too large.
+    """
+    if max(sums) > most:
+        raise UnusableResult(
+            f"a sum is larger than the {most} that its reports can add up to: the aggregators "
+            "have not added the same reports"
+        )
 
 
 def _release(response: CollectionJobResp) -> str:

@@ -82,6 +82,17 @@ def test_without_noise_the_collector_reads_the_sum_of_the_shares() -> None:
     assert result.mechanism == "None"
 
 
+def test_exact_sums_that_so_many_reports_cannot_have_are_no_result() -> None:
+    """A helper that adds the reports of more batches than one would have its residues believed."""
+    task = make_task()
+    most = open_result(
+        task, collector_keypair(), REQUEST, released(task, [9, 0, 0, 0], [1, 0, 0, 0])
+    )
+    assert most.values == (10, 0, 0, 0)
+    with pytest.raises(UnusableResult, match="have not added the same reports"):
+        open_result(task, collector_keypair(), REQUEST, released(task, [9, 0, 0, 0], [2, 0, 0, 0]))
+
+
 def test_with_noise_the_collector_reads_signed_sums_with_one_draw_of_each_aggregator() -> None:
     task = make_task(privacy=LAPLACE)
     response = released(task, [0, 0, 0, 0], [0, 0, 0, 0])
