@@ -25,6 +25,7 @@ from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import CollectionJobId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
+from aggregator.dap.problems import BatchInvalid
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
 from aggregator.protocol.results import (
@@ -34,7 +35,7 @@ from aggregator.protocol.results import (
 )
 from aggregator.protocol.task import Task
 from aggregator.service.transport.creation import COLLECTION_JOB
-from aggregator.service.transport.peer import Answer, Peer, PeerRefused
+from aggregator.service.transport.peer import Answer, Peer, PeerRefused, PeerUnreachable
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""
@@ -167,9 +168,16 @@ class TaskCollector:
         body = encode(request)
         name = SystemEntropy().bytes(CollectionJobId.size) if name is None else name
         limit = largest_result(self._task)
-        answer = await COLLECTION_JOB.ask(
-            self._leader, self._task, name, body, limit=limit, carrying=CollectionJobResp
-        )
+        try:
+            answer = await COLLECTION_JOB.ask(
+                self._leader, self._task, name, body, limit=limit, carrying=CollectionJobResp
+            )
+        except PeerRefused as error:
+            # Where we name a collection there is nothing to wait for until a batch is full.
+            selects = self._task.profile.creator_names and self._task.batching.leader_selects
+            if selects and isinstance(error.problem, BatchInvalid):
+                raise PeerUnreachable("the leader has no batch that is full") from error
+            raise
         if answer.location is None:
             raise CollectionError("the leader did not say where it keeps the collection job")
         return Collection(body, answer.location), _sealed(answer)

@@ -4,6 +4,7 @@ Who could gain is a leader that asks twice for one release, to average its noise
 reports of one job under two names, to count them twice.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,12 +27,15 @@ from aggregator.dap.messages import (
     AggregationJobResp,
     CollectionJobReq,
 )
+from aggregator.dap.problems import BatchInvalid
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.resources import path
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import aggregate_share_request, check_collection_request
 from aggregator.protocol.results import Result
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
 from tests.support.reports import columns
 from tests.support.tasks import (
@@ -235,6 +239,22 @@ async def test_another_name_asks_for_the_next_batch(pair: Pair) -> None:
     results = [await collect(pair, name) for name in (FIRST, SECOND)]
     assert [each.report_count for each in results] == [3, 3]
     assert results[0].release != results[1].release
+
+
+@pytest.mark.parametrize("batch_mode", ["leader_selected"])
+async def test_a_leader_that_has_no_full_batch_is_asked_again(pair: Pair) -> None:
+    """Janus' refuses at once, with what would end a collection for good elsewhere."""
+    document = {"type": BatchInvalid.type_uri}
+    headers = {"content-type": "application/problem+json"}
+    refusing = httpx.MockTransport(lambda _: httpx.Response(400, json=document, headers=headers))
+    async with httpx.AsyncClient(transport=refusing) as http:
+        collector = TaskCollector(pair.task, collector_keypair(), COLLECTOR_TOKEN, http)
+        with pytest.raises(PeerUnreachable, match="no batch that is full"):
+            await collector.start(pair.request(), FIRST)
+        task = dataclasses.replace(pair.task, profile=DAP_18)
+        collector = TaskCollector(task, collector_keypair(), COLLECTOR_TOKEN, http)
+        with pytest.raises(PeerRefused):
+            await collector.start(pair.request(), FIRST)
 
 
 @pytest.mark.parametrize("profile", ["janus-2026-08-20"])
