@@ -7,7 +7,7 @@ from fractions import Fraction
 from aggregator.collector.results.ratios import Ratio, ratio
 from aggregator.collector.results.selection import Selected
 from aggregator.collector.results.tables import Table
-from aggregator.collector.results.values import Noised, Quantity, total
+from aggregator.collector.results.values import Noised, Quantity, not_noised, total
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
@@ -19,22 +19,19 @@ class Batch:
     """The released values of one collection.
 
     Attributes:
-        values: By label, as noised; None in place of one that the policy withholds.
+        values: By label, as noised, or `Selected` if shown only because it is above a threshold;
+            None in place of one that the policy withholds.
         report_count: How many reports: public and exact, by the leader's word.
         start: The first second of the interval that holds the reports, since the epoch.
         end: The second after its last.
-        thresholds: By label, of those values that are shown only above one.
-        max_entry: The most that one report adds to a value.
         of_some: By label, of numbers that only those add to who gave an answer, the label of the
             count of these people.
     """
 
-    values: Mapping[str, Noised | None]
+    values: Mapping[str, Noised | Selected | None]
     report_count: int
     start: int
     end: int
-    thresholds: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    max_entry: int = 1
     of_some: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -111,28 +108,24 @@ class Batch:
         limits: Sequence[int | None] = [None] * len(values)
         if policy.thresholds is not None:
             limits = policy.thresholds.of_buckets(circuit, policy.mechanism)
+        shown: dict[str, Noised | Selected | None] = {}
+        for index, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
+            if value is None:
+                shown[name] = None
+                continue
+            key = str(task.task_id), release, index
+            law = laws[index]
+            noised = Noised.released(value, law, key, label=name, unit=unit)
+            shown[name] = noised
+            if limit is not None and law is not None:
+                most = report_count * max_entry(circuit)
+                shown[name] = Selected(noised, limit, most=most, label=name, unit=unit)
         start, end = seconds
-        return cls(
-            values={
-                name: None
-                if value is None
-                else Noised.released(
-                    value, laws[index], (str(task.task_id), release, index), label=name, unit=unit
-                )
-                for index, (name, value) in enumerate(zip(names, values, strict=True))
-            },
-            report_count=report_count,
-            start=start,
-            end=end,
-            thresholds={
-                name: limit for name, limit in zip(names, limits, strict=True) if limit is not None
-            },
-            max_entry=max_entry(circuit),
-            of_some={names[entry]: names[answer] for entry, answer in circuit.given_by().items()},
-        )
+        of_some = {names[entry]: names[answer] for entry, answer in circuit.given_by().items()}
+        return cls(shown, report_count, start, end, of_some)
 
-    def __getitem__(self, label: str) -> Noised:
-        """Return the value of a label.
+    def __getitem__(self, label: str) -> Noised | Selected:
+        """Return the value of a label; `Selected` if it is shown because it passed a threshold.
 
         Raises:
             ParameterError: There is no such label, or its value is withheld.
@@ -144,12 +137,20 @@ class Batch:
             raise ParameterError(f"{label!r} is withheld by the task's policy")
         return value
 
+    def plain(self) -> list[Noised]:
+        """Return all values in their order, to calculate with.
+
+        Raises:
+            ParameterError: One is withheld, or is shown because it passed a threshold.
+        """
+        return [self._calculable(label) for label in self.values]
+
     @property
-    def shown(self) -> list[Noised]:
+    def shown(self) -> list[Noised | Selected]:
         """The values that are shown, in their order."""
         return [value for value in self.values.values() if value is not None]
 
-    def share(self, label: str) -> Noised:
+    def share(self, label: str) -> Noised | Selected:
         """Return a value for each report: of a count its share, of a sum the mean.
 
         Raises:
@@ -176,26 +177,20 @@ class Batch:
         for label in labels:
             if label not in self.of_some:
                 raise ParameterError(f"{label!r} is no number that is given for an answer")
-        numbers = total(self[label] for label in labels)
-        counts = total(self[self.of_some[label]] for label in labels)
+        numbers = total(self._calculable(label) for label in labels)
+        counts = total(self._calculable(self.of_some[label]) for label in labels)
         name = f"mean of {', '.join(labels)}"
         return ratio(numbers, counts, label=name, unit=self[labels[0]].unit)
 
+    def _calculable(self, label: str) -> Noised:
+        value = self[label]
+        if isinstance(value, Selected):
+            raise not_noised(value)
+        return value
+
     def quantities(self) -> list[Quantity]:
         """Return the values that are shown; those above a threshold with intervals that know it."""
-        return [
-            value
-            if label not in self.thresholds or not value.terms
-            else Selected(
-                value,
-                self.thresholds[label],
-                most=self.report_count * self.max_entry,
-                label=label,
-                unit=value.unit,
-            )
-            for label, value in self.values.items()
-            if value is not None
-        ]
+        return list(self.shown)
 
     def table(
         self, confidence: Fraction = DEFAULT_CONFIDENCE, *, jointly: bool = False, title: str = ""

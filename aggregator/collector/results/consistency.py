@@ -156,12 +156,12 @@ def consistent(task: Task, batch: Batch) -> Batch:
     """Return a batch of Prio3Sections with answers and tables that agree.
 
     Raises:
-        ParameterError: The task is of another type, or a value is withheld.
+        ParameterError: The task is of another type, or a value is withheld or above a threshold.
     """
     circuit = task.prio3.circuit
     if not isinstance(circuit, Sections):
         raise ParameterError(f"the task is of Prio3{circuit.name}, not of Prio3Sections")
-    made = Consistent(circuit, batch.shown, batch.report_count)
+    made = Consistent(circuit, batch.plain(), batch.report_count)
     values = [value for number in range(len(circuit.parts())) for value in made.section(number)]
     return dataclasses.replace(batch, values=dict(zip(batch.values, values, strict=True)))
 

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from aggregator.collector.results.intervals import ConfidenceInterval
 from aggregator.collector.results.sums import check_confidence
-from aggregator.collector.results.values import Noised, Quantity, Source
+from aggregator.collector.results.values import Noised, Quantity, Source, check_noised
 from aggregator.dp.decimals import integer_in
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
@@ -21,6 +21,7 @@ def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: st
     Raises:
         ParameterError: There is no report.
     """
+    check_noised(sum_of_reports)
     integer_in(report_count, "report_count", 1, None)
     return (sum_of_reports / report_count).named(
         label or sum_of_reports.label, unit or sum_of_reports.unit
@@ -51,6 +52,7 @@ class Variance(Quantity):
     report_count: int
 
     def __post_init__(self) -> None:
+        check_noised(self.sum_of_reports, self.sum_of_squares)
         integer_in(self.report_count, "report_count", 1, None)
 
     @property

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from aggregator.collector.results.intervals import ConfidenceInterval
 from aggregator.collector.results.sums import SumLaw, check_confidence
-from aggregator.collector.results.values import Exact, Noised, Quantity, Source
+from aggregator.collector.results.values import Exact, Noised, Quantity, Source, check_noised
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
@@ -48,6 +48,7 @@ class Quantile(Quantity):
     report_count: int | None = None
 
     def __post_init__(self) -> None:
+        check_noised(*self.bins)
         if not self.bins or len(self.edges) != len(self.bins) + 1:
             raise ParameterError(
                 f"edges must be one more than the bins, not {len(self.edges)} of {len(self.bins)}"

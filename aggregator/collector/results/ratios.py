@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
 from aggregator.collector.results.sums import check_confidence
-from aggregator.collector.results.values import Noised, Quantity, Source, combination
+from aggregator.collector.results.values import Noised, Quantity, Source, check_noised, combination
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 _ASIDE = Fraction(1, 20)
@@ -46,6 +46,9 @@ class Ratio(Quantity):
 
     numerator: Noised
     denominator: Noised
+
+    def __post_init__(self) -> None:
+        check_noised(self.numerator, self.denominator)
 
     @property
     @override

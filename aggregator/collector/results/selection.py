@@ -12,12 +12,21 @@ usual interval covers the true count less often than it says. Two that do cover:
 import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Never, NoReturn
 
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import ConfidenceInterval
 from aggregator.collector.results.sums import check_confidence
-from aggregator.collector.results.values import Noised, Quantity, Source
+from aggregator.collector.results.values import (
+    Exact,
+    Noised,
+    Quantity,
+    Source,
+    check_noised,
+    not_noised,
+    rational,
+)
 from aggregator.dp.certified import Enclosed, Enclosure, is_positive
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.search import least
@@ -27,7 +36,10 @@ from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Selected(Quantity):
-    """A released value that is shown because it is above a threshold.
+    """A released value that is shown because it is above a threshold, or an exact multiple of it.
+
+    It can be multiplied and divided by exact numbers; sums are refused, as their law given that all
+    values passed is not known (`after_selection` serves them).
 
     The laws of all mechanisms are log-concave, so a larger truth makes larger values likelier also
     among those that pass, and the truths that are not ruled out have no gaps.
@@ -37,14 +49,17 @@ class Selected(Quantity):
         threshold: It is above this; smaller ones were not shown.
         least: The least that the true value can be; a count is at least 0.
         most: The most that it can be; None if there is no such limit.
+        factor: By what all this is multiplied.
     """
 
     released: Noised
     threshold: int
     least: int = 0
     most: int | None = None
+    factor: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
+        check_noised(self.released)
         if list(self.released.terms.values()) != [1] or self.released.value.denominator != 1:
             raise ParameterError(
                 "Selected: a threshold chooses single released values; of values calculated from "
@@ -54,16 +69,12 @@ class Selected(Quantity):
             raise ParameterError(
                 f"Selected: {self.released.value} is not above the threshold {self.threshold}"
             )
-        if not self._law.has_exact_tails:
-            raise ParameterError(
-                "Selected: noise as wide as this has bounded tails only; use `after_selection`"
-            )
 
     @property
     @override
     def estimate(self) -> Fraction:
         """The released value: given that it is shown, more often too large than too small."""
-        return self.released.value
+        return self.released.value * self.factor
 
     @override
     def sources(self) -> frozenset[Source]:
@@ -71,7 +82,17 @@ class Selected(Quantity):
 
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        """Return an interval by the law of the noise given that the value passed.
+
+        Raises:
+            ParameterError: The noise is so wide that only bounds of its tails are known.
+        """
         check_confidence(confidence)
+        if not self._law.has_exact_tails:
+            raise ParameterError(
+                "Selected: noise as wide as this has bounded tails only; use `after_selection` "
+                "with `.released`"
+            )
         half_miss = (1 - confidence) / 2
         value = self.released.value.numerator
         # Of truths that grow, the first is false and then true, the second true and then false.
@@ -80,7 +101,35 @@ class Selected(Quantity):
         high = max(low, beyond - 1)
         method = "exact law, given that the value passed"
         interval = ConfidenceInterval(Fraction(low), Fraction(high), confidence, method)
-        return interval.within(self.least, max(value, high) if self.most is None else self.most)
+        most = max(value, high) if self.most is None else self.most
+        interval = interval.within(self.least, most)
+        ends = sorted((interval.low * self.factor, interval.high * self.factor))
+        return dataclasses.replace(interval, low=ends[0], high=ends[1])
+
+    def named(self, label: str, unit: str | None = None) -> "Selected":
+        """Return the same value under another label, and unit if one is given."""
+        return dataclasses.replace(self, label=label, unit=self.unit if unit is None else unit)
+
+    def __mul__(self, factor: Exact) -> "Selected":
+        return dataclasses.replace(self, factor=self.factor * rational(factor))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Exact) -> "Selected":
+        return self * (1 / rational(divisor))
+
+    def __neg__(self) -> "Selected":
+        return self * -1
+
+    def __add__(self, other: Never) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            ParameterError: Always; it says what to do instead.
+        """
+        raise not_noised(self)
+
+    __radd__ = __sub__ = __rsub__ = __add__
 
     @property
     def _law(self) -> NoiseLaw:

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.collector.results.values import Exact, Noised, combination
+from aggregator.collector.results.values import Exact, Noised, check_noised, combination
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.spectrum import Floats
 from aggregator.errors import ParameterError
@@ -80,6 +80,7 @@ class Tree:
                     f"parents of level {depth}: each node must have one of the {len(above)} above, "
                     "and each of those must have a node"
                 )
+        check_noised(*itertools.chain.from_iterable(self.levels))
         if self.report_count is not None:
             integer_in(self.report_count, "report_count", 1, None)
 

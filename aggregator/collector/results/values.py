@@ -27,6 +27,13 @@ from aggregator.dp.laws import NoiseLaw
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
+NOT_LINEAR = (
+    "only plain noised values can be calculated with. One that is shown because it passed a "
+    "threshold has the law of its noise given that it passed, and no sum or ratio of such values "
+    "has a known one: calculate with `.released` of each, and take intervals of the outcome by "
+    "`after_selection`"
+)
+
 Exact: TypeAlias = int | Fraction | Decimal
 
 Weight: TypeAlias = int | Fraction
@@ -147,7 +154,7 @@ class Noised(Quantity):
     @classmethod
     def exact(cls, value: Exact, label: str = "", unit: str = "") -> "Noised":
         """Return a value without noise."""
-        return cls(_rational(value), {}, label=label, unit=unit)
+        return cls(rational(value), {}, label=label, unit=unit)
 
     @property
     @override
@@ -189,7 +196,7 @@ class Noised(Quantity):
     def __add__(self, other: "Noised | Exact") -> "Noised":
         if isinstance(other, Noised):
             return combination([(self, 1), (other, 1)], unit=self.unit)
-        return dataclasses.replace(self, value=self.value + _rational(other))
+        return dataclasses.replace(self, value=self.value + rational(other))
 
     __radd__ = __add__
 
@@ -199,7 +206,7 @@ class Noised(Quantity):
     def __sub__(self, other: "Noised | Exact") -> "Noised":
         if isinstance(other, Noised):
             return combination([(self, 1), (other, -1)], unit=self.unit)
-        return dataclasses.replace(self, value=self.value - _rational(other))
+        return dataclasses.replace(self, value=self.value - rational(other))
 
     def __rsub__(self, other: Exact) -> "Noised":
         return -self + other
@@ -210,7 +217,7 @@ class Noised(Quantity):
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Exact) -> "Noised":
-        return self * (1 / _rational(divisor))
+        return self * (1 / rational(divisor))
 
 
 def combination(
@@ -223,7 +230,8 @@ def combination(
     """
     value, terms = Fraction(0), dict[Source, Weight]()
     for part, given in parts:
-        exact = _rational(given)
+        check_noised(part)
+        exact = rational(given)
         factor: Weight = exact.numerator if exact.denominator == 1 else exact
         value += factor * part.value
         for source, weight in part.terms.items():
@@ -275,7 +283,31 @@ def _root(confidence: Fraction, count: int) -> Fraction:
     return round_up(lambda digits: exp(ln(confidence, digits) / count, digits), decimals)
 
 
-def _rational(value: object) -> Fraction:
+def check_noised(*values: object) -> None:
+    """Refuse what is no plain noised value, such as one that a threshold chose.
+
+    Raises:
+        ParameterError: One is none.
+    """
+    for value in values:
+        if not isinstance(value, Noised):
+            raise not_noised(value)
+
+
+def not_noised(value: object) -> ParameterError:
+    """Return the error that says that a value is no plain noised one, and what to do instead."""
+    what = f"{value.label!r} is" if isinstance(value, Quantity) else "this is"
+    return ParameterError(f"{what} a {type(value).__name__}: {NOT_LINEAR}")
+
+
+def rational(value: object) -> Fraction:
+    """Return an exact number.
+
+    Raises:
+        ParameterError: It is none.
+    """
+    if isinstance(value, Quantity):
+        check_noised(value)
     match value:
         case bool():
             pass

@@ -65,9 +65,9 @@ class Design:
         """Return what a batch says.
 
         Raises:
-            ParameterError: A value is withheld.
+            ParameterError: A value is withheld, or a threshold chose it.
         """
-        return self.figures([batch[label] for label in batch.values], batch.report_count)
+        return self.figures(batch.plain(), batch.report_count)
 
     def spreads(self, report_count: int) -> list["Spread"]:
         """Return how the figures by which designs are compared are made of draws of noise.

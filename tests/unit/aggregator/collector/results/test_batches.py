@@ -1,15 +1,29 @@
 """A collector's documents and results as values to calculate with."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import aggregator
 from aggregator.collector.documents import task_document
-from aggregator.collector.results import Batch, Noised, Selected, compare
+from aggregator.collector.results import (
+    Batch,
+    Noised,
+    Selected,
+    Tree,
+    Variance,
+    after_selection,
+    combination,
+    compare,
+    mean,
+    median,
+    ratio,
+    total,
+)
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task, task_text
@@ -55,8 +69,8 @@ def test_one_collection_read_twice_is_the_same_noise_and_two_are_not() -> None:
     first = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS)
     again = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS)
     other = Batch.of_document(TASK, document([40, 30, 20, 10], release="second"), LABELS)
-    assert not (first["good"] - again["good"]).terms
-    assert len((first["good"] - other["good"]).terms) == 2  # though of the same interval
+    assert not (first.plain()[1] - again.plain()[1]).terms
+    assert len((first.plain()[1] - other.plain()[1]).terms) == 2  # though of the same interval
     assert compare(first.share("good"), other.share("good")).is_larger is None
 
 
@@ -113,7 +127,53 @@ def test_values_above_a_threshold_know_it_and_withheld_ones_are_named() -> None:
     assert len(batch.table().rows) == 2
     with pytest.raises(ParameterError, match="'poor' is withheld"):
         batch.share("poor")
-    assert isinstance(batch["very good"], Noised)
+
+
+def test_a_value_that_a_threshold_chose_knows_it_wherever_it_is_taken_from() -> None:
+    task = make_task(privacy=GEOMETRIC)
+    monday, tuesday = (
+        Batch.of_document(task, document([60, 40, None, 20], task=task, release=release), LABELS)
+        for release in ("monday", "tuesday")
+    )
+    shown = [monday["good"], monday.values["good"], monday.shown[1], monday.quantities()[1]]
+    assert all(isinstance(value, Selected) for value in shown)
+    assert len({value.interval().method for value in shown if value is not None}) == 1
+    share, whole = monday.share("good").interval(), monday["good"].interval()
+    assert (share.low, share.high) == (whole.low / 100, whole.high / 100)
+    assert "given that the value passed" in share.method
+    turned = (monday["good"] * -2).interval()
+    assert (turned.low, turned.high) == (-2 * whole.high, -2 * whole.low)
+    assert "given that the value passed" in compare(monday["good"], tuesday["good"]).interval.method
+
+
+def test_sums_of_values_that_a_threshold_chose_are_refused_and_say_what_serves() -> None:
+    task = make_task(privacy=GEOMETRIC)
+    batch = Batch.of_document(task, document([60, 40, None, 20], task=task), LABELS)
+    chosen, plain = batch["good"], Batch.of_document(TASK, document([40, 30, 20, 10]))["0"]
+    assert isinstance(chosen, Selected)
+    assert isinstance(plain, Noised)
+    wrong: list[Callable[[Any], object]] = [
+        lambda it: total([it, it]),
+        lambda it: it + it,
+        lambda it: it - 1,
+        lambda it: 1 - it,
+        lambda it: plain + it,
+        lambda it: plain * it,
+        lambda it: combination([(it, 2)]),
+        lambda it: mean(it, 100),
+        lambda it: ratio(it, plain),
+        lambda it: Variance(plain, it, 100),
+        lambda it: median([plain, it], [0, 1, 2]),
+        lambda it: Tree([[plain, it]], []),
+    ]
+    for calculate in wrong:
+        with pytest.raises(ParameterError, match=r"a Selected: .*`after_selection`"):
+            calculate(chosen)
+    whole = Batch.of_document(task, document([60, 40, 30, 20], task=task), LABELS)
+    with pytest.raises(ParameterError, match="'very good' is a Selected"):
+        whole.plain()
+    (interval,) = after_selection([chosen.released * 2], 4)
+    assert "Bonferroni over the 4" in interval.method
 
 
 def test_labels_that_do_not_fit_and_unknown_ones_are_refused() -> None:

@@ -90,4 +90,4 @@ def test_only_released_values_above_their_threshold_are_selected() -> None:
         Selected(one, 20)
     wide = Noised.released(20, DiscreteGaussianLaw(2, Fraction(2**24)), "wide")
     with pytest.raises(ParameterError, match="bounded tails only"):
-        Selected(wide, 10)
+        Selected(wide, 10).interval()
