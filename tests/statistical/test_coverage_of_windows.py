@@ -21,14 +21,14 @@ from fractions import Fraction
 import pytest
 
 from aggregator.collector.documents import result_document
-from aggregator.collector.results import Batch, Noised, compare, total
+from aggregator.collector.results import Batch, Noised, Quantile, Quantity, compare, total
 from aggregator.dap.messages import CollectionJobResp
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.protocol.collection import release
 from aggregator.protocol.results import collection_request, open_result
 from aggregator.protocol.task import Task
-from aggregator.steward.survey import Figure, Meaning
+from aggregator.steward.survey import Figure, Meaning, SurveyResults
 from field import Vector
 from tests.support.collector_world import survey_tasks
 from tests.support.entropy import SeededEntropy
@@ -112,8 +112,8 @@ def _answer(question: str, made: random.Random) -> str | int:
     match question:
         case "department":
             return made.choice(["surgery", "surgery", "eyes"])
-        case "wait":
-            return made.randint(-5, 40)
+        case "wait" | "age":
+            return made.randint(0, 40)
         case _:
             return made.randint(1, 4)
 
@@ -148,6 +148,62 @@ def test_figures_changes_and_sums_of_windows_hold(place: int) -> None:
         assert count >= least, (key, count)
         if key in narrow:
             assert narrow[key] < least, (key, narrow[key])
+
+
+MISSING = """
+[[question]]
+name = "wait"
+kind = "number"
+low = -5
+high = 40
+variance = true
+design = "sum and squares"
+[[question]]
+name = "age"
+kind = "bins"
+edges = [0, 10, 15, 20, 25, 30, 35, 40, 50]
+"""
+
+
+@pytest.mark.parametrize("pairs", [150, pytest.param(2000, marks=pytest.mark.bench)])
+@pytest.mark.parametrize("place", range(2), ids=["variance", "quantiles"])
+def test_changes_across_a_window_that_is_missing_hold_and_name_both(place: int, pairs: int) -> None:
+    task = survey_tasks(MISSING)[place]
+    made = random.Random(place)  # noqa: S311  made-up answers
+    windows = answers(task, made)
+    sums = [next(windows) for _ in range(2)]
+    last, first = (true_figures(task, each) for each in sums)
+    held = Counter[Key]()
+    for number in range(pairs):
+        # Of three windows the middle one was never collected.
+        batches = [collected(task, sums[1 - end], 3 * number + 2 * end, made) for end in (0, 1)]
+        results = SurveyResults([(task, each) for each in batches])
+        for new, old in results.changed_rows():
+            key = new.shows, new.quantity.label
+            found = compare(new.named, old.named, CONFIDENCE)
+            assert new.window in found.first
+            assert old.window in found.second
+            rights = [each[key].quantity.estimate for each in (last, first)]
+            assert rights[0] is not None
+            assert rights[1] is not None
+            if isinstance(new.quantity, Quantile):
+                # The true one is somewhere in its bin; so the least and the most must be held.
+                bins = [_bin(each[key].quantity) for each in (last, first)]
+                low, high = bins[0][0] - bins[1][1], bins[0][1] - bins[1][0]
+                held[key] += found.interval.low <= low and high <= found.interval.high
+            else:
+                held[key] += rights[0] - rights[1] in found.interval
+    least = pairs * CONFIDENCE - SIGMAS * math.sqrt(pairs * CONFIDENCE * (1 - CONFIDENCE))
+    assert {shows for shows, _ in held} >= {("variance", "quantile")[place]}
+    assert all(count >= least for count in held.values()), held
+
+
+def _bin(quantile: Quantity) -> tuple[Fraction, Fraction]:
+    """Return the bin that an exact quantile lies in."""
+    interval = quantile.interval()
+    assert isinstance(interval.low, Fraction)
+    assert isinstance(interval.high, Fraction)
+    return interval.low, interval.high
 
 
 def _count_pair(

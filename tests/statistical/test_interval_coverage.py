@@ -8,7 +8,7 @@ by the stated amount fall short.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -130,13 +130,68 @@ def test_joint_intervals_hold_at_once(mechanism: Mechanism) -> None:
     assert sigmas_short(usual) > SIGMAS  # power: each by itself does not hold at once
 
 
-@pytest.mark.parametrize(("over", "under"), [(60, 150), (3, 150), (150, 60)])
-def test_ratios_hold(over: int, under: int) -> None:
+def released_with(mechanism: Mechanism, count: int, truths: Sequence[int]) -> list[list[Noised]]:
+    return list(itertools.islice(trials(mechanism, *truths), count))
+
+
+BENCH = pytest.mark.bench
+
+
+@pytest.mark.parametrize(
+    ("over", "under", "count"),
+    [(60, 150, 300), (3, 150, 300), (3, 12, 300)]
+    + [pytest.param(*pair, 6000, marks=BENCH) for pair in [(3, 12), (8, 9), (0, 15), (60, 150)]],
+)
+def test_ratios_hold(over: int, under: int, count: int) -> None:
     held = [
         Fraction(over, under) in ratio(first, second).interval(LOWER)
-        for first, second in itertools.islice(trials(MECHANISMS[0], over, under), 400)
+        for first, second in released_with(MECHANISMS[0], count, (over, under))
     ]
     assert sigmas_short(held, LOWER) < 4
+
+
+def test_a_ratio_has_bounds_whenever_its_denominator_is_known_not_to_be_zero() -> None:
+    usual = Noised.released(0, law_of(MECHANISMS[0]), "under").interval(CONFIDENCE).high
+    bounded = []
+    for first, second in released_with(MECHANISMS[0], 100, (9, 36)):
+        interval = ratio(first, second).interval(CONFIDENCE)
+        is_known = abs(second.value) > usual + 1  # by more than what is left for the rest
+        assert interval.is_bounded >= is_known
+        assert not (interval.is_bounded and abs(second.value) <= usual)
+        bounded.append(interval.is_bounded)
+    assert 40 < sum(bounded) < 100
+
+
+@pytest.mark.parametrize(
+    ("truths", "count"),
+    [
+        ((40, 400, 60, 500), 300),  # by linear parts
+        ((40, 150, 60, 500), 300),  # by both at once
+        *(
+            pytest.param(truths, 3000, marks=BENCH)
+            # The second is near the limit between the two ways.
+            for truths in [(40, 400, 60, 500), (20, 290, 60, 290), (900, 4000, 1200, 5000)]
+        ),
+    ],
+)
+def test_differences_of_ratios_hold(truths: tuple[int, int, int, int], count: int) -> None:
+    true = Fraction(*truths[:2]) - Fraction(*truths[2:])
+    held = [
+        true in compare(ratio(*values[:2]), ratio(*values[2:]), CONFIDENCE).interval
+        for values in released_with(MECHANISMS[0], count, truths)
+    ]
+    assert sigmas_short(held) < 4
+
+
+def test_a_difference_of_ratios_of_large_groups_is_hardly_wider_than_its_linear_part() -> None:
+    ((a, b, c, d),) = released_with(MECHANISMS[0], 1, (4_000, 40_000, 6_000, 50_000))
+    found = compare(ratio(a, b), ratio(c, d)).interval
+    linear = a / 40_000 - b * Fraction(1, 400_000) - c / 50_000 + d * Fraction(6, 2_500_000)
+    least = 2 * linear.law.width(Fraction(95, 100)).size
+    assert least <= found.high - found.low < least * Fraction(107, 100)
+    apart = [ratio(a, b), ratio(c, d)]
+    both = sum(each.high - each.low for each in joint_intervals(apart))
+    assert both > least * Fraction(16, 10)
 
 
 def test_shares_of_a_whole_with_the_same_noise_hold() -> None:
@@ -163,11 +218,31 @@ def test_variances_hold(mechanism: Mechanism) -> None:
     moments = int(answers.sum()), int((answers**2).sum())
     true = Fraction(moments[1], 100) - Fraction(moments[0], 100) ** 2
     found = [
-        Variance(plain, squares, 100)
-        for plain, squares in itertools.islice(trials(mechanism, *moments), 2000)
+        Variance(plain, squares, 100, least=0, most=4)
+        for plain, squares in itertools.islice(trials(mechanism, *moments), 600)
     ]
     assert sigmas_short([true in value.interval(CONFIDENCE) for value in found]) < SIGMAS
     assert sigmas_short([true in value.interval(Fraction(1, 2)) for value in found]) > SIGMAS
+    changes = [
+        0 in compare(one, other, CONFIDENCE).interval
+        for one, other in zip(found[::2], found[1::2], strict=True)
+    ]
+    assert sigmas_short(changes) < SIGMAS
+
+
+@pytest.mark.parametrize("answers", [(0, 2, 4), (0, 0, 4), (4, 4, 4)])
+def test_variances_of_few_hold_and_stay_within_what_a_variance_can_be(
+    answers: tuple[int, ...],
+) -> None:
+    moments = sum(answers), sum(each**2 for each in answers)
+    true = Fraction(moments[1], 3) - Fraction(moments[0], 3) ** 2
+    held = []
+    for plain, squares in released_with(MECHANISMS[0], 300, moments):
+        interval = Variance(plain, squares, 3, least=0, most=4).interval(CONFIDENCE)
+        assert interval.low >= 0
+        assert interval.high <= 4
+        held.append(true in interval)
+    assert sigmas_short(held) < SIGMAS
 
 
 @pytest.mark.parametrize("report_count", [None, 260])
@@ -181,6 +256,26 @@ def test_quantiles_hold(part: Fraction, report_count: int | None, mechanism: Mec
     for values in trials(mechanism, *counts):
         interval = Quantile(values, edges, part, report_count).interval(CONFIDENCE)
         held.append(interval.low <= edges[true] and edges[true + 1] <= interval.high)
+    assert sigmas_short(held) < SIGMAS
+
+
+@pytest.mark.parametrize("report_count", [None, 260])
+@pytest.mark.parametrize("count", [150, pytest.param(1500, marks=BENCH)])
+def test_differences_of_quantiles_hold(report_count: int | None, count: int) -> None:
+    counts = (20, 45, 10, 0, 30, 90, 40, 25), (40, 30, 60, 60, 30, 20, 10, 10)
+    edges = [0, 5, 15, 30, 60, 90, 120, 240, 480]
+    trues = []
+    for each in counts:
+        place = next(j for j, sum_ in enumerate(itertools.accumulate(each)) if sum_ >= 130)
+        trues.append((edges[place], edges[place + 1]))
+    low, high = trues[0][0] - trues[1][1], trues[0][1] - trues[1][0]
+    held = []
+    for values in released_with(MECHANISMS[0], 2 * count, (*counts[0], *counts[1])):
+        first, second = (
+            Quantile(bins, edges, Fraction(1, 2), report_count) for bins in (values[:8], values[8:])
+        )
+        interval = compare(first, second, CONFIDENCE).interval
+        held.append(interval.low <= low and high <= interval.high)
     assert sigmas_short(held) < SIGMAS
 
 

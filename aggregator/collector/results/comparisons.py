@@ -1,14 +1,14 @@
 """Two groups or two periods: what can be concluded of their difference, and what cannot."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
-from aggregator.collector.results.values import Noised, Quantity, Source, joint_intervals
+from aggregator.collector.results.differences import difference
+from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.values import Quantity, joint_intervals
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 ONLY_NOISE = (
@@ -84,8 +84,9 @@ def compare(
 ) -> Comparison:
     """Compare two quantities.
 
-    The difference of two noised values has an interval by the exact law of its noise. That of
-    others, such as ratios, is bounded by their joint intervals, which is named and wider.
+    The difference of two noised values has an interval by the exact law of its noise, and so has
+    what is linear in the noise of ratios, variances and quantiles. Of what is left, each by itself
+    is bounded, which is named and wider; see `differences`.
     """
     (comparison,) = compare_all([(first, second)], confidence)
     return comparison
@@ -105,44 +106,6 @@ def compare_all(
         Comparison(first.label, second.label, first.unit, value.estimate, interval)
         for (first, second), value, interval in zip(pairs, differences, intervals, strict=True)
     ]
-
-
-def difference(first: Quantity, second: Quantity) -> Quantity:
-    """Return first less second, of any two quantities."""
-    if isinstance(first, Noised) and isinstance(second, Noised):
-        return first - second
-    return Difference(first, second, unit=first.unit)
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Difference(Quantity):
-    """The difference of two quantities whose noise has no common law, bounded by both intervals.
-
-    Attributes:
-        first: From which is taken.
-        second: What is taken.
-    """
-
-    first: Quantity
-    second: Quantity
-
-    @property
-    @override
-    def estimate(self) -> Fraction | None:
-        minuend, subtrahend = self.first.estimate, self.second.estimate
-        return None if minuend is None or subtrahend is None else minuend - subtrahend
-
-    @override
-    def sources(self) -> frozenset[Source]:
-        return self.first.sources() | self.second.sources()
-
-    @override
-    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
-        first, second = joint_intervals([self.first, self.second], confidence)
-        low, high = first.low - second.high, first.high - second.low
-        if math.isnan(low) or math.isnan(high):
-            low, high = NO_LOWER, NO_UPPER
-        return ConfidenceInterval(low, high, confidence, f"both at once ({first.method})")
 
 
 def _number(value: Fraction | float) -> str:

@@ -5,14 +5,26 @@ from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.intervals import NO_UPPER, ConfidenceInterval
+from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import check_confidence
-from aggregator.collector.results.values import Noised, Quantity, Source, check_noised
+from aggregator.collector.results.values import (
+    Exact,
+    Noised,
+    Quantity,
+    Source,
+    check_noised,
+    rational,
+)
 from aggregator.dp.decimals import integer_in
+from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 _ASIDE = Fraction(1, 40)
 """The part of the miss that is set aside, twice, for the noise of the mean."""
+
+_PIECES = 4
+"""The possible means are looked at in so many pieces: the rest falls with their number."""
 
 
 def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: str = "") -> Noised:
@@ -36,30 +48,37 @@ class Variance(Quantity):
 
     With m the true mean, X and Y the noise of the mean of squares and of the mean, what is known of
     the true variance is (mean of squares - 2 m mean) + m^2 = variance + X - 2 m Y. Its noise is
-    beyond a width w(m) with the probability of the miss. At the noised mean c it is found
-    exactly, and |X - 2 m Y| <= |X - 2 c Y| + 2 |m - c| |Y|, where |m - c| = |Y| is bounded as
-    well: the two allowances are set aside from the miss.
+    beyond a width w(m) with the probability of the miss. At any c it is found exactly, and
+    |X - 2 m Y| <= |X - 2 c Y| + 2 |m - c| |Y|. That |Y| = |mean - m| is below a bound is set aside
+    from the miss, for the means that are possible and for w(m): each piece of them has a c of its
+    own. Numbers from a to b of mean m have no variance above (b - m) (m - a).
 
     Attributes:
         sum_of_reports: The noised sum.
         sum_of_squares: The noised sum of squares.
         report_count: How many reports.
+        least: The least that a report can be, if that is known.
+        most: The most.
         unit: The square of the reports'.
     """
 
     sum_of_reports: Noised
     sum_of_squares: Noised
     report_count: int
+    least: Exact | None = None
+    most: Exact | None = None
 
     def __post_init__(self) -> None:
         check_noised(self.sum_of_reports, self.sum_of_squares)
         integer_in(self.report_count, "report_count", 1, None)
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ParameterError(f"least: {self.least} is above the most, {self.most}")
 
     @property
     @override
     def estimate(self) -> Fraction:
-        """The variance of the noised moments, 0 if that is negative."""
-        return max(Fraction(0), self._centre)
+        """The variance of the noised moments, cut where no variance can be."""
+        return max(Fraction(0), min([self._centre, *self._largest()]))
 
     @override
     def sources(self) -> frozenset[Source]:
@@ -71,18 +90,69 @@ class Variance(Quantity):
         aside = _ASIDE * (1 - confidence)
         average = self.sum_of_reports / self.report_count
         furthest = average.law.width(1 - aside).size
-        tangent = self.sum_of_squares / self.report_count - average * (2 * average.value)
-        width = tangent.law.width(confidence + 2 * aside).size + 2 * furthest**2
-        # The square of the mean is seen with that of its noise in it, at most furthest^2.
-        interval = ConfidenceInterval(
-            self._centre - width,
-            self._centre + width + furthest**2,
-            confidence,
-            "exact law at the noised mean, with a bound of the rest",
+        first, last = self._means(average.value, furthest)
+        half = (last - first) / (2 * _PIECES)
+        highest, found = Fraction(0), list[tuple[Fraction, Fraction]]()
+        for piece in range(_PIECES if half else 1):
+            centre = first + (2 * piece + 1) * half
+            tangent = self.sum_of_squares / self.report_count - average * (2 * centre)
+            width = tangent.law.width(confidence + 2 * aside).size + 2 * half * furthest
+            # It is width around the noised variance, and (m - mean)^2 above.
+            apart = [abs(centre + end - average.value) for end in (-half, half)]
+            is_inside = centre - half <= average.value <= centre + half
+            nearest = Fraction(0) if is_inside else min(apart)
+            low = max(Fraction(0), self._centre - width + nearest**2)
+            most = self._largest(centre - half, centre + half)
+            high = min([self._centre + width + max(apart) ** 2, *most])
+            highest = max(highest, high)
+            if low <= high:  # otherwise the mean is not in this piece
+                found.append((low, high))
+        low = min((low for low, _ in found), default=highest)
+        high = max((high for _, high in found), default=highest)
+        method = "exact law at possible means, with a bound of the rest"
+        return ConfidenceInterval(low, high, confidence, method)
+
+    @override
+    def linear_part(self, aside: Fraction) -> LinearPart:
+        """Return what is linear in the noise.
+
+        The noised variance less the true one is X - 2 m Y - Y^2; see the class.
+        """
+        average = self.sum_of_reports / self.report_count
+        furthest = average.law.width(1 - aside).size
+        noise = self.sum_of_squares / self.report_count - average * (2 * average.value)
+        # Of the truth's limits one event, of the width's one.
+        return LinearPart(
+            dataclasses.replace(noise, value=self._centre),
+            3 * furthest**2,
+            asides=2,
+            low=Fraction(0),
+            high=min(self._largest(), default=NO_UPPER),
         )
-        return interval.within(0, max(Fraction(0), self._centre + width + furthest**2))
 
     @property
     def _centre(self) -> Fraction:
         average = self.sum_of_reports.value / self.report_count
         return self.sum_of_squares.value / self.report_count - average**2
+
+    def _means(self, mean: Fraction, furthest: Fraction) -> tuple[Fraction, Fraction]:
+        """Return the least and the largest possible mean."""
+        first, last = mean - furthest, mean + furthest
+        if self.least is not None:
+            first, last = (max(each, rational(self.least)) for each in (first, last))
+        if self.most is not None:
+            first, last = (min(each, rational(self.most)) for each in (first, last))
+        return first, last
+
+    def _largest(self, *means: Fraction) -> list[Fraction]:
+        """Return the largest variance of reports with a mean between two, any unless given.
+
+        Empty if it has no limit.
+        """
+        if self.least is None or self.most is None:
+            return []
+        low, high = rational(self.least), rational(self.most)
+        middle = (low + high) / 2
+        if means:
+            middle = min(max(middle, means[0]), means[-1])
+        return [(high - middle) * (middle - low)]

@@ -65,7 +65,7 @@ class Quantile(Quantity):
     @override
     def estimate(self) -> Fraction:
         """The quantile as if reports were spread evenly in the bin that it is seen in."""
-        excess = self._excesses()
+        excess = self.excesses()
         last = next((j for j, value in enumerate(excess) if value >= 0), len(excess) - 1)
         before = excess[last - 1] if last else -self._wanted()
         low, high = Fraction(self.edges[last]), Fraction(self.edges[last + 1])
@@ -80,12 +80,22 @@ class Quantile(Quantity):
 
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        low, high = self.kept(confidence)
+        return ConfidenceInterval(
+            Fraction(self.edges[low]),
+            Fraction(self.edges[high + 1]),
+            confidence,
+            "whole bins, each ruled out by the exact law or not",
+        )
+
+    def kept(self, confidence: Fraction) -> tuple[int, int]:
+        """Return the first and the last bin that the quantile may be in."""
         check_confidence(confidence)
-        excess, noise = self._excesses(), _Noise(self.bins)
+        excess, noise = self.excesses(), BinNoise(self.bins)
         last = len(excess) - 1
 
         def rules_out(beyond: Fraction, up_to: int, *, at_border: bool) -> bool:
-            law = noise.of(up_to, self._taken(up_to))
+            law = SumLaw.counted(noise.counts(up_to, self.taken(up_to)))
             width = law.chernoff_width(confidence)
             if beyond <= width and noise.asked < _MOST_WIDTHS:
                 noise.asked += 1
@@ -102,14 +112,9 @@ class Quantile(Quantity):
             high and excess[high - 1] >= 0 and rules_out(excess[high - 1], high - 1, at_border=True)
         ):
             high -= 1
-        return ConfidenceInterval(
-            Fraction(self.edges[min(low, high)]),
-            Fraction(self.edges[max(low, high) + 1]),
-            confidence,
-            "whole bins, each ruled out by the exact law or not",
-        )
+        return min(low, high), max(low, high)
 
-    def _excesses(self) -> list[Fraction]:
+    def excesses(self) -> list[Fraction]:
         """Return, for each bin, how many more reports are seen up to it than p of all.
 
         Where the number of reports is public, bin J takes the share (J + 1) / bins of what all
@@ -123,7 +128,7 @@ class Quantile(Quantity):
             value - off * Fraction(j + 1, len(self.bins)) - wanted for j, value in enumerate(up_to)
         ]
 
-    def _taken(self, last: int) -> Fraction:
+    def taken(self, last: int) -> Fraction:
         """Return by what part of all counts those up to a bin are reduced."""
         return self.part if self.report_count is None else Fraction(last + 1, len(self.bins))
 
@@ -140,7 +145,7 @@ def _check_part(part: object) -> None:
         raise ParameterError(f"part must be a Fraction above 0 and at most 1, not {part!r}")
 
 
-class _Noise:
+class BinNoise:
     """The laws of the noise of excesses, from how often each law and weight is in each bin.
 
     Attributes:
@@ -158,14 +163,14 @@ class _Noise:
         self._kinds, self._up_to = kinds, counts.cumsum(axis=0)
         self.asked = 0
 
-    def of(self, last: int, taken: Fraction) -> SumLaw:
-        """Return the law of the noise up to a bin, less a part of all noise."""
+    def counts(self, last: int, taken: Fraction) -> "Counter[tuple[NoiseLaw, Fraction]]":
+        """Return how often each law and weight is in the noise up to a bin, less a part of all."""
         counts: Counter[tuple[NoiseLaw, Fraction]] = Counter()
         below, all_ = self._up_to[last], self._up_to[-1]
         for (law, weight), left, every in zip(self._kinds, below, all_, strict=True):
             counts[law, weight * (1 - taken)] += int(left)
             counts[law, weight * taken] += int(every - left)
-        return SumLaw.counted(counts)
+        return counts
 
 
 def median(

@@ -7,7 +7,14 @@ With X and Y the noise of the two values, |X - r Y| <= |X - c Y| + |r - c| |Y| f
 
     w(r) <= w(c) + |r - c| y        where P(|Y| > y) is set aside from the miss of w(c)
 
-One c near each end of the interval then rules out everything beyond it.
+If the denominator is above y, one c near each end of the interval rules out everything beyond it.
+
+Otherwise, what is far out is ruled out from near the estimate, with nearly the whole miss for Y:
+
+    w(r) <= w'(c) + |r - c| y'    where P(|X - c Y| > w'(c)) is a hint of the miss, P(|Y| > y') not
+
+so that there are bounds whenever the denominator is above y', which is when Fieller's set has some;
+and from there c comes nearer to the end, step by step.
 
 Source:
     [Fie54]
@@ -20,6 +27,7 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
+from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import Noised, Quantity, Source, check_noised, combination
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
@@ -27,12 +35,24 @@ from aggregator.protocol.results import DEFAULT_CONFIDENCE
 _ASIDE = Fraction(1, 20)
 """The part of the miss that is set aside for the noise of the denominator."""
 
+_HINT = Fraction(1, 1024)
+"""The part of the miss that is left for the rest where the denominator gets nearly all of it."""
+
 _ROUNDS = 4
 _NEAR = Fraction(1, 256)
 """Each round takes c nearer to the end of the interval, until it is so near; any c is sound."""
 
+_STEPS = 24
+"""So many steps are made towards an end from far out; none is needed for an interval to hold."""
+
+_LINEAR = 14
+"""From so many widths of the denominator's noise on, what is not linear is small."""
+
 _BITS = 12
 """To so many binary digits c is rounded, for short fractions."""
+
+_FEW = 6
+"""The same of steps, which are many: so the tables of their laws are short."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +61,7 @@ class Ratio(Quantity):
 
     Attributes:
         numerator: Noised.
-        denominator: Noised; where it may be zero for all that is known, the ratio has no bounds.
+        denominator: Noised; where the true one may be zero, there are no bounds.
     """
 
     numerator: Noised
@@ -63,23 +83,59 @@ class Ratio(Quantity):
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         check_confidence(confidence)
-        over, under = self.numerator, self.denominator
-        if under.value < 0:
-            over, under = -over, -under
+        over, under = self._upright()
         if not under.terms and under.value:
             return (over / under.value).interval(confidence)
-        aside = _ASIDE * (1 - confidence)
-        furthest = under.law.width(1 - aside).size
-        if under.value <= furthest:
+        usual = under.law.width(confidence + _HINT * (1 - confidence)).size
+        if under.value <= usual:
             return ConfidenceInterval(
                 NO_LOWER, NO_UPPER, confidence, "no bounds: the denominator may be zero"
             )
         return ConfidenceInterval(
-            _least(over, under, furthest, confidence + aside),
-            -_least(-over, under, furthest, confidence + aside),
+            _least(over, under, usual, confidence),
+            -_least(-over, under, usual, confidence),
             confidence,
             "Fieller's inversion of the exact law",
         )
+
+    @override
+    def linear_part(self, aside: Fraction) -> LinearPart | None:
+        """Return what is linear in the noise; None if the denominator is too near to zero.
+
+        With q the ratio seen, r the true one, x = r e + X and y = e + Y what was seen of numerator
+        and denominator, q - r = (X - r Y) / y, and L = (X - r Y) / e. At a c near q and a k near y
+
+            L - (X - c Y) / k  =  (c - r) Y / e  +  (X - c Y) (1 / e - 1 / k)
+
+        The rest is (X - r Y) (1 / y - 1 / e). |Y| <= a and |X - c Y| <= b are set aside from the
+        miss wherever they are used: for the truth (e >= y - a; from y (q - r) = X - r Y follows
+        |q - r| (y - a) <= b + |q - c| a), and for the width of L beside that of L'.
+        """
+        over, under = self._upright()
+        furthest = under.law.width(1 - aside).size
+        if under.value <= _LINEAR * furthest:
+            return None
+        seen = over.value / under.value
+        centre, scale = _rounded(seen), _rounded(under.value)
+        noise = combination([(over, 1), (under, -centre)])
+        reach = noise.law.width(1 - aside).size
+        least, off = under.value - furthest, abs(seen - centre)
+        from_truth = (reach + off * furthest) / least
+        turned = furthest / (under.value * least) + abs(1 / under.value - 1 / scale)
+        slack = (2 * from_truth + off) * furthest / least + reach * turned
+        # Of the truth's limits three events, of the width's two.
+        return LinearPart(
+            dataclasses.replace(noise / scale, value=seen),
+            slack,
+            asides=5,
+            is_near=under.value <= (_LINEAR + 2) * furthest,
+        )
+
+    def _upright(self) -> tuple[Noised, Noised]:
+        """Return numerator and denominator, both turned round if the latter is negative."""
+        if self.denominator.value < 0:
+            return -self.numerator, -self.denominator
+        return self.numerator, self.denominator
 
 
 def ratio(numerator: Noised, denominator: Noised, *, label: str = "", unit: str = "") -> Ratio:
@@ -87,21 +143,35 @@ def ratio(numerator: Noised, denominator: Noised, *, label: str = "", unit: str 
     return Ratio(numerator, denominator, label=label, unit=unit)
 
 
-def _least(over: Noised, under: Noised, furthest: Fraction, confidence: Fraction) -> Fraction:
+def _least(over: Noised, under: Noised, usual: Fraction, confidence: Fraction) -> Fraction:
     """Return a ratio below which all are ruled out.
 
     Args:
         over: The numerator.
-        under: The denominator, above `furthest`.
-        furthest: y, what the denominator's noise exceeds with the probability set aside.
-        confidence: Of w(c).
+        under: The denominator, above `usual`.
+        usual: y', what the denominator's noise exceeds with nearly the probability of the miss.
+        confidence: Of w(r).
     """
+    aside = _ASIDE * (1 - confidence)
+    furthest = under.law.width(1 - aside).size
+    if under.value > furthest:
+        return _least_from_anywhere(over, under, furthest, confidence + aside)
+    centre = _rounded(over.value / under.value)
+    noise = combination([(over, 1), (under, -centre)])
+    width = noise.law.width(1 - _HINT * (1 - confidence)).size
+    # D(r) = over - r under grows by under for each 1 that r falls, and the bound of w(r) by usual.
+    start = centre - (width - noise.value) / (under.value - usual)
+    return _least_by_steps(over, under, confidence, start)
+
+
+def _least_from_anywhere(
+    over: Noised, under: Noised, furthest: Fraction, confidence: Fraction
+) -> Fraction:
+    """Return such a ratio where the denominator is above `furthest`."""
     centre, slack, width = over.value / under.value, Fraction(0), Fraction(0)
     for _ in range(_ROUNDS):
         centre = _rounded((over.value - width) / under.value)
-        noise = combination([(over, 1), (under, -centre)])
-        width = noise.law.width(confidence).size
-        slack = noise.value - width
+        slack, width = _slack(over, under, centre, confidence)
         if abs(slack) <= _NEAR * width:
             break
     # A ratio r <= c is ruled out if over - r under > w(c) + (c - r) y, an r >= c likewise with
@@ -109,6 +179,43 @@ def _least(over: Noised, under: Noised, furthest: Fraction, confidence: Fraction
     return centre + slack / (under.value + (furthest if slack > 0 else -furthest))
 
 
-def _rounded(value: Fraction) -> Fraction:
+def _least_by_steps(over: Noised, under: Noised, confidence: Fraction, start: Fraction) -> Fraction:
+    """Return such a ratio, at least `start`, below which all are ruled out.
+
+    A c with slack over - c under - w(c) > 0 rules out what is less than slack / (under + y) above
+    it, and what is less than slack / (y - under) below it. If that reaches down to what was ruled
+    out before, there is no gap. The more is set aside for y, the further it reaches; the less, the
+    nearer to the end there is some slack.
+    """
+    asides = [_ASIDE * (1 - confidence), _HINT * (1 - confidence)]
+    slack, width = Fraction(0), Fraction(0)
+    found, part, end = start, Fraction(1, 2), over.value / under.value
+    for _ in range(_STEPS):
+        centre = _rounded(found + part * (end - found), _FEW)
+        for aside in asides:
+            slack, width = _slack(over, under, centre, confidence + aside)
+            furthest = under.law.width(1 - aside).size
+            if slack > max(Fraction(0), (centre - found) * (furthest - under.value)):
+                found = centre + slack / (under.value + furthest)
+                part = Fraction(1, 2)
+                break
+        else:
+            part /= 2
+            end = min(end, centre) if slack <= 0 else end
+        if (end - found) * under.value <= _NEAR * width:
+            break
+    return found
+
+
+def _slack(
+    over: Noised, under: Noised, centre: Fraction, confidence: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return how far the noise at a c is above its width, and that width."""
+    noise = combination([(over, 1), (under, -centre)])
+    width = noise.law.width(confidence).size
+    return noise.value - width, width
+
+
+def _rounded(value: Fraction, bits: int = _BITS) -> Fraction:
     mantissa, exponent = math.frexp(float(value))
-    return Fraction(round(mantissa * 2**_BITS)) * Fraction(2) ** (exponent - _BITS)
+    return Fraction(round(mantissa * 2**bits)) * Fraction(2) ** (exponent - bits)

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import Method, SumLaw, check_confidence
 from aggregator.dp.certified import exp, ln, round_up
 from aggregator.dp.laws import NoiseLaw
@@ -81,6 +82,17 @@ class Quantity(ABC):
     @abstractmethod
     def sources(self) -> frozenset[Source]:
         """Return every draw of noise that the estimate or the interval depends on."""
+
+    def linear_part(self, aside: Fraction) -> LinearPart | None:  # noqa: ARG002 - others need it
+        """Return what is linear in the noise; None if that is too little to go by.
+
+        Whether it is None or `is_near` follows from limits that the noise cannot lift a quantity
+        over both of, unless an event of the probability `aside` happens; see `Difference`.
+
+        Args:
+            aside: The probability of each event that is set aside.
+        """
+        return None
 
     @override
     def __repr__(self) -> str:
@@ -188,6 +200,10 @@ class Noised(Quantity):
     @override
     def sources(self) -> frozenset[Source]:
         return frozenset(self.terms)
+
+    @override
+    def linear_part(self, aside: Fraction) -> LinearPart:
+        return LinearPart(self)
 
     def named(self, label: str, unit: str | None = None) -> "Noised":
         """Return the same value under another label, and unit if one is given."""

@@ -102,7 +102,14 @@ class Number(Question):
             return figures
         unit = f"{self.unit}²" if self.unit else ""
         # A variance is the same wherever one counts from, so here from the least number.
-        variance = Variance(steps * self.step, squares * self.step**2, reports, unit=unit)
+        variance = Variance(
+            steps * self.step,
+            squares * self.step**2,
+            reports,
+            least=0,
+            most=self.grid.steps * self.step,
+            unit=unit,
+        )
         return [*figures, Figure("variance", variance)]
 
 

@@ -4,7 +4,16 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.collector.results import Noised, compare, compare_all, ratio
+from aggregator.collector.results import (
+    Noised,
+    Quantile,
+    Variance,
+    compare,
+    compare_all,
+    joint_intervals,
+    median,
+    ratio,
+)
 from aggregator.collector.results.comparisons import ONLY_NOISE
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
@@ -62,6 +71,48 @@ def test_ratios_are_compared_by_their_joint_intervals() -> None:
     assert found.interval.method.startswith("both at once")
     apart = first.interval().low - second.interval().high
     assert found.interval.low < apart
+
+
+def test_ratios_of_large_groups_are_compared_by_the_exact_law_of_what_is_linear() -> None:
+    groups = [released(value, str(value)) for value in (2_000, 20_000, 3_000, 25_000)]
+    first, second = ratio(groups[0], groups[1]), ratio(groups[2], groups[3])
+    found = compare(first, second).interval
+    apart = [each.interval() for each in (first, second)]
+    assert found.method.startswith("exact law of the linear part")
+    assert found.high - found.low < sum(each.high - each.low for each in apart) * Fraction(8, 10)
+    assert -found.low in compare(second, first).interval
+
+
+def test_shares_of_one_whole_are_compared_with_its_noise_once() -> None:
+    first, second, whole = (released(value, str(value)) for value in (9_000, 9_100, 30_000))
+    other = released(30_001, "another whole")
+    same = compare(ratio(first, whole), ratio(second, whole)).interval
+    apart = compare(ratio(first, whole), ratio(second, other)).interval
+    assert same.high - same.low < apart.high - apart.low
+
+
+def test_medians_of_independent_bins_are_compared_in_pairs() -> None:
+    groups = [
+        median([released(12, f"{group} {place}") for place in range(40)], range(41))
+        for group in "ab"
+    ]
+    found = compare(groups[0], groups[1]).interval
+    corner = joint_intervals(groups)
+    assert found.method.startswith("whole bins, each pair")
+    assert found.low == -found.high  # the groups are alike
+    assert found.high - found.low < sum(each.high - each.low for each in corner) * Fraction(9, 10)
+    quartile = Quantile(groups[0].bins, groups[0].edges, Fraction(1, 4))
+    with_itself = compare(groups[0], quartile).interval  # of one release: they have its noise
+    assert with_itself.method.startswith("both at once")
+
+
+def test_a_difference_of_variances_lies_within_what_both_can_be() -> None:
+    few = [
+        Variance(released(6, f"sum {key}"), released(20, f"squares {key}"), 3, least=0, most=5)
+        for key in "ab"
+    ]
+    found = compare(*few).interval
+    assert (found.low, found.high) == (-Fraction(25, 4), Fraction(25, 4))
 
 
 def test_nothing_is_concluded_of_a_ratio_without_bounds() -> None:

@@ -86,6 +86,37 @@ def test_a_variance_is_as_wide_as_its_noise_at_the_true_mean_when_reports_are_ma
     assert width <= (interval.high - interval.low) / 2 <= width * Fraction(103, 100)
 
 
+@pytest.mark.parametrize(("over", "under"), [(3, 12), (5, 14), (-3, 14)])
+def test_a_ratio_has_the_bounds_of_fieller_where_it_had_none(over: int, under: int) -> None:
+    law = DiscreteLaplaceLaw(2, Fraction(2))
+    first, second = (Noised.released(each, law, each) for each in (over, under))
+    interval = ratio(first, second).interval()
+    for step in range(-400, 401):
+        truth = Fraction(step, 100)
+        noise = first - truth * second
+        if abs(noise.value) <= noise.law.width(Fraction(95, 100)).size:
+            assert truth in interval
+    assert interval.low > -Fraction(11, 10)
+    assert interval.high < Fraction(16, 10)
+    usual = second.law.width(Fraction(95, 100)).size
+    none = ratio(first, Noised.released(int(usual) - 1, law, "near zero")).interval()
+    assert not none.is_bounded
+
+
+def test_a_variance_of_few_stays_within_its_range() -> None:
+    # Numbers from 0 to 5 have no variance above 25/4; of noise alone it would be beyond 100.
+    sums = released(900, "sum"), released(8, "squares", 40)
+    assert Variance(*sums, 3, least=0, most=5).interval().high <= Fraction(25, 4)
+    few = Variance(released(6, "sum"), released(20, "squares", 40), 3, least=0, most=5)
+    assert few.interval().high <= Fraction(25, 4)
+    assert few.estimate <= Fraction(25, 4)
+    # All reports are 5: only near that mean a variance is small.
+    all_five = Variance(Noised.exact(15), released(75, "squares"), 3, least=0, most=5)
+    assert all_five.interval().high == 0
+    with pytest.raises(ParameterError, match="least: 6 is above the most, 5"):
+        Variance(*sums, 3, least=6, most=5)
+
+
 def test_a_variance_is_never_negative() -> None:
     found = Variance(released(100, "sum"), released(80, "squares"), 10)
     assert found.estimate == 0
