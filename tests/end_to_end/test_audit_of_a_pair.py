@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from aggregator.steward.audit.pair_faults import FaultKind
+from aggregator.steward.audit.fault import FaultKind
 from tests.support.commands import Done
 from tests.support.processes import Processes
 
 pytestmark = pytest.mark.slow
 
-LENGTH = "1024"
+LENGTH = "1021"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditedPair]:
 
 def test_options_of_another_task_are_refused(pair: AuditedPair) -> None:
     other = pair.audit("--length", "77", status=2)
-    assert "length: the task in the folder has 1024, not 77" in other.stderr
+    assert "length: the task in the folder has 1021, not 77" in other.stderr
     nonsense = pair.audit("--false-alarm", "1", status=2)
     assert "false_alarm must be between 0 and 1" in nonsense.stderr
     other = pair.audit("--epsilon", "2", status=2)
@@ -87,7 +87,7 @@ def test_an_honest_pair_passes_even_if_it_was_not_ready_at_first(pair: AuditedPa
     assert answer["faults"] == []
     assert answer["noise_of"] == "both"
     assert answer["likeliest_draws_in_the_sum"] == 2
-    assert answer["draws_of_each_aggregator"] == 4 * 1024
+    assert answer["draws_of_each_aggregator"] == 4 * 1021
     assert answer["false_alarm"] == 1e-6
     assert {check["series"] for check in answer["checks"]} == {"leader", "helper", "sum", "pair"}
     again = pair.audit("--last", status=0)
@@ -113,3 +113,20 @@ def test_a_fault_of_one_aggregator_is_found_and_named(
     honest = {"leader": "helper", "helper": "leader"}[party]
     assert not any(check["is_refused"] for check in answer["checks"] if check["series"] == honest)
     assert any(check["is_refused"] for check in answer["checks"] if check["series"] == "sum")
+
+
+@pytest.mark.parametrize(
+    ("party", "fault", "kind", "check"),
+    [
+        ("helper", "silent at the end", FaultKind.NO_NOISE, "silence"),
+        ("leader", "reversed", FaultKind.REPEATED, "windows"),
+    ],
+)
+def test_a_fault_that_no_draw_shows_by_itself_is_found_and_named(
+    pair: AuditedPair, party: str, fault: str, kind: FaultKind, check: str
+) -> None:
+    pair.plant(**{party: fault})
+    answer = pair.answer(status=1)
+    assert [(each["party"], each["kind"]) for each in answer["faults"]] == [(party, kind)]
+    refused = {(each["series"], each["name"]) for each in answer["checks"] if each["is_refused"]}
+    assert (party, check) in refused

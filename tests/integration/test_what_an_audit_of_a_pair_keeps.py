@@ -1,12 +1,15 @@
 """The folder of an audit of a pair, and what a share says that lacks or doubles a report."""
 
+import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aggregator.cli.service.tasks import make_task, write_files
+from aggregator.cli.service.tasks import Setting, make_task, write_files
+from aggregator.cli.steward.audit_pair import _Wanted
 from aggregator.cli.steward.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, Window, releases_of
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
@@ -14,6 +17,8 @@ from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.collection import release
+from aggregator.protocol.task import Task, task_from_toml, task_to_toml
+from aggregator.vdaf.instances import TYPES, VdafType
 from field import Vector
 from tests.support.entropy import SeededEntropy
 
@@ -23,9 +28,13 @@ LENGTH, REPORTS, NOW = 40, 5, 1_000_000
 
 @pytest.fixture
 def audit(tmp_path: Path) -> PairAudit:
+    return audit_of({"type": "Prio3Histogram", "length": LENGTH}, tmp_path)
+
+
+def audit_of(vdaf: Mapping[str, Setting], tmp_path: Path) -> PairAudit:
     task = make_task(
         KEYPAIR.config,
-        {"type": "Prio3Histogram", "length": LENGTH},
+        vdaf,
         {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"},
         leader="https://leader.invalid/",
         helper="https://helper.invalid/",
@@ -72,6 +81,60 @@ def test_what_is_left_of_shares_and_result_is_the_noise(audit: PairAudit) -> Non
     assert np.array_equal(found.leader + found.helper, found.total)
     assert 0 < np.abs(found.leader).max() < 100
     assert 0 < np.abs(found.helper).max() < 100
+
+
+@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+def test_a_task_of_any_type_is_audited_with_reports_of_known_truth(
+    kind: VdafType, tmp_path: Path
+) -> None:
+    least = {each.name: max(2, each.least) for each in kind.parameters if each.least is not None}
+    audit = audit_of({"type": kind.name, **least}, tmp_path)
+    (window,) = audit.begin(1, REPORTS, NOW)
+    collected(audit, window, [*range(REPORTS)], [*range(REPORTS)])
+    found = releases_of([window])
+    assert found.mistakes == ()
+    assert found.leader.shape == (1, audit.task.prio3.output_len)
+    assert np.abs(found.leader).max() < 1000
+
+
+def test_an_audit_is_made_like_a_task_with_its_type_and_all_of_its_noise(tmp_path: Path) -> None:
+    mechanism: Mapping[str, Setting] = {
+        "mechanism": "TruncatedGeometric",
+        "epsilon": "1/2",
+        "delta": "1/1000000",
+        "max_reports_per_person": 2,
+    }
+    meant = make_task(
+        KEYPAIR.config,
+        {"type": "Prio3Histogram", "length": 12},
+        {**mechanism, "max_releases": 4, "population": "staff", "private_threshold": "2k"},
+        leader="https://leader.invalid/",
+        helper="https://helper.invalid/",
+        time_precision=60,
+        min_batch_size=100,
+        max_reports=1000,
+        task_info="a task to come",
+    )
+    file = tmp_path / "tasks.toml"
+    file.write_text(task_to_toml(meant))
+    urls = "https://leader.invalid/", "https://helper.invalid/"
+    wanted = _Wanted(*urls, file, None, None, None, None, None, None)
+    made = wanted.task(KEYPAIR.config)
+    assert made.prio3.circuit == meant.prio3.circuit
+    assert made.policy.mechanism == meant.policy.mechanism
+    assert (made.policy.max_releases, made.policy.population) == (None, "")
+    assert made.policy.thresholds is None
+    wanted.check(made)
+    other = make_task_like(meant, length=13)
+    with pytest.raises(ParameterError, match="task: the task in the folder has another type"):
+        wanted.check(other)
+    with pytest.raises(ParameterError, match="length: is that of the task which --task names"):
+        dataclasses.replace(wanted, length=12).task(KEYPAIR.config)
+
+
+def make_task_like(task: Task, length: int) -> Task:
+    text = task_to_toml(task).replace("length = 12", f"length = {length}")
+    return task_from_toml(text)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from aggregator.vdaf.circuits import Circuit
 from field import Vector, lift, project
 
 FAULT_FILE = Path(sys.argv.pop(1)) if __name__ == "__main__" else Path()
-_kept: list[Vector] = []
+_drawn: list[list[int]] = []
 
 
 def faulty_noise(share: Vector, mechanism: Mechanism, circuit: Circuit, entropy: Entropy) -> Vector:
@@ -30,14 +30,25 @@ def faulty_noise(share: Vector, mechanism: Mechanism, circuit: Circuit, entropy:
             assert isinstance(mechanism, PureDpDiscreteLaplace)
             halved = dataclasses.replace(mechanism, epsilon=2 * mechanism.epsilon)
             return add_noise(share, halved, circuit, entropy)
+        case fault:
+            draws = _changed(fault, lift(noise))
+            return share + project(share.field, draws)
+
+
+def _changed(fault: str, draws: list[int]) -> list[int]:
+    """Return a release's draws as the fault makes them."""
+    _drawn.append(draws)
+    match fault:
         case "repeated":
-            _kept.append(noise)
-            return share + _kept[0]
+            return _drawn[0]
         case "correlated":
-            draws = lift(noise)
-            return share + project(share.field, [draws[i - i % 2] for i in range(len(draws))])
+            return [draws[i - i % 2] for i in range(len(draws))]
+        case "silent at the end":
+            return [*draws[:-16], *[0] * 16]
+        case "reversed" if len(_drawn) % 2 == 0:
+            return _drawn[-2][::-1]
         case _:
-            return share + noise
+            return draws
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from aggregator.steward.audit.pair_audit import Releases
 
 FALSE_ALARM = 1e-6
-LENGTH = 4096
+LENGTH = 4099
+"""A prime: a fault that comes with blocks of a round number of draws then shows at their end."""
+
 BUDGET = 10**6
 """Epsilon of the task's budget; it may be large, because nobody's measurements are in the task."""
 
@@ -51,6 +53,14 @@ def pair(
     ] = None,
     leader: Annotated[str | None, typer.Option(help="To make the task: the leader's URL.")] = None,
     helper: Annotated[str | None, typer.Option(help="To make the task: the helper's URL.")] = None,
+    task: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="To make the task: a public task file, whose type of measurement and mechanism it "
+            "gets; --length, --mechanism and the rest of its kind are then not needed.",
+        ),
+    ] = None,
     length: Annotated[
         int | None,
         typer.Option(help=f"To make the task: buckets of its histogram, {LENGTH} by default."),
@@ -116,7 +126,15 @@ def pair(
         check_threshold(false_alarm)
         keypair = desk.keypair()
         wanted = _Wanted(
-            leader, helper, length, mechanism, epsilon, privacy, min_batch_size, time_precision
+            leader,
+            helper,
+            task,
+            length,
+            mechanism,
+            epsilon,
+            privacy,
+            min_batch_size,
+            time_precision,
         )
         if not (folder / "task.toml").exists():
             write_files(wanted.task(keypair.config), folder)
@@ -147,6 +165,7 @@ class _Wanted:
 
     leader: str | None
     helper: str | None
+    like: Path | None
     length: int | None
     mechanism: str | None
     epsilon: str | None
@@ -161,12 +180,14 @@ class _Wanted:
 
         if self.leader is None or self.helper is None:
             raise ParameterError("leader, helper: their URLs are needed to make the audit's task")
+        if self.like is not None and self.length is not None:
+            raise ParameterError("length: is that of the task which --task names")
         if self.mechanism == NoPrivacy.name:
             raise ParameterError("mechanism: a task without noise has nothing to audit")
         min_batch_size = self.min_batch_size or 1
         task = make_task(
             collector_config,
-            {"type": "Prio3Histogram", "length": self.length or LENGTH},
+            self._vdaf_table(),
             self._privacy_table(),
             leader=self.leader,
             helper=self.helper,
@@ -185,7 +206,7 @@ class _Wanted:
         stated = {
             "leader": task.configuration.leader_aggregator_endpoint,
             "helper": task.configuration.helper_aggregator_endpoint,
-            "length": task.prio3.output_len,
+            "length": task.prio3.output_len if self.like is None else self.length,
             "min_batch_size": task.min_batch_size,
             "time_precision": task.time_precision,
         }
@@ -196,7 +217,13 @@ class _Wanted:
                     f"{name}: the task in the folder has {value}, not {wanted}; another task "
                     "needs another folder"
                 )
-        if self.mechanism is None and self.epsilon is None and not self.privacy:
+        if self.like is not None and _like(self.like).prio3.circuit != task.prio3.circuit:
+            raise ParameterError(
+                "task: the task in the folder has another type of measurement; another task needs "
+                "another folder"
+            )
+        given = self.mechanism, self.epsilon, self.privacy, self.like
+        if not any(given):
             return
         if policy_from_mapping(self._privacy_table()) != task.policy:
             raise ParameterError(
@@ -204,14 +231,38 @@ class _Wanted:
                 f"{policy_to_mapping(task.policy)}; another task needs another folder"
             )
 
+    def _vdaf_table(self) -> "dict[str, Setting]":
+        if self.like is None:
+            return {"type": "Prio3Histogram", "length": self.length or LENGTH}
+        circuit = _like(self.like).prio3.circuit
+        return {"type": f"Prio3{circuit.name}", **circuit.parameters}
+
     def _privacy_table(self) -> "dict[str, Setting]":
         from aggregator.cli.service.tasks import Setting, assignment
 
         settings: dict[str, Setting] = dict(assignment(text) for text in self.privacy or [])
+        if self.like is not None and self.mechanism is None and self.epsilon is None:
+            return {**_mechanism_of(_like(self.like)), "budget": BUDGET, **settings}
         if self.epsilon is not None or "rho" not in settings:
             settings["epsilon"] = self.epsilon or "1"
         mechanism = self.mechanism or "PureDpDiscreteLaplace"
         return {"mechanism": mechanism, "budget": BUDGET, **settings}
+
+
+def _like(file: Path) -> "Task":
+    from aggregator.cli.files import read_task
+
+    return read_task(file)
+
+
+def _mechanism_of(task: "Task") -> "dict[str, Setting]":
+    """Return a task's mechanism as a policy's table: all of its noise, and none of its limits."""
+    from aggregator.dp.policy import policy_to_mapping
+
+    wanted = {"mechanism", "max_reports_per_person", *type(task.policy.mechanism).parameter_names}
+    table = {name: each for name, each in policy_to_mapping(task.policy).items() if name in wanted}
+    hides = task.policy.mechanism.default_private_threshold != "none"
+    return {**table, "private_threshold": "none"} if hides else table
 
 
 def _answer(

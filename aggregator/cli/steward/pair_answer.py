@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task
-    from aggregator.steward.audit.pair_audit import Check, Releases
-    from aggregator.steward.audit.pair_faults import Fault
+    from aggregator.steward.audit.fault import Fault
+    from aggregator.steward.audit.pair_audit import Releases
+    from aggregator.steward.audit.pair_check import Check
     from aggregator.steward.audit.pair_power import PowerOfAudit
 
 _ANSWER_VERSION = 1
@@ -34,7 +35,7 @@ class PairAnswer:
     @property
     def noise_of(self) -> str:
         """Whose noise is in the results; unknown if a share is not the sum of the reports."""
-        from aggregator.steward.audit.pair_faults import FaultKind
+        from aggregator.steward.audit.fault import FaultKind
 
         mended = {mistake.party for mistake in self.releases.mistakes}
         if any(f.kind is FaultKind.WRONG_SUM and f.party not in mended for f in self.faults):
@@ -110,6 +111,10 @@ class PairAnswer:
             f"  the scale times {_factor(reach.scale_below)}",
             f"  the scale times {_factor(reach.scale_above)}",
             f"  noise repeated in {_factor(reach.repeated_share)} of the buckets",
+            f"  no noise in {_factor(reach.silent_run)} buckets in a row",
+            f"  no noise in {_factor(reach.silent_share)} of the buckets, wherever they are",
+            f"  twice the deviation added to {_factor(reach.biased_share)} of the buckets",
+            f"  {_factor(reach.common_share)} of the variance common to all windows",
             "",
         ]
         lines += [f"{fault.party}: {fault.kind}: {fault.text}" for fault in self.faults]

@@ -36,6 +36,8 @@ from aggregator.protocol.task import Task
 from aggregator.service.config import read_text
 from aggregator.steward.audit.noise_table import Integers
 from aggregator.steward.audit.pair_audit import LARGEST, Mistake, Releases
+from aggregator.vdaf.circuits import Circuit, Histogram
+from aggregator.vdaf.circuits.measurements import Measurement
 from field import Vector, lift
 
 STATE = "audit.json"
@@ -87,10 +89,14 @@ class Window:
         """The interval that is collected."""
         return Interval.of(self.unit, 1)
 
-    def measurements(self, length: int) -> list[int]:
-        """Return the bucket of each report."""
+    def measurements(self, circuit: Circuit) -> list[Measurement]:
+        """Return what each report says: a bucket, or one of the two furthest measurements."""
         entropy = ReplayedEntropy(self.seed + b"measurements")
-        return [int.from_bytes(entropy.bytes(16)) % length for _ in range(self.reports)]
+        draws = [int.from_bytes(entropy.bytes(16)) for _ in range(self.reports)]
+        if isinstance(circuit, Histogram):
+            return [draw % circuit.output_len for draw in draws]
+        furthest = circuit.furthest_measurements()
+        return [furthest[draw % 2] for draw in draws]
 
 
 class ReplayedEntropy(Entropy):
@@ -239,7 +245,7 @@ class PairAudit:
         draft.replace(self.folder / STATE)
 
     async def _upload(self, window: Window, http: httpx.AsyncClient) -> None:
-        measurements = window.measurements(self.task.prio3.output_len)
+        measurements = window.measurements(self.task.prio3.circuit)
         anything = Floor(max_delta=None)  # the measurements are nobody's
         client = Client(self.task, http, ReplayedEntropy(window.seed), floor=anything)
         summary = await client.upload(
@@ -272,7 +278,7 @@ class PairAudit:
     def _out_shares(self, window: Window) -> list[Vector]:
         """Return both aggregators' out shares of a window's reports, shape (reports, buckets)."""
         prio3 = self.task.prio3
-        measurements = window.measurements(prio3.output_len)
+        measurements = window.measurements(prio3.circuit)
         time = Interval.of(window.unit, 1).start
         prepared = prepare_reports(self.task, measurements, time, ReplayedEntropy(window.seed))
         nonces = [each.metadata.report_id.value for each in prepared]

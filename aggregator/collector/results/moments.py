@@ -26,6 +26,9 @@ _ASIDE = Fraction(1, 40)
 _PIECES = 4
 """The possible means are looked at in so many pieces: the rest falls with their number."""
 
+_LITTLE = Fraction(1, 8)
+"""Unless the rest is no more of the width than this."""
+
 
 def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: str = "") -> Noised:
     """Return the mean of the reports; their number is public, so this is an exact multiple.
@@ -90,20 +93,16 @@ class Variance(Quantity):
         aside = _ASIDE * (1 - confidence)
         average = self.sum_of_reports / self.report_count
         furthest = average.law.width(1 - aside).size
-        first, last = self._means(average.value, furthest)
-        half = (last - first) / (2 * _PIECES)
+        half, rest, pieces = self._pieces(average, furthest, confidence + 2 * aside)
         highest, found = Fraction(0), list[tuple[Fraction, Fraction]]()
-        for piece in range(_PIECES if half else 1):
-            centre = first + (2 * piece + 1) * half
-            tangent = self.sum_of_squares / self.report_count - average * (2 * centre)
-            width = tangent.law.width(confidence + 2 * aside).size + 2 * half * furthest
+        for centre, width in pieces:
             # It is width around the noised variance, and (m - mean)^2 above.
             apart = [abs(centre + end - average.value) for end in (-half, half)]
             is_inside = centre - half <= average.value <= centre + half
             nearest = Fraction(0) if is_inside else min(apart)
-            low = max(Fraction(0), self._centre - width + nearest**2)
+            low = max(Fraction(0), self._centre - width - rest + nearest**2)
             most = self._largest(centre - half, centre + half)
-            high = min([self._centre + width + max(apart) ** 2, *most])
+            high = min([self._centre + width + rest + max(apart) ** 2, *most])
             highest = max(highest, high)
             if low <= high:  # otherwise the mean is not in this piece
                 found.append((low, high))
@@ -134,6 +133,29 @@ class Variance(Quantity):
     def _centre(self) -> Fraction:
         average = self.sum_of_reports.value / self.report_count
         return self.sum_of_squares.value / self.report_count - average**2
+
+    def _pieces(
+        self, average: Noised, furthest: Fraction, confidence: Fraction
+    ) -> tuple[Fraction, Fraction, list[tuple[Fraction, Fraction]]]:
+        """Return half of a piece, the rest, and each piece's c with its width: one piece if it can.
+
+        How many pieces there are may depend on the noise: each width holds for whatever mean.
+        """
+        first, last = self._means(average.value, furthest)
+
+        def divided(pieces: int) -> tuple[Fraction, list[tuple[Fraction, Fraction]]]:
+            half = (last - first) / (2 * pieces)
+            centres = [first + (2 * piece + 1) * half for piece in range(pieces)]
+            squares = self.sum_of_squares / self.report_count
+            laws = [(squares - average * (2 * centre)).law for centre in centres]
+            return half, [
+                (c, law.width(confidence).size) for c, law in zip(centres, laws, strict=True)
+            ]
+
+        half, found = divided(1)
+        if 2 * half * furthest > _LITTLE * found[0][1]:
+            half, found = divided(_PIECES)
+        return half, 2 * half * furthest, found
 
     def _means(self, mean: Fraction, furthest: Fraction) -> tuple[Fraction, Fraction]:
         """Return the least and the largest possible mean."""

@@ -10,18 +10,22 @@ asked about:
   counts with exact probabilities;
 - `extremes`: whether the largest |Z| of n draws is possible: n P(|Z| >= it), the union bound;
 - `signs`: how many nonzero draws are positive (a fair coin), in total and in each window;
-- `windows`: for each pair of windows, and each cyclic shift of one, in how many buckets |Z| is
-  equal (a binomial count: no bucket is in two pairs) and in how many signs agree (a fair coin);
+- `windows`: for each pair of windows, and each cyclic shift of one, forwards and backwards, in
+  how many buckets |Z| is equal (a binomial count: no bucket is in two pairs) and in how many signs
+  agree (a fair coin);
 - `buckets`: the same within each window at each lag. Products of signs along a lag are independent
   fair coins, since its pairs form paths. Equal magnitudes are bounded only from above: given all
   earlier ones, each has at most the probability of the likeliest magnitude.
 
-Between the two aggregators, `peers` asks what `windows` asks, in the same window and in different
-ones; and `reports` compares the reports counted with those uploaded. Signs are tested given all
-magnitudes: the laws are symmetric. Every p-value is a bound that holds for every number of draws
-(see `tail_bounds`), multiplied by the number of events that a check looks at; each check gets an
-equal share of the false alarm probability. So a pair that adds the right noise is accused with at
-most that probability, whatever its task.
+- `silence` and `columns`: what each bucket shows over windows (`bucket_checks`); `totals` and
+  `order`: what whole windows show (`window_checks`).
+
+Between the two aggregators, `peers` and `order` ask what `windows` and `order` ask, in the same
+window and in different ones; and `reports` compares the reports counted with those uploaded. Signs
+are tested given all magnitudes: the laws are symmetric. Every p-value is a bound that holds for
+every number of draws (see `tail_bounds`), multiplied by the number of events that a check looks at;
+each check gets an equal share of the false alarm probability. So a pair that adds the right noise
+is accused with at most that probability, whatever its task.
 """
 
 import dataclasses
@@ -34,8 +38,12 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.errors import ParameterError
-from aggregator.steward.audit.noise_table import Floats, Integers, NoiseTable
+from aggregator.steward.audit.bucket_checks import columns, silence
+from aggregator.steward.audit.noise_table import Integers, NoiseTable
+from aggregator.steward.audit.pair_check import Check, check_of
+from aggregator.steward.audit.pair_events import law_check
 from aggregator.steward.audit.tail_bounds import log_tail, log_tail_above
+from aggregator.steward.audit.window_checks import order, totals
 
 SERIES = ("leader", "helper", "sum")
 LARGEST = 2**40
@@ -43,9 +51,8 @@ LARGEST = 2**40
 
 Spectrum: TypeAlias = npt.NDArray[np.complex128]
 
-_MODULI = (2, 3, 4, 5)
 _FAIR = 0.5
-_CHECKS = 5 * len(SERIES) + 2
+_CHECKS = 9 * len(SERIES) + 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,28 +120,6 @@ class Laws:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Check:
-    """One question about one series, and how unlikely the answer is.
-
-    Attributes:
-        series: `leader`, `helper`, `sum` or, between the aggregators, `pair`.
-        name: The question; see the module.
-        events: How many events were looked at.
-        log_p: The natural logarithm of a bound on the p-value, including the factor `events`; at
-            most 0.
-        worst: The least likely event, in words.
-        is_refused: Whether the p-value is below the check's share of the false alarm probability.
-    """
-
-    series: str
-    name: str
-    events: int
-    log_p: float
-    worst: str
-    is_refused: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Likeness:
     """How alike pairs of draws are, by their distance. All arrays have one entry per lag.
 
@@ -179,58 +164,6 @@ class Likeness:
         return f"{where}: signs agree in {self.agree[at]} of {self.nonzero[at]} pairs"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Events:
-    """The events that `law` counts, fixed by the law and the number of draws.
-
-    Attributes:
-        limits: The m of each |Z| <= m.
-        cells: The v of each Z = v.
-    """
-
-    limits: Integers
-    cells: Integers
-
-    @classmethod
-    def of(cls, table: NoiseTable, draws: int) -> "Events":
-        """Return the events with at least one expected hit and one expected miss."""
-        inside = np.cumsum(table.magnitudes())
-        limits = np.flatnonzero(draws * (1 - inside) >= 1)
-        cells = table.values[draws * table.probabilities >= 1]
-        return cls(limits, cells)
-
-    def __len__(self) -> int:
-        return len(self.limits) + len(self.cells) + sum(_MODULI)
-
-    def shares(self, values: Integers, weights: Floats) -> Floats:
-        """Return each event's probability if values are drawn with these weights, of sum 1."""
-        below = [
-            weights[np.abs(values) <= limit].sum() for limit in self.limits
-        ]  # a few dozen limits
-        order = np.searchsorted(self.cells, values)
-        inside = order < len(self.cells)
-        inside[inside] = self.cells[order[inside]] == values[inside]
-        cells = np.bincount(order[inside], weights[inside], minlength=len(self.cells))
-        residues = [
-            np.bincount(values % modulus, weights, minlength=modulus) for modulus in _MODULI
-        ]
-        return np.concatenate([np.array(below), cells, *residues])
-
-    def describe(self, index: int) -> str:
-        """Return an event in words."""
-        if index < len(self.limits):
-            return f"|Z| <= {self.limits[index]}"
-        index -= len(self.limits)
-        if index < len(self.cells):
-            return f"Z = {self.cells[index]}"
-        index -= len(self.cells)
-        for modulus in _MODULI:
-            if index < modulus:
-                return f"Z = {index} modulo {modulus}"
-            index -= modulus
-        raise IndexError(index)
-
-
 def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     """Ask every question once.
 
@@ -252,8 +185,17 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
             _signs(name, rows),
             _windows(name, rows, table),
             _buckets(name, rows, table),
+            silence(name, rows, table),
+            columns(name, rows, table),
+            totals(name, rows, table),
+            order(name, _pairs_of_windows(rows)),
         ]
-    checks += [_peers(releases, laws.single), _reports(releases)]
+    peers = _pairs_of_peers(releases)
+    checks += [
+        _across("pair", "peers", peers, laws.single),
+        order("pair", peers),
+        _reports(releases),
+    ]
     return [dataclasses.replace(each, is_refused=each.log_p < threshold) for each in checks]
 
 
@@ -273,30 +215,12 @@ def same_probability(table: NoiseTable) -> float:
     return float((table.magnitudes() ** 2).sum())
 
 
-def law_check(name: str, rows: Integers, table: NoiseTable) -> Check:
-    """Run the check `law` on some draws."""
-    events = Events.of(table, rows.size)
-    values, counts = np.unique(rows, return_counts=True)
-    expected = events.shares(table.values, table.probabilities)
-    seen = events.shares(values, counts / rows.size)
-    logs = log_tail(seen * rows.size, rows.size, expected)
-    worst = int(np.argmin(logs))
-    return _check(
-        name,
-        "law",
-        len(events),
-        logs[worst],
-        f"{events.describe(worst)} in {round(seen[worst] * rows.size)} of {rows.size} draws, "
-        f"{expected[worst] * rows.size:.1f} expected",
-    )
-
-
 def _extremes(name: str, rows: Integers, table: NoiseTable) -> Check:
     largest = int(np.abs(rows).max())
     tail = float(table.magnitudes()[largest:].sum())
     log_p = math.log(tail * rows.size) if tail > 0 else -math.inf
     size = f"beyond {LARGEST}" if largest == LARGEST else str(largest)
-    return _check(name, "extremes", 1, log_p, f"the largest |Z| of {rows.size} draws is {size}")
+    return check_of(name, "extremes", 1, log_p, f"the largest |Z| of {rows.size} draws is {size}")
 
 
 def _signs(name: str, rows: Integers) -> Check:
@@ -306,33 +230,36 @@ def _signs(name: str, rows: Integers) -> Check:
     worst = int(np.argmin(logs))
     where = "all windows" if worst == 0 else f"window {worst}"
     text = f"{positive[worst]} of {nonzero[worst]} draws that are not 0 are positive in {where}"
-    return _check(name, "signs", len(logs), logs[worst], text)
+    return check_of(name, "signs", len(logs), logs[worst], text)
 
 
 def _windows(name: str, rows: Integers, table: NoiseTable) -> Check:
-    pairs = [
+    return _across(name, "windows", _pairs_of_windows(rows), table)
+
+
+def _pairs_of_windows(rows: Integers) -> list[tuple[str, Integers, Integers]]:
+    return [
         (f"windows {i + 1} and {j + 1}", rows[i], rows[j])
         for i, j in itertools.combinations(range(len(rows)), 2)
     ]
-    return _across(name, "windows", pairs, table)
 
 
-def _peers(releases: Releases, table: NoiseTable) -> Check:
-    pairs = [
+def _pairs_of_peers(releases: Releases) -> list[tuple[str, Integers, Integers]]:
+    return [
         (f"the leader's window {i + 1} and the helper's {j + 1}", ours, theirs)
         for i, ours in enumerate(releases.leader)
         for j, theirs in enumerate(releases.helper)
     ]
-    return _across("pair", "peers", pairs, table)
 
 
 def _across(
     name: str, check: str, pairs: list[tuple[str, Integers, Integers]], table: NoiseTable
 ) -> Check:
-    """Compare independent rows with each other, at every cyclic shift."""
+    """Compare independent rows with each other, at every cyclic shift, forwards and backwards."""
     same = same_probability(table)
     log_p, worst, events = math.inf, "nothing to compare", 0
-    for label, left, right in pairs:
+    turned = [(f"{label} reversed", left, right[::-1]) for label, left, right in pairs]
+    for label, left, right in [*pairs, *turned]:
         found = Likeness.across(left, right)
         logs = np.concatenate(
             [log_tail(found.equal, found.pairs, same), log_tail(found.agree, found.nonzero, _FAIR)]
@@ -341,7 +268,7 @@ def _across(
         index = int(np.argmin(logs))
         if logs[index] < log_p:
             log_p, worst = float(logs[index]), f"{label}, {found.describe(index, same)}"
-    return _check(name, check, events, log_p, worst)
+    return check_of(name, check, events, log_p, worst)
 
 
 def _buckets(name: str, rows: Integers, table: NoiseTable) -> Check:
@@ -354,10 +281,10 @@ def _buckets(name: str, rows: Integers, table: NoiseTable) -> Check:
         ]
     )
     if not len(logs):
-        return _check(name, "buckets", 0, 0.0, "nothing to compare")
+        return check_of(name, "buckets", 0, 0.0, "nothing to compare")
     index = int(np.argmin(logs))
     text = f"buckets of one window, {found.describe(index, likeliest)}"
-    return _check(name, "buckets", len(logs), logs[index], text)
+    return check_of(name, "buckets", len(logs), logs[index], text)
 
 
 def _reports(releases: Releases) -> Check:
@@ -371,7 +298,7 @@ def _reports(releases: Releases) -> Check:
         if counted != uploaded
     ]
     text = "; ".join(wrong) or "every window holds the reports that were uploaded for it"
-    return _check("pair", "reports", 1, -math.inf if wrong else 0.0, text)
+    return check_of("pair", "reports", 1, -math.inf if wrong else 0.0, text)
 
 
 def _alike(left: Integers, right: Integers, size: int) -> tuple[Integers, Integers, Integers]:
@@ -395,7 +322,3 @@ def _alike(left: Integers, right: Integers, size: int) -> tuple[Integers, Intege
     nonzero = counts(np.conj(spectrum(left != 0)) * spectrum(right != 0))
     product = counts(np.conj(spectrum(np.sign(left))) * spectrum(np.sign(right)))
     return counts(equal), (nonzero + product) // 2, nonzero
-
-
-def _check(series: str, name: str, events: int, log_p: float, worst: str) -> Check:
-    return Check(series, name, events, min(0.0, float(log_p) + math.log(max(1, events))), worst)

@@ -9,14 +9,19 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
 
 import numpy as np
 
+from aggregator.steward.audit.bucket_checks import Run, run_log_p, silent_run
+from aggregator.steward.audit.bucket_faults import of_buckets, of_totals
+from aggregator.steward.audit.fault import Fault, FaultKind
 from aggregator.steward.audit.noise_table import Floats, Integers, NoiseTable
 from aggregator.steward.audit.other_laws import FAMILIES, table_of
-from aggregator.steward.audit.pair_audit import LARGEST, Check, Laws, Likeness, Releases, law_check
+from aggregator.steward.audit.pair_audit import LARGEST, Laws, Likeness, Releases
+from aggregator.steward.audit.pair_check import Check
+from aggregator.steward.audit.pair_events import law_check
 from aggregator.steward.audit.tail_bounds import log_tail
+from aggregator.steward.audit.window_checks import alike_log_p
 
 _FACTORS = np.geomspace(1 / 64, 64, 601)
 _AROUND = np.geomspace(1 / 2, 2, 101)
@@ -30,36 +35,6 @@ _ABOUT = 1.1
 
 _WIDEST = 5000
 """No law is fitted if a draw exceeds both this and the right law's table."""
-
-
-class FaultKind(StrEnum):
-    """What can be wrong."""
-
-    NO_NOISE = "no noise"
-    WRONG_SCALE = "wrong scale"
-    WRONG_LAW = "wrong law"
-    BIASED = "biased"
-    REPEATED = "repeated between windows"
-    CORRELATED = "correlated between buckets"
-    SHARED = "shared between the aggregators"
-    WRONG_SUM = "wrong sum"
-    WRONG_COUNT = "wrong count"
-    UNKNOWN = "refused, and like nothing that is known here"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault.
-
-    Attributes:
-        party: `leader`, `helper`, or `pair` where both or neither can be blamed.
-        kind: What is wrong.
-        text: The same with numbers, for a reader.
-    """
-
-    party: str
-    kind: FaultKind
-    text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +56,7 @@ def name_faults(releases: Releases, laws: Laws, checks: Sequence[Check]) -> list
     for party, rows in (("leader", releases.leader), ("helper", releases.helper)):
         if any(check.series == party for check in refused):
             faults += _faults_of(party, rows, laws.single)
-    if any(check.name == "peers" for check in refused):
+    if any(check.series == "pair" and check.name in {"peers", "order"} for check in refused):
         faults += _shared(releases)
     if refused and not faults:
         worst = min(refused, key=lambda check: check.log_p)
@@ -109,11 +84,13 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
     is_noisy = rows.any(axis=1) | (not is_rare)
     silent = [f"every draw of window {index + 1} is 0" for index in np.flatnonzero(~is_noisy)]
     rows = rows[is_noisy]
+    run = _silent_run(rows)
+    if run is not None:
+        silent.append(f"{run} have no noise in any window")
+        rows = np.delete(rows, np.arange(run.first, run.first + run.length), axis=1)
     noisy_buckets = rows[:, rows.any(axis=0)]
     repeated = _first(
-        _dependence(
-            f"windows {i + 1} and {j + 1}", Likeness.across(noisy_buckets[i], noisy_buckets[j])
-        )
+        _repetition(f"windows {i + 1} and {j + 1}", noisy_buckets[i], noisy_buckets[j])
         for i, j in itertools.combinations(range(len(rows)), 2)
     )
     if repeated:
@@ -128,10 +105,34 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
     faults = [Fault(party, FaultKind.NO_NOISE, text) for text in silent]
     faults += [Fault(party, FaultKind.REPEATED, text) for text in repeated]
     faults += [Fault(party, FaultKind.CORRELATED, text) for text in correlated]
+    if not faults and (found := of_buckets(party, rows, table) + of_totals(party, rows, table)):
+        return found
     # Dependent draws say little about their law.
     if not correlated and (not faults or law_check(party, rows, table).log_p < _CLEAR):
         faults.append(_wrong_law(party, rows, table))
     return faults
+
+
+def _silent_run(rows: Integers) -> Run | None:
+    """Return a run of silent buckets that the zeros of the others do not explain."""
+    run = silent_run(rows)
+    others = np.delete(rows, np.arange(run.first, run.first + run.length), axis=1)
+    if not run.length or not others.size:
+        return None
+    log_p = run_log_p(run, len(rows), rows.shape[1], float((others == 0).mean()))
+    return run if log_p < _CLEAR else None
+
+
+def _repetition(label: str, left: Integers, right: Integers) -> str | None:
+    """Describe how a window repeats another, forwards, backwards or in any order."""
+    found = _dependence(label, Likeness.across(left, right))
+    if found is None:
+        found = _dependence(f"{label} reversed", Likeness.across(left, right[::-1]))
+    if found is None:
+        log_p = alike_log_p(left, right)
+        if log_p is not None and log_p < _CLEAR:
+            return f"{label}: the same magnitudes, in another order"
+    return found
 
 
 def _has_silent_buckets(rows: Integers) -> bool:
@@ -218,9 +219,7 @@ def _fit(
 
 def _shared(releases: Releases) -> list[Fault]:
     texts = _first(
-        _dependence(
-            f"the leader's window {i + 1} and the helper's {j + 1}", Likeness.across(ours, theirs)
-        )
+        _repetition(f"the leader's window {i + 1} and the helper's {j + 1}", ours, theirs)
         for i, ours in enumerate(releases.leader)
         for j, theirs in enumerate(releases.helper)
     )

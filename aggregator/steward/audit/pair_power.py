@@ -9,10 +9,19 @@ from collections.abc import Callable
 
 import numpy as np
 
+from aggregator.steward.audit.bucket_checks import (
+    SILENCES,
+    Run,
+    column_events,
+    over_windows,
+    run_log_p,
+)
 from aggregator.steward.audit.noise_table import NoiseTable
 from aggregator.steward.audit.other_laws import FAMILIES, of_deviation
-from aggregator.steward.audit.pair_audit import Events, check_threshold, same_probability
+from aggregator.steward.audit.pair_audit import check_threshold, same_probability
+from aggregator.steward.audit.pair_events import Events
 from aggregator.steward.audit.tail_bounds import log_tail, log_tail_above, miss
+from aggregator.steward.audit.window_checks import TOTALS, order_power, within
 
 SURELY = 0.999
 """The power at which the smallest faults are stated."""
@@ -46,11 +55,19 @@ class Reach:
         scale_below: The factor of a scale that is too small; None if no such fault is surely found.
         scale_above: The same for a scale that is too large.
         repeated_share: The share of the buckets in which a later window repeats an earlier one.
+        silent_run: So many buckets in a row that have no noise in any window.
+        silent_share: The share of all buckets that have none, wherever they are.
+        biased_share: The share of all buckets to which twice the deviation is added.
+        common_share: The share of the variance that is in common in all windows.
     """
 
     scale_below: float | None
     scale_above: float | None
     repeated_share: float | None
+    silent_run: int | None
+    silent_share: float | None
+    biased_share: float | None
+    common_share: float | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,8 +103,33 @@ class PowerOfAudit:
         return [
             *(Power(f, "law", self._of_law(law)) for f, law in laws if _differ(law, table)),
             Power("repeats its noise in another window", "windows", self._of_repeats(1.0)),
+            Power("reverses its noise in another window", "windows", self._of_repeats(1.0)),
+            Power("permutes its noise in another window", "order", self._of_order()),
             Power("draws once for two neighbouring buckets", "buckets", self._of_neighbours()),
             Power("adds the other aggregator's noise", "peers", self._of_peers()),
+            Power("adds no noise to the last bucket", "silence", self._of_run(1, is_end=True)),
+            Power("adds no noise to the last 16 buckets", "silence", self._of_run(16, is_end=True)),
+            Power("adds no noise to some 16 buckets in a row", "silence", self._of_run(16)),
+            Power("adds no noise to 1 of 50 buckets", "silence", self._of_silent(1 / 50)),
+            Power(
+                f"adds {self.offset} to 1 of 100 buckets, in every window",
+                "columns",
+                self._of_columns(self._biased(1 / 100)),
+            ),
+            Power(
+                "adds one draw in all windows, to 1 of 10 buckets",
+                "columns",
+                self._of_columns(self._repeated(1 / 10)),
+            ),
+            *(
+                Power(f"has {share} of its noise's variance in common in all windows", *found)
+                for share, found in (
+                    ("1/10", self._of_common(0.1)),
+                    ("1/20", self._of_common(0.05)),
+                )
+                if found is not None
+            ),
+            Power("adds noise that adds up to 0 in every window", "totals", self._of_zero_totals()),
         ]
 
     def reach(self) -> Reach:
@@ -105,6 +147,12 @@ class PowerOfAudit:
             scale_below=None if down is None else below(down),
             scale_above=None if up is None else above(up),
             repeated_share=_least(self._of_repeats),
+            silent_run=next(
+                (run for run in range(1, self.buckets + 1) if self._of_run(run) > 0), None
+            ),
+            silent_share=_least(self._of_silent),
+            biased_share=_least(lambda share: self._of_columns(self._biased(share))),
+            common_share=_least(lambda share: (self._of_common(share) or ("", 0.0))[1]),
         )
 
     def _log_threshold(self, events: int) -> float:
@@ -123,7 +171,7 @@ class PowerOfAudit:
             return 0.0
         same = same_probability(self.table)
         true = share + (1 - share) * same
-        threshold = self._log_threshold(2 * self.buckets * pairs)
+        threshold = self._log_threshold(4 * self.buckets * pairs)
         return 1 - float(miss(self.buckets, same, true, threshold))
 
     def _of_neighbours(self) -> float:
@@ -136,9 +184,83 @@ class PowerOfAudit:
 
     def _of_peers(self) -> float:
         """Return 1 or 0: every bucket of a window has equal magnitudes at both."""
-        threshold = self._log_threshold(2 * self.buckets * self.windows**2)
+        threshold = self._log_threshold(4 * self.buckets * self.windows**2)
         log_p = log_tail(self.buckets, self.buckets, same_probability(self.table))
         return float(log_p < threshold)
+
+    def _of_order(self) -> float:
+        pairs = self.windows * (self.windows - 1) // 2
+        if pairs == 0:
+            return 0.0
+        return order_power(self.table, self.buckets, self._log_threshold(pairs))
+
+    def _of_run(self, length: int, *, is_end: bool = False) -> float:
+        """Return 1 or 0: a run of this length is silent in every window."""
+        first = self.buckets - length if is_end else 1
+        if first < 0 or length > self.buckets:
+            return 0.0
+        zero = float(self.table.probabilities[self.table.reach])
+        log_p = run_log_p(Run(first, length), self.windows, self.buckets, zero)
+        return float(log_p < self._log_threshold(SILENCES))
+
+    def _of_silent(self, share: float) -> float:
+        zero = float(self.table.probabilities[self.table.reach]) ** self.windows
+        true = share + (1 - share) * zero
+        return 1 - float(miss(self.buckets, zero, true, self._log_threshold(SILENCES)))
+
+    @property
+    def offset(self) -> int:
+        """Twice the deviation, as a whole number: what is added to single buckets."""
+        return max(1, round(2 * self.table.deviation))
+
+    def _biased(self, share: float) -> NoiseTable:
+        law = over_windows(self.table, self.windows)
+        return _mixed(law, law.shifted(self.windows * self.offset), share)
+
+    def _repeated(self, share: float) -> NoiseTable:
+        law = over_windows(self.table, self.windows)
+        repeated = np.zeros(2 * self.table.reach * self.windows + 1)
+        repeated[:: self.windows] = self.table.probabilities
+        return _mixed(law, NoiseTable(repeated), share)
+
+    def _of_common(self, share: float) -> tuple[str, float] | None:
+        """Return the check and its power, where a draw can be divided into independent parts.
+
+        The part of the variance that is common is the same power of the characteristic function;
+        None for laws where that may be negative.
+        """
+        reach, windows = self.table.reach, self.windows
+        length = 1 << (4 * windows * reach + 1).bit_length()
+        angles = np.arange(length)
+        circle = np.zeros(length)
+        circle[self.table.values % length] = self.table.probabilities
+        function = np.fft.fft(circle).real
+        if function.min() <= _ROUNDING**2:
+            return None
+        common = function[angles * windows % length] ** share
+        sums = np.fft.ifft(common * function ** (windows * (1 - share))).real
+        weights = np.maximum(np.roll(sums, windows * reach)[: 2 * windows * reach + 1], 0)
+        return "columns", self._of_columns(NoiseTable(weights / weights.sum()))
+
+    def _of_columns(self, law: NoiseTable) -> float:
+        tested = over_windows(self.table, self.windows)
+        events = column_events(self.table, self.windows, self.buckets)
+        expected = events.shares(tested.values, tested.probabilities)
+        true = events.shares(law.values, law.probabilities)
+        threshold = self._log_threshold(2 * len(events))
+        return 1 - float(miss(self.buckets, expected, true, threshold).min())
+
+    def _of_zero_totals(self) -> float:
+        """Return 1 or 0: all totals are 0."""
+        log_p = self.windows * math.log(within(self.table, self.buckets, 0))
+        return float(log_p < self._log_threshold(TOTALS))
+
+
+def _mixed(law: NoiseTable, other: NoiseTable, share: float) -> NoiseTable:
+    """Return the law of draws of which a share is of another law."""
+    reach = max(law.reach, other.reach)
+    both = [np.pad(each.probabilities, reach - each.reach) for each in (law, other)]
+    return NoiseTable((1 - share) * both[0] + share * both[1])
 
 
 def _differ(law: NoiseTable, table: NoiseTable) -> bool:
