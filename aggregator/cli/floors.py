@@ -8,7 +8,7 @@ import typer
 
 from aggregator.cli.options import with_options
 from aggregator.dp.rationals import format_rational
-from aggregator.protocol.floor import DEFAULT_MAX_DELTA
+from aggregator.protocol.floor import DEFAULT_MAX_DELTA, DEFAULT_MAX_EPSILON, DEFAULT_MAX_RHO
 
 if TYPE_CHECKING:
     from aggregator.protocol.floor import Floor
@@ -21,14 +21,19 @@ def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
 
 def _floor(
     max_epsilon: Annotated[
-        str | None,
+        str,
         typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
-    ] = None,
+    ] = format_rational(DEFAULT_MAX_EPSILON),
     max_delta: Annotated[
         str, typer.Option(help="Refuse tasks with a larger delta a release.")
     ] = format_rational(DEFAULT_MAX_DELTA),
     max_rho: Annotated[
-        str | None, typer.Option(help="Refuse tasks with a larger rho a release, or none.")
+        str | None,
+        typer.Option(
+            help="Refuse tasks with a larger rho a release, or none; if not given, those with "
+            f"Gaussian noise of a rho above {DEFAULT_MAX_RHO}.",
+            show_default=False,
+        ),
     ] = None,
     min_batch_size: Annotated[
         int, typer.Option(min=1, help="Refuse tasks with a smaller min_batch_size.")
@@ -58,7 +63,7 @@ def _floor(
 
     return Floor(
         min_batch_size=min_batch_size,
-        max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
+        max_epsilon=parse_rational(max_epsilon, "max-epsilon"),
         max_delta=parse_max_delta(max_delta, "max-delta"),
         max_rho=None if max_rho is None else parse_rational(max_rho, "max-rho"),
         limit_required=limit_required,

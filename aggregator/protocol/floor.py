@@ -13,10 +13,21 @@ from aggregator.protocol.task import Task
 
 DEFAULT_MAX_DELTA = Fraction(1, 10**5)
 
+DEFAULT_MAX_EPSILON = Fraction(8)
+"""Of a release, unless somebody says otherwise. Whoever knows all other reports, and gave an answer
+one chance in 3,000 before, may then think it as likely as not: beyond that a task has noise in its
+name only. It is no advice; see docs/planning.md."""
+
+DEFAULT_MAX_RHO = Fraction(1)
+"""The same of Gaussian noise: at a delta of 10^-6 it implies an epsilon of 8.4, at 10^-5 of 7.8."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Floor:
     """What a party requires of a task; each largest value is of one release, None for any.
+
+    A largest rho that is given is required of all noise; unless one is, Gaussian noise has at most
+    `DEFAULT_MAX_RHO` wherever epsilon has a limit.
 
     Attributes:
         min_batch_size: The smallest `min_batch_size`.
@@ -25,22 +36,25 @@ class Floor:
         max_rho: The largest rho of zero-concentrated differential privacy.
         limit_required: Whether a task must have a budget or `max_releases`.
         exact_results: Whether tasks without noise are taken part in, which promise nothing of all
-            this; None: only where neither a largest epsilon nor a largest rho is required.
+            this, and say so; None: only where neither a largest epsilon nor a largest rho is
+            required but the default.
+        populations: A task must name one of these; empty for any or none.
     """
 
     min_batch_size: int = 1
-    max_epsilon: Fraction | None = None
+    max_epsilon: Fraction | None = DEFAULT_MAX_EPSILON
     max_delta: Fraction | None = DEFAULT_MAX_DELTA
     max_rho: Fraction | None = None
     limit_required: bool = False
     exact_results: bool | None = None
+    populations: frozenset[str] = frozenset()
 
     @property
     def takes_exact_results(self) -> bool:
         """Whether tasks without noise are taken part in."""
         if self.exact_results is not None:
             return self.exact_results
-        return self.max_epsilon is None and self.max_rho is None
+        return self.max_epsilon in (None, DEFAULT_MAX_EPSILON) and self.max_rho is None
 
 
 def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
@@ -60,6 +74,12 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
             f"not {task.min_batch_size}"
         )
     policy, circuit = task.policy, task.prio3.circuit
+    if floor.populations and policy.population not in floor.populations:
+        given = f"names {policy.population!r}" if policy.population else "names none"
+        raise ParameterError(
+            f"population: {who} takes only tasks of {', '.join(sorted(floor.populations))}, "
+            f"and the task {given}"
+        )
     if floor.limit_required and not policy.has_limit:
         raise ParameterError(f"privacy: {who} accepts only tasks with a budget or max_releases")
     if not policy.mechanism.is_noisy:
@@ -70,13 +90,16 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
         return
     promised = policy.mechanism.guarantee(circuit)
     rho, cost = promised.rho, policy.mechanism.cost(circuit, 1)
+    max_rho = floor.max_rho
+    if max_rho is None and rho is not None and floor.max_epsilon is not None:
+        max_rho = DEFAULT_MAX_RHO
     # With a delta of its own a release has no rho: its loss may be infinite.
     if rho is None and cost is not None and cost.delta == 0:
         rho = cost.rho
     for name, largest, value in (
         ("epsilon", floor.max_epsilon, promised.epsilon),
         ("delta", floor.max_delta, promised.delta),
-        ("rho", floor.max_rho, rho),
+        ("rho", max_rho, rho),
     ):
         if largest is not None and (value is None or value > largest):
             given = f"no bound on {name}" if value is None else f"{name} {format_rational(value)}"

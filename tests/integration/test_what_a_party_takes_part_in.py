@@ -165,6 +165,7 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
     [
         ("min_batch_size_floor = 4", "min_batch_size: this aggregator requires at least 4"),
         ('max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
+        ('population_required = "staff"', "takes only tasks of staff, and the task names none"),
         ('max_rho = "1/99"', "at most rho 1/99"),
         ("limit_required = true", "only tasks with a budget or max_releases"),
     ],

@@ -33,7 +33,8 @@ _SERVE: Final = {"leader": "leader serve --work", "helper": "helper serve"}
 _FLOOR: Final = """
 # Tasks that protect people less are refused. A lower bound is yours to choose:
 # min_batch_size_floor = 100
-# max_epsilon = "2"          # of one release; exact, as text
+# max_epsilon = "2"          # of one release, 8 unless you say otherwise; exact, as text
+# population_required = "staff-2026"  # each task must name it; prio population gives it a budget
 # limit_required = true      # each task must have a budget, or max_releases
 """
 _PAGES: Final = """

@@ -161,8 +161,18 @@ def _ours(desk: "Desk") -> "Iterator[Finding]":
             f"hpke_cache_seconds {settings.hpke_cache_seconds}, "
             f"max_bytes_in_flight {settings.max_bytes_in_flight}, "
             f"answer_seconds {settings.answer_seconds}, "
-            f"min_batch_size_floor {floor.min_batch_size}",
+            f"min_batch_size_floor {floor.min_batch_size}, "
+            f"max_epsilon {settings.max_epsilon}",
         )
+    if isinstance(desk, AggregatorDesk):
+        for name in sorted(desk.settings.floor.populations):
+            if desk.population(name).limits is None:
+                yield Finding(
+                    "look",
+                    "ours",
+                    f"population_required: {name!r} has no budget, so nothing limits what its "
+                    "tasks cost together (prio population)",
+                )
     if isinstance(settings, LeaderSettings):
         yield Finding(
             "ok",

@@ -25,7 +25,13 @@ from typing_extensions import override
 
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
+from aggregator.protocol.floor import (
+    DEFAULT_MAX_DELTA,
+    DEFAULT_MAX_EPSILON,
+    DEFAULT_MAX_RHO,
+    Floor,
+    parse_max_delta,
+)
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
@@ -60,6 +66,7 @@ NEEDED_FIRST: Final = (
     "min_batch_size_floor",
     "max_epsilon",
     "limit_required",
+    "population_required",
     "retention_seconds",
     "token_file",
     "allowed_hosts",
@@ -267,10 +274,10 @@ class AggregatorSettings(ServiceSettings):
     min_batch_size_floor: int = Field(
         1, ge=1, description="Tasks with a smaller min_batch_size are refused."
     )
-    max_epsilon: Rational | None = Field(
-        None,
+    max_epsilon: Rational = Field(
+        DEFAULT_MAX_EPSILON,
         description='Tasks with a larger epsilon per release, or none, are refused; exact: "1/2". '
-        "Any task is taken if not given.",
+        "The default keeps out what has noise in name only; a lower one is yours to choose.",
     )
     max_delta: MaxDelta = Field(
         DEFAULT_MAX_DELTA,
@@ -279,8 +286,8 @@ class AggregatorSettings(ServiceSettings):
     )
     max_rho: Rational | None = Field(
         None,
-        description="Tasks with a larger rho per release, or none, are refused. Any task is taken "
-        "if not given.",
+        description="Tasks with a larger rho per release, or none, are refused. If not given, only "
+        f"those with Gaussian noise of a rho above {DEFAULT_MAX_RHO} are.",
     )
     limit_required: bool = Field(
         default=False,
@@ -288,8 +295,13 @@ class AggregatorSettings(ServiceSettings):
     )
     exact_results: bool | None = Field(
         None,
-        description="Whether tasks without noise are taken; if not given, they are unless "
-        "max_epsilon or max_rho is.",
+        description="Whether tasks without noise are taken, which promise nothing and say so; if "
+        "not given, they are unless max_epsilon or max_rho is.",
+    )
+    population_required: str = Field(
+        "",
+        description="Tasks must name one of these populations, joined by commas; any task is taken "
+        "if empty. With a budget for each (`prio population`) no task is outside them.",
     )
     verification_threads: int | None = Field(
         None, ge=1, description="Batches verified at once; one per core if not given."
@@ -332,6 +344,9 @@ class AggregatorSettings(ServiceSettings):
             max_rho=self.max_rho,
             limit_required=self.limit_required,
             exact_results=self.exact_results,
+            populations=frozenset(
+                name.strip() for name in self.population_required.split(",") if name.strip()
+            ),
         )
 
 

@@ -84,17 +84,16 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
     is_noisy = rows.any(axis=1) | (not is_rare)
     silent = [f"every draw of window {index + 1} is 0" for index in np.flatnonzero(~is_noisy)]
     rows = rows[is_noisy]
-    run = _silent_run(rows)
-    if run is not None:
-        silent.append(f"{run} have no noise in any window")
-        rows = np.delete(rows, np.arange(run.first, run.first + run.length), axis=1)
     noisy_buckets = rows[:, rows.any(axis=0)]
     repeated = _first(
         _repetition(f"windows {i + 1} and {j + 1}", noisy_buckets[i], noisy_buckets[j])
         for i, j in itertools.combinations(range(len(rows)), 2)
     )
     if repeated:
-        rows = rows[:1]  # repeated draws count once
+        rows = rows[:1]  # repeated draws count once, and so do their zeros
+    elif (run := _silent_run(rows)) is not None:
+        silent.append(f"{run} have no noise in any window")
+        rows = np.delete(rows, np.arange(run.first, run.first + run.length), axis=1)
     elif _has_silent_buckets(rows):
         count = rows.shape[1] - noisy_buckets.shape[1]
         silent.append(f"{count} of {rows.shape[1]} buckets have no noise in any window")

@@ -77,6 +77,7 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
     lines = [
         'role = "helper"\ndatabase = "a.sqlite"\nmin_batch_size_floor = 50\nmax_epsilon = "1/3"',
         'max_delta = "0"\nmax_rho = "1/50"\nlimit_required = true\nexact_results = false',
+        'population_required = "staff, patients"',
     ]
     settings = read_settings_of(HelperSettings, write(tmp_path, "\n".join(lines)))
     assert settings.floor == Floor(
@@ -86,6 +87,7 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
         max_rho=Fraction(1, 50),
         limit_required=True,
         exact_results=False,
+        populations=frozenset({"staff", "patients"}),
     )
 
 
