@@ -14,6 +14,7 @@ from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import promise_of_all
+from aggregator.protocol.in_short import guarantee_in_short
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ def _privacy(task: Task, mechanism: str, guarantee: Guarantee) -> Document:
         "neighbours": guarantee.neighbours,
         "statement": guarantee.statement,
         "all_releases": promise_of_all(task),
+        "in_short": guarantee_in_short(task),
         "honest": "at least one of the two aggregators",
         "bound_into_reports": task.is_policy_bound,
     }

@@ -8,6 +8,8 @@ from aggregator.collector.documents import Document
 def promise(result: Mapping[str, object]) -> str:
     """Return what a result's document guarantees, in a line."""
     privacy = _member(result, "privacy")
+    if isinstance(in_short := privacy.get("in_short"), str):
+        return in_short
     if privacy["epsilon"] is None:
         return "No differential privacy"
     delta = "" if privacy["delta"] in (None, "0") else f", delta {privacy['delta']}"

@@ -25,6 +25,9 @@ class Privacy(DocumentModel):
     all_releases: str | None = Field(
         description="That of all releases of the task together; null without a guarantee."
     )
+    in_short: str | None = Field(
+        None, description="Of one batch and of all, in a few words; results from before have none."
+    )
     honest: str = Field(description="Who has to be, for it to hold.")
     bound_into_reports: bool
 

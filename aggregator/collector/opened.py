@@ -21,6 +21,7 @@ from typing import Self
 import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from typing_extensions import override
 
 from aggregator.collector import store
 from aggregator.collector.collect import CollectionError, CollectionTimeout
@@ -46,7 +47,7 @@ from aggregator.steward.survey import Meaning, SurveyResults
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Collected:
     """One collected batch.
 
@@ -84,6 +85,15 @@ class Collected:
         """The smallest interval that holds the reports, by the leader's word."""
         batch = self.batch()
         return _moment(batch.start), _moment(batch.end)
+
+    @override
+    def __repr__(self) -> str:
+        """Show what is promised, and of what."""
+        return f"{self.promise}\n{self.start} to {self.end}, {self.batch().report_count:,} reports"
+
+    def _repr_html_(self) -> str:
+        """Return the table with the guarantee above it, for a notebook."""
+        return self.table()._repr_html_()
 
     def batch(self) -> Batch:
         """Return the values to calculate with; those of a survey's question by its own figures."""

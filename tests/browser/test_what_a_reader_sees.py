@@ -215,7 +215,7 @@ def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) ->
     heading = "2026-11-30 to 2026-12-06 compared with 2026-11-02 to 2026-11-08"
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
     page.get_by_role("link", name="About this number").click()
-    expect(page.get_by_text("Epsilon 1/4 for each result")).to_be_visible()
+    expect(page.get_by_text(re.compile("^ε 0.25 a week, [0-9]+ in all$"))).to_be_visible()
     page.get_by_role("link", name="The question").click()
     page.get_by_role("link", name="Batches").click()
     page.get_by_role("link", name="2026-11-02 to 2026-11-08: collected").click()

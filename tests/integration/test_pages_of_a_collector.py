@@ -439,7 +439,7 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     path = f"/questions/{task.task_id}/about"
     page = await look(browser, f"{path}?result={name}&value=1")
     text = page.all("main")[0].text
-    assert "Epsilon 1 for each result" in text
+    assert "ε 1 a week, 52 in all" in text
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
     assert "Sum 2 of 2 (count of medicine) was released as 200" in text

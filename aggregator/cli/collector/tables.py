@@ -42,6 +42,8 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
     table.columns[1].justify = table.columns[2].justify = "right"
     console.print(table)
     console.print(f"{result['report_count']:,} reports ({result['report_count_source']})")
+    if privacy.get("in_short") is not None:
+        console.print(privacy["in_short"])
     console.print(f"{privacy['mechanism']}: {privacy['statement']}")
     if privacy["all_releases"] is not None:
         console.print(privacy["all_releases"])

@@ -33,6 +33,9 @@ def ledger(
         str,
         typer.Option(help="The delta at which bounds are compared; choose it before seeing them."),
     ] = "1e-6",
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Print every theorem's bound, not only the smallest.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print every release with its cost, and what is left of each task's budget.
@@ -70,9 +73,9 @@ def ledger(
         return
     console = Console(markup=False, highlight=False)
     for each in documents:
-        _print_task(console, each)
+        _print_task(console, each, show_all=show_all)
     for each in populations:
-        _print_population(console, each)
+        _print_population(console, each, show_all=show_all)
 
 
 def _of(entries: "Sequence[LedgerEntry]", task: "Task") -> "list[LedgerEntry]":
@@ -82,6 +85,7 @@ def _of(entries: "Sequence[LedgerEntry]", task: "Task") -> "list[LedgerEntry]":
 def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fraction) -> "Document":
     from aggregator.dp.rationals import format_rational
     from aggregator.protocol.budget import cost, horizon, releases_of, task_bounds
+    from aggregator.protocol.in_short import guarantee_in_short
     from aggregator.service.storage.engine.states import LedgerState
 
     budget = task.policy.budget
@@ -90,6 +94,7 @@ def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fracti
         "task_id": str(task.task_id),
         "title": task.title,
         "population": task.policy.population,
+        "guarantee": guarantee_in_short(task),
         "mechanism": task.policy.mechanism.name,
         "releases": [
             {
@@ -207,11 +212,14 @@ def _bound(row: "Bound") -> "Document":
     }
 
 
-def _print_task(console: "Console", document: "Document") -> None:
+def _print_task(console: "Console", document: "Document", *, show_all: bool) -> None:
     from rich.table import Table
 
     releases = document["releases"]
-    table = Table(title=f"task {document['task_id']}\n{escaped(str(document['title']))}".rstrip())
+    name = f"task {document['task_id']} {escaped(str(document['title']))}".rstrip()
+    console.print(f"{document['guarantee']}: {name}")
+    _print_smallest(console, document)
+    table = Table()
     for column in RELEASE_COLUMNS:
         table.add_column(column, overflow="fold")
     for release in releases if isinstance(releases, list) else ():
@@ -223,7 +231,7 @@ def _print_task(console: "Console", document: "Document") -> None:
         )
         table.add_row(batch, str(release["mechanism"]), *cells, release["state"])
     console.print(table)
-    _print_costs(console, document)
+    _print_costs(console, document, show_all=show_all)
     declared = document["declared"]
     if isinstance(declared, dict):
         console.print(
@@ -237,11 +245,12 @@ def _print_task(console: "Console", document: "Document") -> None:
         console.print(f"each aggregator refuses more than {document['most_releases']} releases")
 
 
-def _print_population(console: "Console", document: "Document") -> None:
+def _print_population(console: "Console", document: "Document", *, show_all: bool) -> None:
     tasks = document["tasks"]
     names = ", ".join(map(str, tasks)) if isinstance(tasks, list) else ""
     console.print(f"\npopulation {document['population']!r}, added up over its tasks: {names}")
-    _print_costs(console, document)
+    _print_smallest(console, document)
+    _print_costs(console, document, show_all=show_all)
     budget = document["budget"]
     if isinstance(budget, dict):
         limits = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
@@ -250,7 +259,16 @@ def _print_population(console: "Console", document: "Document") -> None:
         console.print("closed: it takes no task after its first release")
 
 
-def _print_costs(console: "Console", document: "Document") -> None:
+def _print_smallest(console: "Console", document: "Document") -> None:
+    smallest = document["smallest_valid"]
+    if isinstance(smallest, dict):
+        console.print(
+            f"spent so far at most: epsilon {_short(smallest['epsilon'])} at "
+            f"delta {_short(smallest['delta'])} (smallest valid bound: {smallest['name']})"
+        )
+
+
+def _print_costs(console: "Console", document: "Document", *, show_all: bool) -> None:
     from rich.table import Table
 
     unbounded = document["releases_that_promise_nothing"]
@@ -264,8 +282,11 @@ def _print_costs(console: "Console", document: "Document") -> None:
             f"a person's cost, added up: {_sum(document, '_of_a_person')} "
             f"(in all of {document['number_of_releases']} releases)"
         )
-    bounds, smallest = document["bounds"], document["smallest_valid"]
+    bounds = document["bounds"]
     if not isinstance(bounds, list) or not bounds:
+        return
+    if not show_all:
+        console.print(f"prio ledger --all prints the bounds of all {len(bounds)} theorems")
         return
     table = Table("bound", "of releases", "epsilon", "delta", "")
     for row in bounds:
@@ -277,11 +298,6 @@ def _print_costs(console: "Console", document: "Document") -> None:
             row["note"],
         )
     console.print(table)
-    if isinstance(smallest, dict):
-        console.print(
-            f"smallest valid bound: {smallest['name']}, epsilon {_short(smallest['epsilon'])} at "
-            f"delta {_short(smallest['delta'])}"
-        )
 
 
 def _sum(document: "Document", suffix: str = "") -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
+from aggregator.collector.guarantee import promise
 from aggregator.collector.pages.comparisons import between_groups, between_periods
 from aggregator.collector.pages.files import writes_parquet
 from aggregator.collector.pages.numbers import said
@@ -68,6 +69,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         *head,
         tag("h2", unbroken(shown.period)),
         tag("p", f"{counted(shown.batch.report_count, 'report')}, as the leader counts them."),
+        tag("p", promise(shown.result), class_="big"),
         *(chart.fitting for chart in main.values()),
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
         tag(

@@ -4,17 +4,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from typing_extensions import override
+
 from aggregator.collector.results.ratios import Ratio, ratio
 from aggregator.collector.results.selection import Selected
 from aggregator.collector.results.tables import Table
 from aggregator.collector.results.values import Noised, Quantity, not_noised, total
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
+from aggregator.protocol.in_short import guarantee_in_short
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Batch:
     """The released values of one collection.
 
@@ -24,6 +27,7 @@ class Batch:
         report_count: How many reports: public and exact, by the leader's word.
         start: The first second of the interval that holds the reports, since the epoch.
         end: The second after its last.
+        guarantee: What people are promised, in a few words.
         of_some: By label, of numbers that only those add to who gave an answer, the label of the
             count of these people.
     """
@@ -32,6 +36,7 @@ class Batch:
     report_count: int
     start: int
     end: int
+    guarantee: str = ""
     of_some: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -122,7 +127,7 @@ class Batch:
                 shown[name] = Selected(noised, limit, most=most, label=name, unit=unit)
         start, end = seconds
         of_some = {names[entry]: names[answer] for entry, answer in circuit.given_by().items()}
-        return cls(shown, report_count, start, end, of_some)
+        return cls(shown, report_count, start, end, guarantee_in_short(task), of_some)
 
     def __getitem__(self, label: str) -> Noised | Selected:
         """Return the value of a label; `Selected` if it is shown because it passed a threshold.
@@ -196,4 +201,24 @@ class Batch:
         self, confidence: Fraction = DEFAULT_CONFIDENCE, *, jointly: bool = False, title: str = ""
     ) -> Table:
         """Return the values that are shown with their intervals."""
-        return Table(self.quantities(), confidence=confidence, jointly=jointly, title=title)
+        return Table(
+            self.quantities(),
+            confidence=confidence,
+            jointly=jointly,
+            title=title,
+            guarantee=self.guarantee,
+        )
+
+    @override
+    def __repr__(self) -> str:
+        """Show the guarantee, how many reports there are, and each value on a line."""
+        values = [repr(value) for value in self.quantities()]
+        hidden = sum(value is None for value in self.values.values())
+        more = [f"{hidden} withheld"] if hidden else []
+        return "\n".join(
+            filter(None, [self.guarantee, f"{self.report_count:,} reports", *values, *more])
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the table with the guarantee above it, for a notebook."""
+        return self.table()._repr_html_()

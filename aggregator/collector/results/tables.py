@@ -38,6 +38,7 @@ class Table:
         jointly: Whether all intervals hold at once with that confidence, or each by itself.
         intervals: Those to show in place of the quantities' own, such as corrected for selection.
         title: What the table shows.
+        guarantee: What people are promised, in a few words; it stands above the rows.
     """
 
     quantities: Sequence[Quantity]
@@ -46,6 +47,7 @@ class Table:
     jointly: bool = False
     intervals: Sequence[ConfidenceInterval] | None = None
     title: str = ""
+    guarantee: str = ""
 
     def __post_init__(self) -> None:
         count = len(self.quantities)
@@ -133,7 +135,8 @@ class Table:
             "<tr>" + "".join(_html_cell(name, row[name]) for name in names) + "</tr>"
             for row in self.rows
         )
-        caption = html.escape(f"{self.title} ({self._statement()})".strip())
+        said = "; ".join(filter(None, [self.guarantee, self._statement()]))
+        caption = html.escape(f"{self.title} ({said})".strip())
         return (
             f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table>"

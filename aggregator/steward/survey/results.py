@@ -73,6 +73,16 @@ class SurveyResults:
             ]
         return rows
 
+    @property
+    def guarantee(self) -> str:
+        """What people are promised, for each question by its name; once if all promise the same."""
+        promised = {
+            Meaning.of_task(task).question.name: batch.guarantee for task, batch in self.results
+        }
+        if len(set(promised.values())) == 1 and len(promised) == 1:
+            return next(iter(promised.values()))
+        return "; ".join(f"{name}: {said}" for name, said in promised.items() if said)
+
     @cached_property
     def windows(self) -> list[str]:
         """The windows of which there is something, the earliest first."""
@@ -102,7 +112,9 @@ class SurveyResults:
             "reports": [row.reports for row in rows],
         }
         quantities = [row.quantity for row in rows]
-        return Table(quantities, columns, confidence, jointly, title=self.title)
+        return Table(
+            quantities, columns, confidence, jointly, title=self.title, guarantee=self.guarantee
+        )
 
     def figure(self, question: str, shows: str, label: str = "", *, window: str | int) -> Quantity:
         """Return one figure to calculate with and to compare.

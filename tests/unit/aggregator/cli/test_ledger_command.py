@@ -99,9 +99,13 @@ def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = run_here("ledger", "--config", config, "--delta", "1e-5").stdout
-    assert "smallest valid bound: basic, epsilon 3 at delta 0" in shown
-    assert "smallest valid bound: basic, epsilon 1/2 at delta 0" in shown
     said = " ".join(shown.split())
+    assert said.startswith("ε 0.5 a batch, 3.5 in all: task")
+    assert "at most: epsilon 3 at delta 0 (smallest valid bound: basic)" in said
+    assert "at most: epsilon 1/2 at delta 0 (smallest valid bound: basic)" in said
+    assert "ε 2.89" not in said  # and the rest on demand
+    assert "prio ledger --all prints the bounds of all" in said
+    assert "odometer" in run_here("ledger", "--config", config, "--all").stdout
     assert "added up: epsilon 3, delta 0 (in all of 6 releases)" in said
     assert "keeps to it has spent epsilon 3/2, delta 0 in 3 releases, which no aggregator" in said
     assert "budget: epsilon 7/2, 1/2 left" in said
@@ -109,7 +113,7 @@ def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
     assert "population '[staff]', added up over its tasks: AgIC" in shown
     assert "releases that promise nothing: 1; no epsilon bounds" in shown
     monkeypatch.setattr(pld, "is_available", lambda: False)
-    shown = run_here("ledger", "--config", config).stdout
+    shown = run_here("ledger", "--config", config, "--all").stdout
     assert "prio-aggregator[accounting]" in "".join(shown.split())
 
 

@@ -109,6 +109,18 @@ def test_a_number_given_for_an_answer_is_not_divided_by_the_reports_of_everybody
         batch.mean()
 
 
+def test_a_notebook_shows_what_is_promised_above_the_values() -> None:
+    limited = make_task(privacy={**LAPLACE, "max_releases": 3})
+    batch = Batch.of_document(limited, document([40, 30, 20, 10], task=limited), LABELS)
+    lines = repr(batch).splitlines()
+    assert lines[:2] == ["ε 0.5 a batch, 1.5 in all", "100 reports"]
+    assert [line.partition(":")[0] for line in lines[2:]] == LABELS
+    assert "ε 0.5 a batch, 1.5 in all" in batch._repr_html_()
+    hidden = make_task(privacy=GEOMETRIC)
+    some = Batch.of_document(hidden, document([60, None, None, 20], task=hidden), LABELS)
+    assert repr(some).endswith("2 withheld")
+
+
 def test_exact_results_have_no_noise() -> None:
     task = make_task(privacy=NO_NOISE)
     batch = Batch.of_document(task, document([4, 3, 2, 1], task=task), LABELS)

@@ -1,0 +1,41 @@
+"""What a task promises, so short that people read it: "ε 2 a week, 16 in all"."""
+
+from fractions import Fraction
+
+from aggregator.dp.rationals import at_most
+from aggregator.protocol.budget import cost, horizon, releases_of
+from aggregator.protocol.task import Task
+
+_DIGITS = 6
+_UNITS = ((7 * 86_400, "week"), (86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+def guarantee_in_short(task: Task) -> str:
+    """Return what a person in every batch is promised, of one batch and of all, rounded up."""
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    promised, most = mechanism.guarantee(circuit), horizon(task)
+    if promised.epsilon is None:
+        return "No differential privacy"
+    each = f"ε {at_most(promised.epsilon, _DIGITS)} {_each(task)}"
+    delta = promised.delta or Fraction(0)
+    if most is None:
+        together, of_all = "with no end", ""
+    else:
+        everything = releases_of(task, most).cost
+        pure = Fraction(0) if everything is None else everything.delta
+        together = f"{at_most(cost(task, most), _DIGITS)} in all"
+        of_all = f", {at_most(pure)} in all" if pure > delta else ""
+    return f"{each}, {together}" + (f" (δ {at_most(delta)}{of_all})" if delta else "")
+
+
+def _each(task: Task) -> str:
+    """Return how often there is a batch: "a week", "every 2 days"."""
+    window = task.policy.window
+    if window is None:
+        return "a batch"
+    seconds = window.length * task.time_precision
+    length, unit = next(each for each in _UNITS if seconds % each[0] == 0)
+    count = seconds // length
+    if count > 1:
+        return f"every {count:,} {unit}s"
+    return f"an {unit}" if unit == "hour" else f"a {unit}"

@@ -1,0 +1,42 @@
+"""What a task promises, in a few words."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from aggregator.protocol.in_short import guarantee_in_short
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
+
+Settings = Mapping[str, str | int | bool]
+GAUSSIAN: Mapping[str, str | int | bool] = {
+    "mechanism": "DiscreteGaussian",
+    "rho": "1/8",
+    "delta": "1/1000000",
+}
+WEEK = {"window": 7 * 86_400 // TIME_PRECISION}
+
+
+@pytest.mark.parametrize(
+    ("privacy", "said"),
+    [
+        ({**LAPLACE, "epsilon": "2", **WEEK, "max_releases": 8}, "ε 2 a week, 16 in all"),
+        ({**LAPLACE, "epsilon": "2", **WEEK, "budget": "7"}, "ε 2 a week, 6 in all"),
+        ({**LAPLACE, "epsilon": "1/3", "max_releases": 2}, "ε 0.333334 a batch, 0.666667 in all"),
+        (LAPLACE, "ε 0.5 a batch, with no end"),
+        ({**LAPLACE, "window": 2 * 86_400 // TIME_PRECISION}, "ε 0.5 every 2 days, with no end"),
+        ({**LAPLACE, "window": 3600 // TIME_PRECISION}, "ε 0.5 an hour, with no end"),
+        (NO_NOISE, "No differential privacy"),
+    ],
+)
+def test_a_guarantee_is_said_so_that_a_person_can_read_it(privacy: Settings, said: str) -> None:
+    assert guarantee_in_short(make_task(privacy=privacy)) == said
+
+
+def test_deltas_are_said_and_added_up_where_they_add_up() -> None:
+    truncated: Settings = {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1/1000000"}
+    task = make_task(privacy={**truncated, **WEEK, "max_releases": 16})
+    assert guarantee_in_short(task) == "ε 1 a week, 16 in all (δ 0.000001, 0.0000108 in all)"
+    found = guarantee_in_short(make_task(privacy={**GAUSSIAN, **WEEK, "max_releases": 4}))
+    once, together = (float(word) for word in (found.split()[1], found.split()[4]))
+    assert once < together < 4 * once  # by their rhos
+    assert found.endswith("(δ 0.000001)")
