@@ -11,6 +11,12 @@ import dataclasses
 
 from aggregator.dap.times import DAY
 
+UPLOAD_SECONDS = 600
+"""How long an upload whose keys were checked may take until it is stored, clocks' skew included."""
+MOST_KEYS = 200
+"""How many keys there may be at once by the settings alone: the protocol has 256 ids, and some are
+kept longer by what waits."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HpkeRotation:
@@ -29,6 +35,18 @@ class HpkeRotation:
     def is_due(self, created_at: int, now: int) -> bool:
         """Return whether the newest key, made at `created_at`, is to be replaced."""
         return 0 < self.age_seconds <= now - created_at
+
+    def is_overdue(self, created_at: int, now: int) -> bool:
+        """Return whether the newest key was to be replaced so long ago that something is wrong."""
+        return 0 < 2 * self.age_seconds <= now - created_at
+
+    @property
+    def most_keys(self) -> int:
+        """How many keys there are at once, at least, when each is kept as long as it must be."""
+        if not self.age_seconds:
+            return 1
+        kept = 2 * self.cache_seconds + UPLOAD_SECONDS + self.wait_seconds
+        return 1 + -(-kept // self.age_seconds)
 
     def is_taken(self, retired_at: int | None, now: int) -> bool:
         """Return whether uploads may be sealed to a key; it is not retired if that is None."""

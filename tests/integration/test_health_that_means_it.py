@@ -328,7 +328,10 @@ def leader_file(folder: Path) -> Path:
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
     path = folder / "leader.toml"
-    path.write_text('role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n')
+    path.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+        "hpke_rotation_seconds = 0\n"  # the pair's clock is years behind a command's
+    )
     return path
 
 

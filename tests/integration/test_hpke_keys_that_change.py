@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from sqlalchemy import select
+from structlog.testing import capture_logs
 
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.messages import Report
@@ -15,12 +16,15 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.service.runtime import Runtime
-from aggregator.service.runtime.key_rotation import new_key
+from aggregator.service.runtime.key_rotation import KeyRotation, new_key
+from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.tables import hpke_keys
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.hpke_keys import (
+    CONFIG_IDS,
     list_hpke_configs,
     list_hpke_keys,
     retire_hpke_key,
@@ -35,6 +39,7 @@ from tests.support.tasks import make_task
 pytestmark = pytest.mark.anyio
 
 MEASUREMENTS = [0, 1, 1]
+HOUR = 3600
 MONTH, CACHE, WAIT = 30 * DAY, DAY, 14 * DAY  # as by default
 
 
@@ -44,6 +49,13 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     await pair.provision()
     yield pair
     await pair.close()
+
+
+def faults_of(service: Service, rotation: HpkeRotation) -> list[str]:
+    health = service.database.read_sync(
+        "health", lambda tx: read_aggregator_health(tx, service.role, 10**9, rotation=rotation)
+    )
+    return list(health.faults)
 
 
 async def rotate(service: Service) -> int:
@@ -210,6 +222,49 @@ async def test_a_key_that_a_command_retired_is_destroyed_by_the_service(pair: Pa
     pair.clock.advance(600)
     assert await rotate(pair.leader) == 1
     assert await opening(pair.leader) == {1}
+
+
+async def test_keys_that_were_made_too_fast_for_their_ids_go_on_once_one_is_free(
+    pair: Pair,
+) -> None:
+    """Of 256 keys none is needed any more, and the 257th takes the place of one of them."""
+    helper = pair.helper
+    hourly = HpkeRotation(cache_seconds=HOUR, age_seconds=HOUR)
+    rotation = KeyRotation(helper.role, helper.database, SystemEntropy(), hourly)
+    while len(await opening(helper)) < CONFIG_IDS:
+        pair.clock.advance(HOUR)
+        assert await rotation.run_once() == 1
+    pair.clock.advance(HOUR)
+    with capture_logs() as lines:
+        assert await rotation.run_once() == 0
+    reason = "all 256 HPKE configuration ids are taken"
+    assert {"event": "no hpke key could be made", "reason": reason, "log_level": "error"} in lines
+    pair.clock.advance(HOUR)
+    (fault,) = faults_of(helper, hourly)
+    assert fault.startswith("the newest HPKE key is 7,200 s old, twice what it may be (3,600 s)")
+    pair.clock.advance(60 * DAY)
+    assert await rotation.run_once() == CONFIG_IDS  # 255 destroyed and one made
+    assert len(await opening(helper)) == 2
+    assert faults_of(helper, hourly) == []
+
+
+async def test_a_clock_a_year_ahead_for_a_moment_stops_no_change_of_keys(pair: Pair) -> None:
+    for service in (pair.leader, pair.helper):
+        pair.clock.advance(365 * DAY)
+        assert await rotate(service) == 1
+        pair.clock.advance(-365 * DAY)
+        cached = await pair.configs()
+        assert await rotate(service) == 0  # but all dates are of now
+        pair.clock.advance(MONTH - 1)
+        assert await rotate(service) in {0, 1}  # the first key, at the leader
+        assert await advertised(service) == [1]
+        pair.clock.advance(1)
+        assert await rotate(service) >= 1
+        assert await advertised(service) == [2]
+        pair.clock.advance(MONTH)
+        await rotate(service)
+        assert await opening(service) == {2, 3}
+    assert cached
 
 
 async def test_configurations_are_answered_without_decrypting_a_private_key(pair: Pair) -> None:

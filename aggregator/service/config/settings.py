@@ -32,7 +32,7 @@ from aggregator.protocol.floor import (
     Floor,
     parse_max_delta,
 )
-from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.hpke_rotation import MOST_KEYS, HpkeRotation
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
     HELPER_MAX_AGE_SECONDS,
@@ -139,11 +139,18 @@ def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
         )
 
 
-def _check_rotation(hpke_rotation_seconds: int, hpke_cache_seconds: int) -> None:
-    if 0 < hpke_rotation_seconds < hpke_cache_seconds:
+def _check_rotation(rotation: HpkeRotation) -> None:
+    if 0 < rotation.age_seconds < rotation.cache_seconds:
         raise ValueError(
             f"hpke_rotation_seconds: must be 0 or at least hpke_cache_seconds "
-            f"({hpke_cache_seconds}), not {hpke_rotation_seconds}"
+            f"({rotation.cache_seconds}), not {rotation.age_seconds}"
+        )
+    if rotation.most_keys > MOST_KEYS:
+        raise ValueError(
+            f"hpke_rotation_seconds: with {rotation.age_seconds} there would be "
+            f"{rotation.most_keys} keys at once, each kept for twice hpke_cache_seconds"
+            f"{' and hpke_wait_seconds' if rotation.wait_seconds else ''}; more than {MOST_KEYS} "
+            "need more ids than the protocol has"
         )
 
 
@@ -331,8 +338,8 @@ class AggregatorSettings(ServiceSettings):
 
     @property
     def rotation(self) -> HpkeRotation:
-        """When HPKE keys change."""
-        return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds)
+        """When HPKE keys change; a leader knows which reports wait."""
+        return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds, wait_seconds=0)
 
     @property
     def floor(self) -> Floor:
@@ -431,7 +438,7 @@ class LeaderSettings(AggregatorSettings):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
-        _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
+        _check_rotation(self.rotation)
         if self.stalled_seconds <= self.linger_seconds:
             raise ValueError(
                 f"stalled_seconds: must be more than linger_seconds ({self.linger_seconds}), "
@@ -487,7 +494,7 @@ class HelperSettings(AggregatorSettings):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
-        _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
+        _check_rotation(self.rotation)
         return self
 
 

@@ -12,6 +12,10 @@ Older reports need older keys: one that is held, or a window that is never colle
 and not all that come after it.
 
 What was sealed to a destroyed key can never be opened again, by anybody.
+
+A clock that was ahead for a moment dates a key in the future. Once it is put back, such dates are
+those of the moment when that is seen, or the key would stay for as long as the clock was ahead; and
+what was stored under such a clock may need any key.
 """
 
 from collections.abc import Iterator
@@ -23,15 +27,18 @@ from aggregator.dap.profile import Role
 from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.hpke_rotation import UPLOAD_SECONDS, HpkeRotation
 from aggregator.protocol.task import task_from_toml
 from aggregator.service.storage.batches.sums import is_window_open
+from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.reports.reports import received_between
 from aggregator.service.storage.tasks.hpke_keys import (
     HpkeKey,
     StoredConfig,
+    date_back,
     destroy_hpke_key,
+    has_dates_ahead,
     list_hpke_configs,
     next_config_id,
     put_hpke_key,
@@ -40,11 +47,11 @@ from aggregator.service.storage.tasks.hpke_keys import (
 from aggregator.service.storage.tasks.tasks import list_tasks
 from aggregator.service.telemetry.lines import log
 
-UPLOAD_SECONDS = 600
-"""How long an upload whose keys were checked may take until it is stored, clocks' skew included."""
-
 CLOCK_SECONDS = DAY
 """By how much a clock may have been put back since it dated a key, before it dated its reports."""
+
+
+_FOR_EVER = 2**62
 
 
 def new_key(tx: Transaction, entropy: Entropy) -> int:
@@ -69,7 +76,9 @@ def needed_for(
         return "clients that have not heard of the next key"
     if role is Role.LEADER:
         since = key.created_at - CLOCK_SECONDS
-        is_needed = received_between(tx, since, last_upload)
+        is_needed = received_between(tx, since, last_upload) or received_between(
+            tx, tx.now + CLOCK_SECONDS, _FOR_EVER
+        )
         return "reports that are not aggregated" if is_needed else None
     if tx.now < last_upload + rotation.wait_seconds:
         return "reports that may wait at the leader"
@@ -108,7 +117,11 @@ class KeyRotation:
         due = await self._database.read("hpke keys that are due", self._due)
         if due == (False, []):
             return 0
-        made, destroyed = await self._database.run("rotate hpke keys", self._rotate)
+        try:
+            made, destroyed = await self._database.run("rotate hpke keys", self._rotate)
+        except Conflict as error:
+            log.error("no hpke key could be made", reason=str(error))
+            return 0
         for config_id in made:
             log.info("hpke key made", config_id=config_id)
         for config_id in destroyed:
@@ -116,22 +129,25 @@ class KeyRotation:
         return len(made) + len(destroyed)
 
     def _due(self, tx: Transaction) -> tuple[bool, list[int]]:
-        """Return whether a new key is due, and which keys can be destroyed."""
+        """Return whether a key is to be made or dated anew, and which can be destroyed."""
         keys = list_hpke_configs(tx)
         unneeded = [
             key.config_id for key in keys if needed_for(tx, self._role, self._rotation, key) is None
         ]
-        return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
+        is_due = not keys or self._rotation.is_due(keys[0].created_at, tx.now)
+        return is_due or has_dates_ahead(tx), unneeded
 
     def _rotate(self, tx: Transaction) -> tuple[list[int], list[int]]:
         """Do what is due; return which keys were made, and which destroyed."""
+        if dated := date_back(tx):
+            log.warning("hpke keys were dated by a clock ahead", config_ids=dated)
         is_due, unneeded = self._due(tx)  # again: another process may have been faster
+        for config_id in unneeded:
+            destroy_hpke_key(tx, config_id)  # first: a new key needs an id that is free
         made = []
         if is_due:
             before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
             made.append(new_key(tx, self._entropy))
             for key in before:
                 retire_hpke_key(tx, key.config_id)
-        for config_id in unneeded:
-            destroy_hpke_key(tx, config_id)
         return made, unneeded

@@ -15,6 +15,7 @@ from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.task import task_from_toml
 from aggregator.service.config import AggregatorSettings, LeaderSettings
 from aggregator.service.storage.engine.condition import (
@@ -53,12 +54,17 @@ def examine_aggregator(
     stalled_seconds = settings.stalled_seconds if isinstance(settings, LeaderSettings) else 0
     faults = journal_faults(journal)
     return database.read_sync(
-        "health", lambda tx: read_aggregator_health(tx, role, stalled_seconds, faults)
+        "health",
+        lambda tx: read_aggregator_health(tx, role, stalled_seconds, faults, settings.rotation),
     )
 
 
 def read_aggregator_health(
-    tx: Transaction, role: Role, stalled_seconds: int, journal: Sequence[str] = ()
+    tx: Transaction,
+    role: Role,
+    stalled_seconds: int,
+    journal: Sequence[str] = (),
+    rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
 ) -> Health:
     """Return the state of an aggregator.
 
@@ -67,6 +73,7 @@ def read_aggregator_health(
         role: LEADER or HELPER.
         stalled_seconds: How long work may wait while none is finished.
         journal: What is wrong with its journal of releases, if anything.
+        rotation: When its HPKE keys change.
     """
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
@@ -90,8 +97,14 @@ def read_aggregator_health(
         )
     if tasks and len(broken) == len(tasks):
         stalls.append(f"no task can be served: {next(iter(broken.values()))}")
-    faults = [*disk_faults(tx), *stalls]
     keys = list_hpke_configs(tx)
+    if keys and rotation.is_overdue(keys[0].created_at, tx.now):
+        stalls.append(
+            f"the newest HPKE key is {tx.now - keys[0].created_at:,} s old, twice what it may be "
+            f"({rotation.age_seconds:,} s), and {len(keys):,} are kept: the log says why none is "
+            "made, `prio hpke list` what each is kept for"
+        )
+    faults = [*disk_faults(tx), *stalls]
     document: Document = {
         **common_details(tx, role.name.lower()),
         "waiting_reports": waiting,

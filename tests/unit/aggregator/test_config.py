@@ -101,6 +101,10 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
         ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
         ("stalled_seconds = 2", r"stalled_seconds: .* linger_seconds \(2\), not 2"),
         ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),
+        (
+            "hpke_rotation_seconds = 3\nhpke_cache_seconds = 3",
+            r"hpke_rotation_seconds: with 3 there would be 203 keys at once",
+        ),
         ('listen = "8001"', "listen"),
         ('listen = "127.0.0.1:port"', "listen"),
         ('listen = "127.0.0.1:70000"', "listen"),

@@ -7,11 +7,12 @@ From then on nobody opens that again; until then it takes the log and the store'
 
 import dataclasses
 
-from sqlalchemy import ColumnElement, delete, insert, select, true, update
+from sqlalchemy import ColumnElement, case, delete, insert, select, true, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.jobs.leases import LATE_SECONDS
 from aggregator.service.storage.tasks.version import settings_changed
 
 CONFIG_IDS = 256
@@ -88,6 +89,34 @@ def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:
     query = select(key.config_id, key.config, key.created_at, key.retired_at)
     newest_first = (key.retired_at.is_not(None), key.created_at.desc(), key.config_id.desc())
     return [StoredConfig(*row) for row in tx.connection.execute(query.order_by(*newest_first))]
+
+
+def has_dates_ahead(tx: Transaction) -> bool:
+    """Return whether a key was made or retired by a clock that has been put back since."""
+    return bool(_dated_ahead(tx))
+
+
+def date_back(tx: Transaction) -> list[int]:
+    """Let what a clock dated that has been put back since be as old as now; return whose dates."""
+    locks.change_keys(tx)
+    ahead, key = _dated_ahead(tx), tables.hpke_keys.c
+    if ahead:
+        settings_changed(tx)
+        dates = {
+            column.name: case((column > tx.now, tx.now), else_=column)
+            for column in (key.created_at, key.retired_at)
+        }
+        tx.connection.execute(
+            update(tables.hpke_keys).where(key.config_id.in_(ahead)).values(**dates)
+        )
+    return ahead
+
+
+def _dated_ahead(tx: Transaction) -> list[int]:
+    key, latest = tables.hpke_keys.c, tx.now + LATE_SECONDS
+    ahead = (key.created_at > latest) | (key.retired_at > latest)
+    query = select(key.config_id).where(ahead).order_by(key.config_id)
+    return list(tx.connection.execute(query).scalars())
 
 
 def list_hpke_keys(tx: Transaction) -> list[HpkeKey]:
