@@ -26,7 +26,8 @@ STATUSES: Final = {
     0: "done",
     PARTLY: "done in part (some reports refused, some files failed, an ε refuted), or our own "
     "fault",
-    BAD_INPUT: "bad input: an argument, a file, a setting; nothing was changed",
+    BAD_INPUT: "bad input: an argument, a file, a setting; or a person is needed: a store, its key "
+    "or its journal cannot be used as it is; nothing was changed",
     PEER: "another party could not be reached, or refused; or the store's server could not be "
     "reached",
 }
@@ -50,9 +51,11 @@ def _status_of_store(error: StoreError) -> int:
     # Imported here because only who has a store has a database library, and help waits for none.
     from aggregator.service.storage.engine.backends import Conflict, Damaged, Unreachable
     from aggregator.service.storage.engine.schema import SchemaMismatch
+    from aggregator.service.storage.ledger.journal import JournalError
+    from aggregator.service.storage.secrets.crypter import CrypterError
 
     match error:
-        case Conflict() | Damaged() | SchemaMismatch():
+        case Conflict() | Damaged() | SchemaMismatch() | JournalError() | CrypterError():
             return BAD_INPUT
         case Unreachable():
             return PEER

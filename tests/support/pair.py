@@ -122,7 +122,7 @@ class Service:
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
         )
         try:
-            reconcile(self.database, self.journal)
+            reconcile(self.database, self.journal, may_be_damaged=True)
         except BaseException:
             self.database.close()
             raise
@@ -154,6 +154,7 @@ class Service:
     def restart(self) -> None:
         """Lose everything in memory."""
         self.database.close()
+        self.journal = JournalFile(Path(self.journal.name))
         self.start()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -30,12 +30,12 @@ def upgrade(config: Config = None) -> None:
 @app.command()
 def restored(
     backup_time: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="When the backup was begun, or any time before it but after the store's newest "
             "entry: ISO 8601 or seconds since 1970."
         ),
-    ],
+    ] = None,
     trust_journal: Annotated[
         bool,
         typer.Option(
@@ -44,13 +44,22 @@ def restored(
             "only what it names, and what has lost its key.",
         ),
     ] = False,
+    journal_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--journal-damaged",
+            help="The journal is damaged or lost: rebuild it from what can be read of it and from "
+            "the store. Without --backup-time this store never went back to a backup, and nothing "
+            "is closed or charged.",
+        ),
+    ] = False,
     config: Config = None,
 ) -> None:
     """Close and charge what may have been released since the backup that this store is from."""
     from aggregator.dap.profile import Role
     from aggregator.service.config import CollectorSettings, read_settings
     from aggregator.service.runtime.restoring import Presumed, close_without_keys, presume_released
-    from aggregator.service.storage.backup.reconciliation import write_down
+    from aggregator.service.storage.backup.reconciliation import mend, write_down
     from aggregator.service.storage.engine.database import Transaction
     from aggregator.service.storage.opening import open_aggregator_store
 
@@ -59,21 +68,35 @@ def restored(
         raise ConfigurationError(
             "the collector releases nothing: its store can be used as it was restored"
         )
-    seconds = parse_time(backup_time, "backup-time")
-    if seconds is None:
-        raise ParameterError("backup-time: must be a time")
+    if trust_journal and journal_damaged:
+        raise ParameterError("journal-damaged: a damaged journal is not to be trusted; give one")
+    seconds = None if backup_time is None else parse_time(backup_time, "backup-time")
+    if seconds is None and not journal_damaged:
+        raise ParameterError("backup-time: must be a time, unless only the journal was damaged")
     role = Role[settings.role.upper()]
 
     def close(tx: Transaction) -> tuple[list[Presumed], int]:
         presumed = []
-        if not trust_journal:
+        if seconds is not None and not trust_journal:
             presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
         return presumed, close_without_keys(tx)
 
     database, journal = open_aggregator_store(
-        settings, journal_may_be_missing=not trust_journal, store_may_be_lost=trust_journal
+        settings,
+        may_make=not journal_damaged,
+        journal_may_be_missing=not trust_journal,
+        journal_may_be_damaged=journal_damaged,
+        store_may_be_lost=trust_journal,
     )
     try:
+        if journal_damaged:
+            mended = mend(database, journal, went_back=seconds is not None)
+            print(
+                f"{journal.name}: {mended.kept:,} releases kept, {mended.added:,} added from the "
+                "store"
+            )
+        if seconds is None:
+            return
         presumed, lost = database.run_sync("close restored", close)
         write_down(database, journal)
     finally:

@@ -57,6 +57,7 @@ def open_aggregator_store(
     *,
     may_make: bool = True,
     journal_may_be_missing: bool = False,
+    journal_may_be_damaged: bool = True,
     store_may_be_lost: bool = False,
 ) -> tuple[Database, Journal]:
     """Open an aggregator's store and its journal of releases, and bring them up to each other.
@@ -65,7 +66,9 @@ def open_aggregator_store(
         settings: The aggregator's.
         clock: Of the store; the database's own by default.
         may_make: Whether a store is made if there is none.
-        journal_may_be_missing: Whether a journal is made for a store that has released.
+        journal_may_be_missing: Whether a journal is made for a store that has had one.
+        journal_may_be_damaged: Whether the store is opened beside a journal that cannot be read:
+            reports are taken and verified, and no share leaves.
         store_may_be_lost: Whether a store is made for a journal of releases.
 
     Raises:
@@ -78,7 +81,12 @@ def open_aggregator_store(
         _refuse_lost_store(settings.database_url, journal)
     database = open_database(settings, clock, may_make=may_make)
     try:
-        reconcile(database, journal, may_be_missing=journal_may_be_missing)
+        reconcile(
+            database,
+            journal,
+            may_be_missing=journal_may_be_missing,
+            may_be_damaged=journal_may_be_damaged,
+        )
     except BaseException:
         database.close()
         raise

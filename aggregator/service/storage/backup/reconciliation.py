@@ -6,7 +6,9 @@ store knows and the journal does not was committed by a process that died before
 down, so it has not left: it is written down now.
 """
 
+import dataclasses
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import update
@@ -21,7 +23,15 @@ from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import COLLECTION_JOB, CollectionJobState, LedgerState
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.charges import LedgerEntry
-from aggregator.service.storage.ledger.journal import Contradiction, Journal, JournalError, Release
+from aggregator.service.storage.ledger.journal import (
+    Contradiction,
+    DamagedJournal,
+    Journal,
+    JournalError,
+    Release,
+    Released,
+)
+from aggregator.service.storage.ledger.journal_mark import mark_journal, marked_at
 from aggregator.service.storage.reports.counters import reason
 from aggregator.service.storage.reports.reports import reject_waiting
 from aggregator.service.storage.tasks.tasks import end_task, list_tasks
@@ -30,43 +40,131 @@ from aggregator.service.telemetry.lines import log
 _LOST = "a part of the batch was released before the store was restored from a backup"
 
 
-def reconcile(database: Database, journal: Journal, *, may_be_missing: bool = False) -> int:
+def reconcile(
+    database: Database,
+    journal: Journal,
+    *,
+    may_be_missing: bool = False,
+    may_be_damaged: bool = False,
+) -> int:
     """Bring both up to each other; return how many releases the store had forgotten.
 
     Args:
         database: The store.
-        journal: Its journal; made for a store that has released nothing.
+        journal: Its journal; made for a store that never had one.
         may_be_missing: Whether it is made for any other store too.
+        may_be_damaged: Whether a store is used whose journal cannot be read: it takes and verifies
+            reports, and no share leaves.
 
     Raises:
         JournalError: The journal is missing, or cannot be used.
     """
     if not journal.exists():
-        if not may_be_missing and database.read_sync("look for releases", _charged):
+        if not may_be_missing and database.read_sync("look for releases", _has_journal):
             raise JournalError(
-                f"the journal of releases {journal.name} does not exist, and the store has made "
-                "releases: bring the journal back; if it is lost, or if this store is from a "
-                "backup, `prio store restored` says what to do"
+                f"the journal of releases {journal.name} does not exist or is empty, and this "
+                "store has had one: bring it back. If it is lost, `prio store restored "
+                "--journal-damaged` makes it anew from a store that never went back to a backup; "
+                "of one that did, `prio store restored --backup-time` closes what may have been "
+                "released since"
             )
         journal.create()
-    written = journal.releases()
+    if database.read_sync("look for the journal", marked_at) is None:
+        database.run_sync("mark the journal", mark_journal)
+    try:
+        written = journal.releases()
+    except DamagedJournal as error:
+        if not may_be_damaged:
+            raise
+        log.error("no share leaves", reason=str(error))
+        return 0
     forgotten = 0
     if database.read_sync("look for forgotten releases", lambda tx: _forgotten(tx, written)):
         forgotten = database.run_sync("enter releases", lambda tx: enter_releases(tx, written))
         log.warning("releases taken over from the journal", releases=forgotten)
-    write_down(database, journal)
+    if missing := write_down(database, journal):
+        log.warning(
+            "releases were missing in the journal and are in it now: a process died before it "
+            "wrote them, or the journal has lost its end",
+            releases=missing,
+            journal=journal.name,
+        )
     return forgotten
 
 
-def write_down(database: Database, journal: Journal) -> None:
-    """Write all charges that the journal does not have into it."""
-    known = {(each.task_id, each.batch): each.share_sha256 for each in journal.releases()}
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mended:
+    """What a damaged journal was made of: how many releases it kept, and the store added."""
+
+    kept: int
+    added: int
+
+
+def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
+    """Rebuild a damaged journal from what can be read of it, and from the store.
+
+    Args:
+        database: The store, of which what it knows is taken to be exact.
+        journal: The journal.
+        went_back: Whether the store may be from a backup; what only the journal knows is then
+            closed and charged, and the rest is for whoever closes what may have been released.
+
+    Raises:
+        JournalError: The store is older than a release that can be read, and `went_back` is false.
+    """
+    charged = database.read_sync("list charges", _charged)
+    own = {(each.task_id, each.batch): _release(each) for each in charged}
+    tasks = {each.task_id for each in database.read_sync("list tasks", list_tasks)}
+    since = database.read_sync("look for the journal", marked_at) or 0
+
+    def is_forgotten(release: Release) -> bool:
+        known = own.get((release.task_id, release.batch))
+        if known is None:
+            # Of a task that was lost with an earlier store, the journal says what it has released.
+            return release.task_id in tasks or release.charged_at >= since
+        return (
+            None not in (shares := {known.share_sha256, release.share_sha256}) and len(shares) > 1
+        )
+
+    kept = list[Release]()
+    chosen = list[Release]()
+
+    def choose(readable: Sequence[Release]) -> Sequence[Release]:
+        forgotten = [each for each in readable if is_forgotten(each)]
+        if forgotten and not went_back:
+            raise JournalError(
+                f"this store is older than the journal {journal.name}: it does not know "
+                f"{len(forgotten):,} releases that can be read there, the last of task "
+                f"{TaskId(forgotten[-1].task_id)}. Bring the newest store back; if it is lost, "
+                "give --backup-time too: what may have been released since is then closed and "
+                "charged"
+            )
+        exact = [
+            each if is_forgotten(each) else own.get((each.task_id, each.batch), each)
+            for each in readable
+        ]
+        kept.extend(_without_contradictions(exact))
+        chosen.extend(_without_contradictions([*exact, *own.values()]))
+        return chosen
+
+    journal.rebuild(choose)
+    database.run_sync("enter releases", lambda tx: enter_releases(tx, kept))
+    return Mended(len(kept), len(chosen) - len(kept))
+
+
+def write_down(database: Database, journal: Journal) -> int:
+    """Write all charges that the journal does not have into it; return how many there were."""
+    written = journal.releases()
+    known = {(each.task_id, each.batch): each.share_sha256 for each in written}
     missing = []
     for entry in database.read_sync("list charges", _charged):
         share = known.get((entry.task_id, entry.batch), b"")
         if share == b"" or entry.share_sha256 not in (share, None):
             missing.append(_release(entry))
+    if not missing:
+        return 0
     _append(journal, missing)
+    return len(journal.releases()) - len(written)
 
 
 def write_down_without_share(database: Database, journal: Journal) -> None:
@@ -175,6 +273,22 @@ def _forgotten(tx: Transaction, releases: Sequence[Release]) -> list[Release]:
 def _charged(tx: Transaction) -> list[LedgerEntry]:
     entries = ledger.list_ledger(tx)
     return [each for each in entries if each.state is not LedgerState.RESERVED]
+
+
+def _has_journal(tx: Transaction) -> bool:
+    return marked_at(tx) is not None or bool(_charged(tx))
+
+
+def _without_contradictions(releases: Sequence[Release]) -> list[Release]:
+    """Return each release once, without those that contradict one before them."""
+    known, left = defaultdict[bytes, Released](Released), []
+    for release in releases:
+        try:
+            if known[release.task_id].add(release):
+                left.append(release)
+        except Contradiction as error:
+            log.error("a release contradicts the journal", reason=str(error))
+    return left
 
 
 def _append(journal: Journal, releases: Sequence[Release]) -> None:

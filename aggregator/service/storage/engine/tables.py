@@ -314,6 +314,13 @@ settings_versions = _table(
     comment="By which a process sees that what it remembers of tasks and keys is still so.",
 )
 
+release_journals = _table(
+    "release_journals",
+    _number("id", "1: there is at most one row."),
+    _seconds("made_at", "Seconds; when the store was first opened with its journal of releases."),
+    comment="Both: that there is a journal of releases, without which the store does not open.",
+)
+
 report_generations = _table(
     "report_generations",
     _number("generation", "As in `reports`."),

@@ -13,7 +13,7 @@ import bisect
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from aggregator.dap.ids import TaskId
@@ -24,6 +24,10 @@ from aggregator.service.storage.ledger.charges import Charge, cost_columns, cost
 
 class JournalError(StoreError):
     """The journal cannot be used, or says something else than the store."""
+
+
+class DamagedJournal(JournalError):
+    """What the journal has cannot be read, or is not what was written."""
 
 
 class Contradiction(JournalError):
@@ -48,6 +52,10 @@ class Release:
     share_sha256: bytes | None
     charge: Charge
     charged_at: int
+
+
+Choice = Callable[[Sequence[Release]], Sequence[Release]]
+"""Returns which releases a journal is to have, from those of it that can be read."""
 
 
 class Journal(Protocol):
@@ -80,6 +88,13 @@ class Journal(Protocol):
             Contradiction: One of them overlaps another release of its task, or is of the same batch
                 with another share.
             JournalError: It cannot be written.
+        """
+
+    def rebuild(self, choose: Choice) -> None:
+        """Let it have what `choose` returns of what can be read; nobody writes meanwhile.
+
+        Raises:
+            JournalError: Nothing in it is of a journal, or it cannot be written.
         """
 
     def check(self) -> None:
@@ -170,12 +185,22 @@ def from_line(line: bytes, before: bytes) -> tuple[Release, bytes]:
     found = checksum(before, text)
     if found.hex().encode() != stated:
         raise JournalError("its checksum is not that of the lines up to it")
+    return release_in(line), found
+
+
+def release_in(line: bytes) -> Release:
+    """Return the release in a line without its end, whatever its checksum.
+
+    Raises:
+        JournalError: There is none.
+    """
+    text, _, _ = line.rpartition(b" ")
     try:
         document = json.loads(text)
         first, last = map(bytes.fromhex, document["batch"])
         share = document["share"]
         charge = Charge(document["mechanism"], cost_of(**document["cost"]), document["population"])
-        release = Release(
+        return Release(
             task_id=bytes.fromhex(document["task"]),
             batch=Batch(first, last),
             share_sha256=None if share is None else bytes.fromhex(share),
@@ -184,7 +209,6 @@ def from_line(line: bytes, before: bytes) -> tuple[Release, bytes]:
         )
     except (ValueError, TypeError, KeyError, AggregatorError) as error:
         raise JournalError(f"it is of another program: {error}") from error
-    return release, found
 
 
 def checksum(before: bytes, text: bytes) -> bytes:

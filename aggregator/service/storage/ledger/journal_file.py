@@ -7,6 +7,9 @@ nobody was told that it was written, and the next one takes its place.
 When a sync fails, the kernel may drop what it could not write and report success to whoever syncs
 next. So lines count as on the disk only if the same process has written and then synced them: those
 that it finds there it writes once more.
+
+A file that is damaged is rebuilt from those of its lines that can be read, and stays beside its
+successor. Whoever uses it notices that another file has its name, and reads that from the start.
 """
 
 import errno
@@ -19,15 +22,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aggregator.service.storage.ledger.journal import (
+    Choice,
+    DamagedJournal,
     JournalError,
     Release,
     Released,
     checksum,
     from_line,
+    release_in,
     to_line,
 )
 
 _HEADER = b"prio journal of releases, version 1"
+_MENDED = "`prio store restored --journal-damaged` mends it"
 
 
 class JournalFile:
@@ -37,6 +44,7 @@ class JournalFile:
         """Keep the journal in the file at `path`."""
         self._path = path
         self._lock = threading.Lock()
+        self._file: tuple[int, int] | None = None  # which one we have read
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -125,6 +133,37 @@ class JournalFile:
             self._read += sum(map(len, lines))
             self._checksum = before
 
+    def rebuild(self, choose: Choice) -> None:
+        """Put a file in its place with what `choose` returns of the lines that can be read.
+
+        Raises:
+            JournalError: No line of the file is of a journal, or it cannot be written.
+        """
+        with self._locked(fcntl.LOCK_EX) as descriptor:
+            self._begin_anew()
+            first, *lines = os.pread(descriptor, os.fstat(descriptor).st_size, 0).split(b"\n")
+            found = [release for line in [first, *lines] for release in _readable(line)]
+            if first not in (b"", _HEADER) and not found:
+                raise JournalError(
+                    f"{self._path} is no journal of releases: no line of it is one's. Does "
+                    "release_journal name another file? If not, move it away first"
+                )
+            before = checksum(b"", _HEADER)
+            content = [_HEADER + b"\n"]
+            for release in choose(found):
+                line, before = to_line(release, before)
+                content.append(line)
+            successor = self._path.with_name(f"{self._path.name}.new")
+            try:
+                _make(successor, b"".join(content))
+                damaged = self._path.with_name(f"{self._path.name}.damaged")
+                damaged.unlink(missing_ok=True)
+                damaged.hardlink_to(self._path)
+                successor.replace(self._path)
+                _sync_folder(self._path.parent)
+            except OSError as error:
+                raise self._unusable(error) from error
+
     def check(self) -> None:
         """Look whether a release could be written.
 
@@ -141,25 +180,39 @@ class JournalFile:
     @contextmanager
     def _opened(self, kind: int) -> Iterator[int]:
         """Yield the file, locked, when all of its lines are known."""
+        with self._locked(kind) as descriptor:
+            self._read_on(descriptor)
+            yield descriptor
+
+    @contextmanager
+    def _locked(self, kind: int) -> Iterator[int]:
+        """Yield the file, locked: the one that has its name, whoever has replaced it meanwhile."""
         with self._lock:
+            descriptor = None
             try:
-                descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-            except OSError as error:
-                raise self._unusable(error) from error
-            try:
-                fcntl.flock(descriptor, kind)
-                self._read_on(descriptor)
+                while descriptor is None or _identity(descriptor) != _identity(self._path):
+                    if descriptor is not None:
+                        os.close(descriptor)
+                    descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+                    fcntl.flock(descriptor, kind)
+                if self._file != _identity(descriptor):
+                    self._begin_anew()
+                    self._file = _identity(descriptor)
                 yield descriptor
             except OSError as error:
                 raise self._unusable(error) from error
             finally:
-                os.close(descriptor)
+                if descriptor is not None:
+                    os.close(descriptor)
 
     def _read_on(self, descriptor: int) -> None:
         """Take the lines that others have written, or that we could not sync."""
         size = os.fstat(descriptor).st_size
         if size < self._read:
-            raise JournalError(f"the journal of releases {self._path} has become shorter")
+            raise DamagedJournal(
+                f"the journal of releases {self._path} has become shorter: `prio status` writes "
+                "what it has lost once more, from the store"
+            )
         whole, end, _ = os.pread(descriptor, size - self._read, self._read).rpartition(b"\n")
         if end:
             _write(descriptor, self._read, whole + end)
@@ -171,7 +224,10 @@ class JournalFile:
     def _take(self, line: bytes) -> None:
         if not self._read:
             if line != _HEADER:
-                raise JournalError(f"{self._path} is no journal of releases")
+                raise DamagedJournal(
+                    f"{self._path} is no journal of releases: if its beginning was damaged, "
+                    f"{_MENDED}"
+                )
             self._checksum = checksum(b"", line)
             return
         try:
@@ -179,8 +235,9 @@ class JournalFile:
             self._of_task[release.task_id].add(release)
         except JournalError as error:
             number = len(self._releases) + 2
-            raise JournalError(
-                f"the journal of releases {self._path} is damaged: line {number}: {error}"
+            raise DamagedJournal(
+                f"the journal of releases {self._path} is damaged: line {number}: {error}; "
+                f"{_MENDED}"
             ) from error
         self._keep(release)
 
@@ -191,6 +248,29 @@ class JournalFile:
 
     def _unusable(self, error: OSError) -> JournalError:
         return JournalError(f"the journal of releases {self._path}: {error.strerror}")
+
+
+def _readable(line: bytes) -> Sequence[Release]:
+    """Return the release in a line, if that can be read."""
+    try:
+        return [release_in(line)]
+    except JournalError:
+        return []
+
+
+def _identity(file: int | Path) -> tuple[int, int]:
+    found = file.stat() if isinstance(file, Path) else os.fstat(file)
+    return found.st_dev, found.st_ino
+
+
+def _make(path: Path, content: bytes) -> None:
+    """Make a file, readable by its owner only, that is on the disk."""
+    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    try:
+        _write(descriptor, 0, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

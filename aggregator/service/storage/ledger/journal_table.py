@@ -25,7 +25,7 @@ from sqlalchemy import (
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine.backends import backend, translated
 from aggregator.service.storage.ledger.charges import Charge, cost_columns, cost_of
-from aggregator.service.storage.ledger.journal import JournalError, Release, Released
+from aggregator.service.storage.ledger.journal import Choice, JournalError, Release, Released
 
 _METADATA = MetaData()
 _RELEASES = Table(
@@ -120,6 +120,10 @@ class JournalTable:
                 if known.add(release):
                     connection.execute(_RELEASES.insert().values(**_row(release)))
             self._remember([release])
+
+    def rebuild(self, choose: Choice) -> None:
+        """Add what `choose` returns; a table loses no row by itself."""
+        self.append(choose(self.releases()))
 
     def check(self) -> None:
         """Look whether the table can be reached.

@@ -5,7 +5,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,9 +75,8 @@ def test_a_journal_that_was_changed_or_has_no_room_is_named(
     journal.append([FIRST, SECOND])
     content = path.read_bytes()
     path.write_bytes(content[:-20])
-    assert journal_faults(journal) == [
-        f"no result leaves: the journal of releases {path} has become shorter"
-    ]
+    (fault,) = journal_faults(journal)
+    assert f"{path} has become shorter: `prio status` writes what it has lost once more" in fault
     path.write_bytes(content)
     assert journal_faults(journal) == []
     full = os.statvfs_result([4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255])
@@ -186,6 +185,53 @@ def test_a_removed_line_is_noticed(tmp_path: Path) -> None:
     file.write_bytes(b"".join(lines[:1] + lines[2:]))
     with pytest.raises(JournalError, match="line 2"):
         JournalFile(file).releases()
+
+
+BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
+    "a byte of a release": (
+        lambda lines: [*lines[:2], lines[2].replace(b"task", b"tusk"), lines[3]],
+        2,
+    ),
+    "a byte of a checksum": (lambda lines: [*lines[:2], lines[2][:-2] + b"?\n", lines[3]], 3),
+    "the first line": (lambda lines: [b"?" * (len(lines[0]) - 1), b"\n", *lines[1:]], 3),
+    "a line removed": (lambda lines: [*lines[:2], lines[3]], 2),
+    "zeros in the middle": (lambda lines: [*lines[:2], bytes(len(lines[2])), lines[3]], 1),
+    "the end, zeros": (lambda lines: [*lines[:3], bytes(len(lines[3]))], 2),
+}
+
+
+@pytest.mark.parametrize(("broken", "readable"), BROKEN.values(), ids=BROKEN)
+def test_a_damaged_file_is_rebuilt_of_all_that_can_be_read_beside_whoever_uses_it(
+    tmp_path: Path, broken: Callable[[list[bytes]], list[bytes]], readable: int
+) -> None:
+    _, file = made(tmp_path)
+    begun = JournalFile(file)
+    begun.append([THIRD])
+    whole = file.read_bytes()
+    damaged = b"".join(broken(whole.splitlines(keepends=True)))
+    file.write_bytes(damaged)
+    found: list[Release] = []
+
+    def choose(lines: Sequence[Release]) -> Sequence[Release]:
+        found.extend(lines)
+        return [FIRST, SECOND, THIRD]
+
+    JournalFile(file).rebuild(choose)
+    assert len(found) == readable
+    assert {FIRST, SECOND, THIRD} >= set(found)
+    assert file.read_bytes() == whole
+    assert (tmp_path / "journal.damaged").read_bytes() == damaged
+    assert list(begun.releases()) == [FIRST, SECOND, THIRD]
+    begun.append([dataclasses.replace(THIRD, batch=units(50, 60))])
+    assert len(JournalFile(file).releases()) == 4
+
+
+def test_a_file_that_is_no_journal_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "leader.toml"
+    file.write_text("role = 'leader'\n")
+    with pytest.raises(JournalError, match="no line of it is one's"):
+        JournalFile(file).rebuild(lambda _: [FIRST])
+    assert file.read_text() == "role = 'leader'\n"
 
 
 def test_another_file_is_not_taken_for_a_journal(tmp_path: Path) -> None:

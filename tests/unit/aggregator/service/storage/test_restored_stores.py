@@ -1,19 +1,26 @@
 """A store restored from a backup of any moment releases nothing twice and forgets no charge."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
-from aggregator.service.storage.backup.reconciliation import reconcile, write_down_without_share
+from aggregator.service.storage.backup.reconciliation import (
+    Mended,
+    mend,
+    reconcile,
+    write_down_without_share,
+)
 from aggregator.service.storage.batches.closed import closed_batches, mark_collected
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
 from aggregator.service.storage.jobs.collection_jobs import get_collection_job
-from aggregator.service.storage.ledger.charges import Charge, charge, list_ledger
+from aggregator.service.storage.ledger.charges import Charge, charge, enter, list_ledger
 from aggregator.service.storage.ledger.journal import JournalError, Release
 from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.reports.counters import Stage, report_counts
@@ -192,6 +199,83 @@ def test_a_store_that_has_released_is_not_opened_without_its_journal(
     assert not lost.exists()
     reconcile(store, lost, may_be_missing=True)
     assert lost.releases() == [RELEASED]
+
+
+def test_a_store_from_before_its_first_release_is_not_opened_without_its_journal(
+    store: Database, tmp_path: Path
+) -> None:
+    """Who restores it would release, with other noise, what was released since."""
+    reconcile(store, JournalFile(tmp_path / "journal"))
+    assert store.read_sync("ledger", list_ledger) == []
+    (tmp_path / "journal").unlink()
+    for _ in range(2):
+        with pytest.raises(JournalError, match=r"does not exist.*--journal-damaged.*--backup-time"):
+            reconcile(store, JournalFile(tmp_path / "journal"))
+
+
+def test_a_journal_that_lost_its_end_is_healed_and_that_is_said(
+    store: Database, journal: JournalFile, tmp_path: Path
+) -> None:
+    journal.append([RELEASED])
+    reconcile(store, journal)
+    file = tmp_path / "journal"
+    whole = file.read_bytes()
+    file.write_bytes(whole.splitlines(keepends=True)[0])
+    with capture_logs() as lines:
+        reconcile(store, JournalFile(file))
+        reconcile(store, JournalFile(file))
+    (line,) = lines
+    assert line["releases"] == 1
+    assert "the journal has lost its end" in line["event"]
+    assert file.read_bytes() == whole
+
+
+def test_a_damaged_journal_takes_from_the_store_what_cannot_be_read(
+    store: Database, journal: JournalFile, tmp_path: Path
+) -> None:
+    others = [dataclasses.replace(RELEASED, batch=units(n, n + 1)) for n in (20, 30)]
+    lost = dataclasses.replace(RELEASED, task_id=b"?" * 32, charged_at=-1)  # with its store
+    journal.append([lost, RELEASED, *others])
+    reconcile(store, journal)
+    assert mend(store, damaged(tmp_path), went_back=False) == Mended(kept=3, added=1)
+    assert set(JournalFile(tmp_path / "journal").releases()) == {lost, RELEASED, *others}
+    assert len(store.read_sync("ledger", list_ledger)) == 3
+
+
+def test_a_store_that_is_older_than_a_damaged_journal_is_not_taken_for_whole(
+    store: Database, journal: JournalFile, tmp_path: Path
+) -> None:
+    """Nobody knows what the line that cannot be read was: perhaps a release since the backup."""
+    reconcile(store, journal)
+    others = [dataclasses.replace(RELEASED, batch=units(n, n + 1)) for n in (20, 30)]
+    journal.append([RELEASED, *others])
+    with pytest.raises(JournalError, match=r"older than the journal.*2 releases.*--backup-time"):
+        mend(store, damaged(tmp_path), went_back=False)
+    assert store.read_sync("ledger", list_ledger) == []
+    assert mend(store, JournalFile(tmp_path / "journal"), went_back=True) == Mended(2, 0)
+    assert len(store.read_sync("ledger", list_ledger)) == 2
+
+
+def test_a_release_that_was_drawn_again_makes_a_store_older_than_its_journal(
+    store: Database, journal: JournalFile, tmp_path: Path
+) -> None:
+    reconcile(store, journal)
+    other = dataclasses.replace(RELEASED, batch=units(20, 21))
+    journal.append([RELEASED, other])
+    store.run_sync(
+        "enter", lambda tx: enter(tx, TASK_ID, other.batch, TENTH, 7, share_sha256=b"2" * 32)
+    )
+    with pytest.raises(JournalError, match="older than the journal"):
+        mend(store, damaged(tmp_path, line=1), went_back=False)
+
+
+def damaged(folder: Path, line: int = 2) -> JournalFile:
+    """Return the journal with a byte of one line changed."""
+    file = folder / "journal"
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[line] = lines[line].replace(b'"batch"', b'"botch"')
+    file.write_bytes(b"".join(lines))
+    return JournalFile(file)
 
 
 def test_a_charge_that_the_journal_contradicts_keeps_no_other_out_of_it(

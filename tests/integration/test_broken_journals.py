@@ -1,0 +1,128 @@
+"""A leader's journal of releases broken in each way, by docs/operations/troubleshoot.md.
+
+Reports are taken and aggregated meanwhile, no share leaves, the message names a command, and with
+that command the pair serves again and has lost nothing.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+from structlog.testing import capture_logs
+
+from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.ledger.journal import JournalError
+from tests.support.commands import Done, run_here
+from tests.support.pair import LEASE_SECONDS, Pair
+from tests.support.tasks import LAPLACE, make_task
+
+pytestmark = pytest.mark.anyio
+
+MEASUREMENTS = [0, 1, 1, 3, 3, 3]
+HOUR = 3600
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    """Return a pair that has released two batches."""
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    for _ in range(2):
+        await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+        await pair.collect(pair.interval(pair.clock.now()))
+        pair.clock.advance(HOUR)
+    yield pair
+    await pair.close()
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "a byte of a line": lambda content: content.replace(b'"batch"', b'"botch"', 1),
+    "a byte of the first line": lambda content: b"?" + content[1:],
+    "zeros": lambda content: content[:-200] + bytes(200) + b"\n",
+}
+
+
+async def prio(*arguments: str | Path) -> Done:
+    return await to_thread.run_sync(lambda: run_here(*arguments))
+
+
+def leader_file(folder: Path) -> Path:
+    """Write the settings of the pair's leader, for commands."""
+    key, path = folder / "leader.key", folder / "leader.toml"
+    key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
+    key.chmod(0o600)
+    path.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+        'release_journal = "leader.journal"\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+async def test_a_damaged_journal_holds_shares_back_and_nothing_else_until_it_is_mended(
+    pair: Pair, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    journal, config = tmp_path / "leader.journal", leader_file(tmp_path)
+    before = journal.read_bytes()
+    journal.write_bytes(change(before))
+    pair.leader.restart()
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    await pair.work_until_idle()
+    location = (await pair.ask(pair.interval(pair.clock.now()))).headers["location"]
+    await pair.work_until_idle()
+    assert (await pair.poll(location)).status == 503
+
+    said = await prio("status", "--config", config)
+    assert said.returncode == 1
+    assert "no result leaves" in said.stdout
+    assert "`prio store restored --journal-damaged` mends it" in said.stdout
+    plain = await prio("store", "restored", "--config", config, "--backup-time", "2026-11-02")
+    assert plain.returncode == 2
+    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    assert mended.returncode == 0, mended
+    assert "releases kept" in mended.stdout
+
+    pair.clock.advance(LEASE_SECONDS)  # the running leader takes the rebuilt file as it is
+    await pair.work_until_idle()
+    answer = await pair.poll(location)
+    result = pair.open(answer.body, pair.interval(pair.clock.now() - LEASE_SECONDS))
+    assert result.report_count == len(MEASUREMENTS)
+    assert sorted(journal.read_bytes().splitlines()) >= sorted(before.splitlines())[:1]
+    assert len(pair.leader.journal.releases()) == 3
+    entries = await pair.leader.database.read("ledger", list_ledger)
+    assert [each.state for each in entries] == [LedgerState.CHARGED] * 3
+
+
+@pytest.mark.parametrize("content", [None, b""], ids=["gone", "empty"])
+async def test_a_lost_journal_is_made_anew_from_a_store_that_is_whole(
+    pair: Pair, tmp_path: Path, content: bytes | None
+) -> None:
+    journal, config = tmp_path / "leader.journal", leader_file(tmp_path)
+    before = journal.read_bytes()
+    journal.unlink() if content is None else journal.write_bytes(content)
+    with pytest.raises(JournalError, match="prio store restored --journal-damaged"):
+        pair.leader.restart()
+    said = await prio("status", "--config", config)
+    assert said.returncode == 2  # with which the service ends too, and is not started again
+    assert "prio store restored --journal-damaged" in said.stderr
+    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    assert mended.returncode == 0, mended
+    assert journal.read_bytes() == before
+    pair.leader.start()
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    result = await pair.collect(pair.interval(pair.clock.now()))
+    assert result.report_count == len(MEASUREMENTS)
+
+
+async def test_a_journal_that_lost_its_end_is_healed_and_the_operator_is_told(
+    pair: Pair, tmp_path: Path
+) -> None:
+    journal = tmp_path / "leader.journal"
+    before = journal.read_bytes()
+    journal.write_bytes(b"".join(before.splitlines(keepends=True)[:-1]))
+    with capture_logs() as lines:
+        pair.leader.restart()
+    assert any("the journal has lost its end" in each["event"] for each in lines)
+    assert journal.read_bytes() == before
