@@ -15,7 +15,7 @@ from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.ledger.journal import JournalError
 from tests.support.commands import Done, run_here
-from tests.support.pair import LEASE_SECONDS, Pair
+from tests.support.pair import LEASE_SECONDS, Pair, leader_file
 from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
@@ -46,18 +46,6 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 async def prio(*arguments: str | Path) -> Done:
     return await to_thread.run_sync(lambda: run_here(*arguments))
-
-
-def leader_file(folder: Path) -> Path:
-    """Write the settings of the pair's leader, for commands."""
-    key, path = folder / "leader.key", folder / "leader.toml"
-    key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
-    key.chmod(0o600)
-    path.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-        'release_journal = "leader.journal"\n'
-    )
-    return path
 
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)

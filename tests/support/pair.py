@@ -373,3 +373,15 @@ class Pair:
         assert answer.body, answer.status
         assert not answer.problem, answer.problem
         return self.open(answer.body, interval)
+
+
+def leader_file(folder: Path) -> Path:
+    """Write the settings of the pair's leader, for commands."""
+    key, path = folder / "leader.key", folder / "leader.toml"
+    key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
+    key.chmod(0o600)
+    path.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+        'release_journal = "leader.journal"\n'
+    )
+    return path

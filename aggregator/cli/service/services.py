@@ -42,6 +42,7 @@ from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
+from aggregator.service.storage.batches.sums import buckets_without_key
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
@@ -255,6 +256,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
+            _missing_keys(runtime.database),
             _turning_over(runtime.database),
         ]
         if work:
@@ -280,6 +282,7 @@ async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
+            _missing_keys(runtime.database),
             warming_up(runtime),
         ]
         listeners = [(helper_app(runtime, settings), settings.listen)]
@@ -317,6 +320,22 @@ def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Wor
         )
 
     return repeating(collect, GARBAGE_SECONDS)
+
+
+def _missing_keys(database: Database) -> Work:
+    """Return a work that says of which sums the keys are lost, before anybody asks for them."""
+
+    async def look() -> int:
+        if lost := await database.read("look for lost keys", buckets_without_key):
+            log.error(
+                "sums have lost their keys",
+                sums=len(lost),
+                reason="the key file was lost or damaged: bring it back, or close their units of "
+                "time by `prio store restored --trust-journal`",
+            )
+        return 0
+
+    return repeating(look, GARBAGE_SECONDS)
 
 
 def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:

@@ -71,8 +71,11 @@ def restored(
     if trust_journal and journal_damaged:
         raise ParameterError("journal-damaged: a damaged journal is not to be trusted; give one")
     seconds = None if backup_time is None else parse_time(backup_time, "backup-time")
-    if seconds is None and not journal_damaged:
-        raise ParameterError("backup-time: must be a time, unless only the journal was damaged")
+    if seconds is None and not (journal_damaged or trust_journal):
+        raise ParameterError(
+            "backup-time: must be a time, unless a journal is trusted (--trust-journal) or was "
+            "damaged alone (--journal-damaged)"
+        )
     role = Role[settings.role.upper()]
 
     def close(tx: Transaction) -> tuple[list[Presumed], int]:
@@ -95,7 +98,7 @@ def restored(
                 f"{journal.name}: {mended.kept:,} releases kept, {mended.added:,} added from the "
                 "store"
             )
-        if seconds is None:
+        if seconds is None and not trust_journal:
             return
         presumed, lost = database.run_sync("close restored", close)
         write_down(database, journal)

@@ -14,6 +14,7 @@ bytes.
 Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 """
 
+import dataclasses
 import hashlib
 import json
 
@@ -46,6 +47,7 @@ from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_t
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.batches.selected import next_batch, select_again
 from aggregator.service.storage.batches.sums import (
+    buckets_without_key,
     check_unchanged,
     report_count,
     summarize_batch,
@@ -87,6 +89,15 @@ SHARE_ATTEMPTS = 6
 _POLL_SECONDS = 1
 """How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
 that it waits, for each look is written to disk."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """A batch that is ready, what it holds, and how many of its sums have lost their keys."""
+
+    batch: Batch
+    totals: BatchTotals
+    without_key: int
 
 
 class CollectionDriver(LeaseDriver[CollectionJob]):
@@ -134,7 +145,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         tx: Transaction,
         served: ServedTask,
         leased: Leased[CollectionJob],
-        seen: tuple[Batch, BatchTotals] | None,
+        seen: _Seen | None,
     ) -> bytes | None:
         """T1: freeze the batch and reserve its cost, or wait, or fail the job.
 
@@ -142,7 +153,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             tx: The transaction.
             served: The task.
             leased: The job.
-            seen: The batch and what it held a moment ago; None if none was ready.
+            seen: The batch as it was a moment ago; None if none was ready.
 
         Returns:
             The exact request to the helper, or None if the job waits or has failed.
@@ -160,9 +171,9 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             return None
         if (
             seen is None
-            or seen[0] != batch
+            or seen.batch != batch
             or not _is_ready(tx, task, batch)
-            or report_count(tx, job.task_id, batch) != seen[1].report_count
+            or report_count(tx, job.task_id, batch) != seen.totals.report_count
         ):
             reason = (
                 "another collection of a part of the batch is under way"
@@ -172,7 +183,17 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             )
             self._look_later(tx, leased, reason)
             return None
-        totals = seen[1]
+        if seen.without_key:
+            # The helper would release its share, and charge, for a batch that we cannot release.
+            reason = (
+                f"the keys of {seen.without_key:,} of the batch's sums are lost or damaged: bring "
+                "the key file (.keys) back; if it is gone, `prio store restored --trust-journal` "
+                "closes those units of time"
+            )
+            log.error("a batch has lost its keys", job=job.job_id.hex(), reason=reason)
+            self._look_later(tx, leased, reason)
+            return None
+        totals = seen.totals
         try:
             check_size(task, totals.report_count)
             check_limits(tx, task)
@@ -343,13 +364,12 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         await self._runtime.database.run("aggregate share refused", refused)
 
 
-def _batch_if_ready(
-    tx: Transaction, task: Task, job: CollectionJob
-) -> tuple[Batch, BatchTotals] | None:
+def _batch_if_ready(tx: Transaction, task: Task, job: CollectionJob) -> _Seen | None:
     batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
     if batch is None or not _is_ready(tx, task, batch):
         return None
-    return batch, summarize_batch(tx, job.task_id, batch)
+    totals = summarize_batch(tx, job.task_id, batch)
+    return _Seen(batch, totals, len(buckets_without_key(tx, job.task_id, batch)))
 
 
 def _is_ready(tx: Transaction, task: Task, batch: Batch) -> bool:

@@ -10,6 +10,7 @@ Only buckets that hold reports have rows; which are closed, `closed` knows.
 """
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import (
@@ -31,7 +32,12 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.secrets.crypter import KEY_SIZE, Crypter
+from aggregator.service.storage.secrets.crypter import (
+    KEY_SIZE,
+    Crypter,
+    CrypterError,
+    OtherStoreKey,
+)
 from aggregator.service.storage.secrets.key_file import KeyGone
 
 _BUCKETS_PER_QUERY = 500
@@ -208,19 +214,37 @@ def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
     return [(key, int(reports)) for key, reports in tx.connection.execute(query)]
 
 
-def buckets_without_key(tx: Transaction) -> list[tuple[bytes, bytes]]:
+def buckets_without_key(
+    tx: Transaction, task_id: bytes | None = None, batch: Batch | None = None
+) -> list[tuple[bytes, bytes]]:
     """Return the tasks and keys of buckets that are not collected and lack a share.
 
-    The key of such a share is not where the store has put it: the store was restored without it.
+    The key of such a share is not where the store has put it, or not what was put there: the store
+    was restored without it, or the file was lost or damaged. Where several keys are under the same
+    store key that we do not have, that one is missing, and they are not lost.
+
+    Args:
+        tx: The transaction.
+        task_id: Only this task's.
+        batch: Only those of this batch of it.
     """
     key, task = tables.bucket_keys.c, tables.tasks.c
-    query = select(task.task_id, key.bucket, key.slot).join(tables.tasks, task.id == key.task)
+    query = select(task.task_id, key.bucket, key.shard, key.slot).join(
+        tables.tasks, task.id == key.task
+    )
+    if task_id is not None and batch is not None:
+        query = query.where(*_in_batch(tx, key.bucket, task_id, batch))
     lost = {}  # in the order in which they are found
-    for task_id, bucket, slot in tx.connection.execute(query).all():
+    foreign = defaultdict(list)
+    for found_id, bucket, shard, slot in tx.connection.execute(query).all():
+        row = shard_row(found_id, bucket, shard)
         try:
-            tx.keys.get(slot)
-        except KeyGone:
-            lost[task_id, bucket] = True
+            tx.crypter.decrypt("bucket_keys", row, "key", tx.keys.get(slot))
+        except OtherStoreKey as error:
+            foreign[error.fingerprint].append((found_id, bucket))
+        except (KeyGone, CrypterError):
+            lost[found_id, bucket] = True
+    lost |= {each[0]: True for each in foreign.values() if len(each) == 1}
     return list(lost)
 
 

@@ -29,6 +29,17 @@ class CrypterError(StoreError):
     """A stored secret cannot be decrypted; the message names the column, never the value."""
 
 
+class OtherStoreKey(CrypterError):
+    """A stored secret is under a store key that is not in the list, which `fingerprint` names."""
+
+    def __init__(self, place: str, fingerprint: bytes) -> None:
+        """Name the place of the secret, and its store key."""
+        super().__init__(
+            f"{place} was written under the store key {fingerprint.hex()}, which is not in the list"
+        )
+        self.fingerprint = fingerprint
+
+
 class Crypter:
     """Encrypts and decrypts secret columns under a list of keys."""
 
@@ -92,10 +103,7 @@ class Crypter:
         fingerprint = stored[:FINGERPRINT_SIZE]
         cipher = self._ciphers.get(fingerprint)
         if cipher is None:
-            raise CrypterError(
-                f"{table}.{column} was written under the store key {fingerprint.hex()}, "
-                "which is not in the list"
-            )
+            raise OtherStoreKey(f"{table}.{column}", fingerprint)
         nonce = stored[FINGERPRINT_SIZE : FINGERPRINT_SIZE + _NONCE_SIZE]
         ciphertext = stored[FINGERPRINT_SIZE + _NONCE_SIZE :]
         try:

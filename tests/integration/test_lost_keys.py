@@ -1,0 +1,108 @@
+"""The file with the keys of the leader's sums is broken: nothing is spent, and there is a way on.
+
+By docs/operations/troubleshoot.md, "Collections".
+"""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+
+from aggregator.dap.problems import BatchOverlap
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.operator.job_lists import list_hindered
+from tests.support.commands import run_here
+from tests.support.pair import LEASE_SECONDS, Pair, leader_file
+from tests.support.tasks import LAPLACE, make_task
+
+pytestmark = pytest.mark.anyio
+
+MEASUREMENTS = [0, 1, 1, 3, 3, 3]
+HOUR = 3600
+
+
+def changed(place: int) -> Callable[[bytes], bytes]:
+    """Return what changes the byte at a place."""
+    return lambda keys: keys[:place] + bytes([keys[place] ^ 1]) + keys[place + 1 :]
+
+
+BROKEN: dict[str, Callable[[bytes], bytes | None]] = {
+    "gone": lambda _: None,
+    "old": lambda _: b"",
+    "without its end": lambda keys: keys[:-1],
+    "a byte of a key": changed(-1),
+    "a byte of the name of its store key": changed(0),
+}
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    """Return a pair with reports that are aggregated."""
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    await pair.upload(await pair.reports(MEASUREMENTS))
+    await pair.work_until_idle()
+    yield pair
+    await pair.close()
+
+
+async def later(pair: Pair) -> None:
+    pair.clock.advance(LEASE_SECONDS)
+    await pair.work_until_idle()
+
+
+def reasons(pair: Pair) -> list[str | None]:
+    found = pair.leader.database.read_sync("hindered", lambda tx: list_hindered(tx, 9))
+    return [each.reason for each in found]
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+async def test_a_batch_without_its_keys_is_no_release_of_the_helpers(
+    pair: Pair, tmp_path: Path, change: Callable[[bytes], bytes | None]
+) -> None:
+    file = tmp_path / "leader.sqlite.keys"
+    whole = file.read_bytes()
+    pair.leader.database.close()
+    broken = change(whole)
+    file.unlink() if broken is None else file.write_bytes(broken)
+    pair.leader.start()
+    location = (await pair.ask()).headers["location"]
+    await pair.work()
+    (reason,) = reasons(pair)
+    assert reason is not None
+    assert "the keys of 1 of the batch's sums are lost or damaged" in reason
+    assert "`prio store restored --trust-journal`" in reason
+    for service in (pair.leader, pair.helper):
+        assert await service.database.read("ledger", list_ledger) == []
+
+    config = leader_file(tmp_path)
+    done = await to_thread.run_sync(
+        lambda: run_here("store", "restored", "--config", config, "--trust-journal")
+    )
+    assert (done.returncode, done.stderr) == (0, "1 sums had lost their key and were closed\n")
+    await later(pair)
+    answer = await pair.poll(location)
+    assert answer.problem["type"] == BatchOverlap.type_uri
+    pair.clock.advance(HOUR)
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    result = await pair.collect(pair.interval(pair.clock.now()))
+    assert result.report_count == len(MEASUREMENTS)
+    (entry,) = await pair.helper.database.read("ledger", list_ledger)
+    assert entry.charge.cost is not None
+
+
+async def test_a_key_file_that_comes_back_is_as_if_it_had_never_gone(
+    pair: Pair, tmp_path: Path
+) -> None:
+    file = tmp_path / "leader.sqlite.keys"
+    pair.leader.database.close()
+    away = file.rename(tmp_path / "away")
+    pair.leader.start()
+    location = (await pair.ask()).headers["location"]
+    await pair.work()
+    pair.leader.database.close()
+    away.rename(file)
+    pair.leader.start()
+    await later(pair)
+    assert pair.open((await pair.poll(location)).body).report_count == len(MEASUREMENTS)
