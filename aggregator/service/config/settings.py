@@ -209,8 +209,8 @@ class ServiceSettings(BaseModel):
         512,
         ge=1,
         le=65_536,
-        description="Connections open at once, at each address; above it the slowest one is "
-        "closed, or the newest refused.",
+        description="Connections open at once, at each address; above it one of the peer with the "
+        "most is closed, or the newest refused.",
     )
     insecure_http: bool = Field(
         default=False,

@@ -2,16 +2,22 @@
 
 This is uvicorn's protocol with bounds on everything around a body: the bytes and the number of
 headers, the time for headers, for the unread rest of a body and for an unread answer, and the
-number of connections. If there are too many, the slowest sender is dropped, so that whoever sends
-promptly is heard. `web.intake` bounds the bodies.
+number of connections. `web.intake` bounds the bodies.
+
+Nobody keeps a slot that others want. When most are taken, each answer ends its connection, so that
+every slot is drawn for again. When all are taken, a newcomer gets that of a connection which has
+been answered, or of the slowest sender; and of whoever holds the most, if that is more than the
+newcomer holds, by the address that `web.addresses` says.
 """
 
 import asyncio
+from collections import Counter
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aggregator.service.telemetry.lines import log
+from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
 from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
 
 MAX_HEADER_BYTES = 16 * 2**10
@@ -32,6 +38,9 @@ _OF_A_BODY = (b"content-length", b"transfer-encoding")
 
 _FOR_ANY_PAGE = b"".join(b"%s: %s\r\n" % header for header in (ANY_ORIGIN, EXPOSED))
 """A page may have made the connection, and what is refused here has no path yet."""
+
+_CROWDED = 3 / 4
+"""Above this part of the connections that there may be, none is kept for another request."""
 
 _SETTLED_SECONDS = 1.0
 """A younger connection is never dropped for another: its pace is unknown."""
@@ -54,6 +63,10 @@ class BoundedConnection(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
+        peer = self.client[0] if self.client else ""
+        self._is_proxy = is_trusted_proxy(peer, self.config.forwarded_allow_ips)
+        self._address = "" if self._is_proxy else sharing(peer)  # empty if nobody says
+        self._is_idle = False
         self._began = self.loop.time()
         self._frame_bytes = 0
         self._body_bytes = 0
@@ -62,9 +75,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_answering = False
         self._is_body_coming = False
         self._timer: asyncio.TimerHandle | None = None
-        if len(self.connections) > self.max_connections and not self._displace():
-            self._refuse(b"503 Service Unavailable", b"retry-after: 1\r\n")
-        else:
+        if self._is_proxy and len(self.connections) <= self.max_connections + self._reserve:
+            self._arm(HEADER_SECONDS)  # for whom the proxy asks, the headers say
+        elif self._has_room():
             self._arm(HEADER_SECONDS)
 
     @override
@@ -78,14 +91,40 @@ class BoundedConnection(HttpToolsProtocol):
         seconds = self.loop.time() - self._began
         if self.transport.is_closing():
             return -1.0  # it is open only for an answer that is not read
+        if self._is_idle:
+            return 0.0
         if seconds < _SETTLED_SECONDS or (self._is_answering and not self._is_body_coming):
             return None
         return (self._frame_bytes + self._body_bytes) / seconds
 
+    @property
+    def _reserve(self) -> int:
+        """How many more connections a trusted proxy may have until their headers have come."""
+        return max(1, self.max_connections // 8)
+
+    def _has_room(self) -> bool:
+        """Return whether there is room for this connection; answer 503 and end it if not."""
+        if len(self.connections) <= self.max_connections or self._displace():
+            return True
+        self._refuse(b"503 Service Unavailable", b"retry-after: 1\r\n")
+        return False
+
     def _displace(self) -> bool:
-        """Drop the slowest other connection, if any; return whether there was one."""
-        paces = [(other.pace, other) for other in self._others()]
+        """Drop the slowest other connection, if any; return whether there was one.
+
+        It is one of an address with the most connections, if that has more than ours; there one
+        that is being answered is dropped if no other is.
+        """
+        others = self._others()
+        held = Counter(other._address for other in others if other._address)  # noqa: SLF001  our own
+        most = max(held.values(), default=0)
+        is_unequal = most > held[self._address] + 1
+        if is_unequal:
+            others = [each for each in others if held[each._address] == most]  # noqa: SLF001
+        paces = [(other.pace, other) for other in others]
         slow = [(pace, other) for pace, other in paces if pace is not None]
+        if not slow and is_unequal:
+            slow = [(0.0, other) for other in others]
         if not slow:
             return False
         _, slowest = min(slow, key=lambda each: each[0])
@@ -108,6 +147,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._is_idle = False
         if self._timer is None and not self._is_answering:
             self._began = self.loop.time()
             self._arm(HEADER_SECONDS)
@@ -149,8 +189,14 @@ class BoundedConnection(HttpToolsProtocol):
         self._disarm()
         self._frame_bytes = 0
         self._began = self.loop.time()
+        if self._is_proxy:
+            self._address = forwarded_for(self.headers)
+            if not self._has_room():
+                raise ValueError("too many connections")
         self._is_answering = self._is_body_coming = True
         super().on_headers_complete()
+        if len(self.connections) > self.max_connections * _CROWDED:
+            self.cycle.keep_alive = False
 
     @override
     def on_body(self, body: bytes) -> None:
@@ -165,6 +211,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._began = self.loop.time()
         if self._is_body_coming:
             self._arm(LINGER_SECONDS)
+        else:
+            self._is_idle = True
 
     @override
     def on_message_complete(self) -> None:

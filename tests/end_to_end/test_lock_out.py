@@ -1,0 +1,129 @@
+"""A stranger with more kept connections than there are slots locks nobody else out."""
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import pytest
+from fastapi import APIRouter, Request, Response
+
+from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
+from aggregator.service.web.app import create_app
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import serving
+
+SLOTS = 64  # of `serving`
+STRANGERS = SLOTS + 16
+HONEST = 20
+
+
+@pytest.fixture(name="address")
+def _address() -> Iterator[tuple[str, int]]:
+    router = APIRouter()
+
+    @router.get("/hpke_config")
+    async def configurations() -> Response:
+        return Response("configurations")
+
+    @router.post("/reports")
+    async def upload(request: Request) -> Response:
+        await request.body()
+        return Response("")
+
+    with serving(create_app("tests", [router])) as url:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        yield parts.hostname, parts.port
+
+
+def ask_for_ever(
+    address: tuple[str, int], source: str, headers: Mapping[str, str], stop: threading.Event
+) -> None:
+    """Ask again as soon as there is an answer, over one connection as long as it lasts."""
+    while not stop.is_set():
+        connection = http.client.HTTPConnection(
+            *address, timeout=PATIENCE_SECONDS, source_address=(source, 0)
+        )
+        with suppress(OSError, http.client.HTTPException):
+            while not stop.is_set():
+                connection.request("GET", "/hpke_config", headers=headers)
+                connection.getresponse().read()
+        connection.close()
+
+
+def uploads(address: tuple[str, int], source: str, headers: Mapping[str, str]) -> list[int]:
+    """Upload again and again over new connections; return what each was answered at once."""
+    statuses = []
+    for _ in range(HONEST):
+        connection = http.client.HTTPConnection(
+            *address, timeout=PATIENCE_SECONDS, source_address=(source, 0)
+        )
+        connection.request("POST", "/reports", b"report", headers)
+        statuses.append(connection.getresponse().status)
+        connection.close()
+    return statuses
+
+
+OF_THEIR_OWN = ("127.0.0.2", dict[str, str]()), ("127.0.0.3", dict[str, str]())
+BY_THE_PROXY = (
+    ("127.0.0.1", {"x-forwarded-for": "192.0.2.1"}),
+    ("127.0.0.1", {"x-forwarded-for": "10.0.0.1, 2001:db8::1"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("stranger", "honest"),
+    [OF_THEIR_OWN, BY_THE_PROXY],
+    ids=["addresses of their own", "addresses that the proxy names"],
+)
+def test_a_stranger_who_keeps_every_connection_locks_no_other_address_out(
+    address: tuple[str, int],
+    stranger: tuple[str, Mapping[str, str]],
+    honest: tuple[str, Mapping[str, str]],
+) -> None:
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=ask_for_ever, args=(address, *stranger, stop))
+        for _ in range(STRANGERS)
+    ]
+    for each in threads:
+        each.start()
+    try:
+        assert uploads(address, *honest) == [200] * HONEST
+    finally:
+        stop.set()
+        for each in threads:
+            each.join(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
+def test_connections_that_were_answered_give_way_at_any_age(
+    address: tuple[str, int], source: str
+) -> None:
+    """Whoever asks once a second was never displaced, for its pace was unknown for a second."""
+    held = []
+    try:
+        for _ in range(STRANGERS):
+            connection = socket.create_connection(
+                address, PATIENCE_SECONDS, source_address=(source, 0)
+            )
+            held.append(connection)
+            connection.sendall(b"GET /hpke_config HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        assert uploads(address, source, {}) == [200] * HONEST
+    finally:
+        for each in held:
+            each.close()
+
+
+def test_what_a_stranger_writes_before_the_proxy_is_not_believed() -> None:
+    headers = [(b"X-Forwarded-For", b"198.51.100.7"), (b"x-forwarded-for", b"::1, 192.0.2.1")]
+    assert forwarded_for(headers) == "192.0.2.1"
+    assert forwarded_for([]) == ""
+    assert sharing("2001:db8::1") == sharing("2001:db8::ffff:1") != sharing("2001:db8:1::1")
+    trusted: Callable[[str], bool] = lambda peer: is_trusted_proxy(peer, "127.0.0.1,::1")  # noqa: E731
+    assert [trusted(peer) for peer in ("127.0.0.1", "::1", "192.0.2.1")] == [True, True, False]
