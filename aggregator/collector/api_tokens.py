@@ -6,7 +6,7 @@ new one is added to the file, users take it up, the old one is removed.
 
 from pathlib import Path
 
-from aggregator.dap.auth import hash_token
+from aggregator.dap.auth import LEAST_CHARACTERS, hash_token
 from aggregator.errors import ConfigurationError
 from aggregator.service.storage.secrets.files import read_secret
 from aggregator.service.telemetry.lines import log
@@ -19,8 +19,9 @@ class TokenFile:
         path: The file.
 
     Raises:
-        ConfigurationError: It cannot be read, holds no token, or is readable by others than its
-            owner. Once it was read, a file that has become so changes nothing but the log.
+        ConfigurationError: It cannot be read, holds no token or one that could be guessed, or is
+            readable by others than its owner. Once it was read, a file that has become so changes
+            nothing but the log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,6 +45,11 @@ class TokenFile:
         tokens = (read_secret(self._path) or "").split()
         if not tokens:
             raise ConfigurationError(f"{self._path}: holds no token")
+        if min(map(len, tokens)) < LEAST_CHARACTERS:
+            raise ConfigurationError(
+                f"{self._path}: holds a token of fewer than {LEAST_CHARACTERS} characters, which "
+                "could be guessed; `prio keys new` prints one that cannot"
+            )
         return tuple(hash_token(token) for token in tokens)
 
     def _state(self) -> tuple[int, ...] | None:

@@ -40,6 +40,11 @@ def start_collection(
     tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
 ) -> store.StoredCollection:
     """Do the same within a transaction."""
+    named = task.batching.named(decode(CollectionJobReq, new.request).query, task.time_precision)
+    if named.get("start", 0) > tx.now:
+        raise BatchInvalid(
+            f"start: {named['start']} is in the future, where nobody has uploaded", task.task_id
+        )
     if store.find_collection(tx, new) is None and not now:
         query = decode(CollectionJobReq, new.request).query
         last_over = Time(max(0, task.time(tx.now).units - 1))

@@ -33,6 +33,8 @@ class TokenHeader(Enum):
 
 TOKEN_SIZE = 32
 """Random bytes in a token."""
+LEAST_CHARACTERS = 22
+"""Of a token that somebody else has made: 128 random bits in base64url."""
 
 _BEARER = compile_pattern(r"bearer +([A-Za-z0-9._~+/-]+=*) *", ASCII | IGNORECASE)
 

@@ -71,6 +71,18 @@ def names_host(url: str) -> bool:
         return False
 
 
+def is_endpoint(url: str) -> bool:
+    """Return whether a URL names a host, perhaps a port and a path, and nothing else.
+
+    A user before the host reads like a host (`https://leader.example@evil.example/`), and a client
+    would show it in the place of our token; a query or a fragment would swallow the path.
+    """
+    if not names_host(url) or {*"?#"} & {*url}:
+        return False
+    parts = urlsplit(url)
+    return "@" not in parts.netloc and all((parts.hostname or "").removesuffix(".").split("."))
+
+
 _TASK = "/tasks/{task_id}"
 _AGGREGATION_JOB = f"{_TASK}/aggregation_jobs/{{aggregation_job_id}}"
 _COLLECTION_JOB = f"{_TASK}/collection_jobs/{{collection_job_id}}"

@@ -25,7 +25,7 @@ from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
 from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, PROFILES, TASK_EXTENSIONS, BatchMode, Profile
-from aggregator.dap.resources import names_host
+from aggregator.dap.resources import is_endpoint
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.policy import (
@@ -400,8 +400,11 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
     ):
         if not url.startswith(("http://", "https://")):
             raise ParameterError(f"{name}: must be a URL that starts with http:// or https://")
-        if not names_host(url):
-            raise ParameterError(f"{name}: must name a host, and a port up to 65535 if any")
+        if not is_endpoint(url):
+            raise ParameterError(
+                f"{name}: must name a host, and a port up to 65535 if any, with no user, query or "
+                "fragment"
+            )
 
 
 def _check_info_size(configuration: TaskConfiguration, profile: Profile) -> None:

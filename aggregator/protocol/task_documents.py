@@ -35,6 +35,27 @@ _COMMENTS = {
 _PLACE = re.compile(r"line [0-9]+,? column [0-9]+")
 
 
+MOST_CHARACTERS = 2**20
+_MOST_PARTS = 32
+"""The most parts of a dotted key: a parser takes time with their square."""
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_DOTTED = re.compile(rf"""(?<![\w"'.-])(?:{_PART}){{{_MOST_PARTS}}}""")
+
+
+def check_text(text: str, name: str) -> None:
+    """Refuse a text that is longer than any person's file, or made to be parsed for hours.
+
+    Raises:
+        ParameterError: It is.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ParameterError(
+            f"{name}: must have at most {MOST_CHARACTERS:,} characters, not {len(text):,}"
+        )
+    if _DOTTED.search(text):
+        raise ParameterError(f"{name}: has a key of more than {_MOST_PARTS} parts")
+
+
 def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
     """Return the table of each task in a document, `version` in each.
 
@@ -46,6 +67,7 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
         ParameterError: It is neither; or something stands beside the tasks.
     """
     is_json = text.lstrip().startswith("{")
+    check_text(text, "task file")
     try:
         document = _from_json(text) if is_json else tomllib.loads(text)
     except NOT_TOML as error:

@@ -158,7 +158,7 @@ def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> Non
     task = make_task(collector_hpke_config=public)
     file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]
     assert run_here("task", "add", "--config", config, "-", stdin=file).returncode == 0
-    end = (int(time.time()) // TIME_PRECISION + 2) * TIME_PRECISION
+    end = (int(time.time()) // TIME_PRECISION + 1) * TIME_PRECISION
     interval = ("--start", str(end - TIME_PRECISION), "--end", str(end))
     done = run_here("collect", "--config", config, str(task.task_id), *interval)
     assert done.returncode == 2
@@ -175,13 +175,30 @@ async def test_a_form_of_another_site_collects_nothing(
     assert pending(database) == []
 
 
+@pytest.mark.parametrize("sent", ["", "?now=true"])
+async def test_a_batch_of_the_future_is_refused_whoever_means_it(
+    api: httpx.AsyncClient, database: Database, sent: str
+) -> None:
+    start = (2**63 // TIME_PRECISION - 1) * TIME_PRECISION
+    query = b'{"start": %d, "end": %d}' % (start, start + TIME_PRECISION)
+    answer = await api.post(f"{URL}{sent}", content=query, headers=JSON | BEARER)
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("start: ")
+    assert "is in the future" in answer.json()["detail"]
+    assert pending(database) == []
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({}, 201),
         ({"host": "collector:8003"}, 201),
         ({"host": "[::1]:8003"}, 201),
-        ({"origin": "http://collector:8003"}, 201),
+        ({"host": "collector:8003", "origin": "http://collector:8003"}, 201),
+        ({"host": "collector", "origin": "https://collector"}, 201),
+        ({"host": "127.0.0.1:8003", "origin": "http://127.0.0.1:1"}, 403),
+        ({"host": "127.0.0.1:8003", "origin": "http://127.0.0.1"}, 403),
+        ({"origin": "http://127.0.0.1:99999"}, 403),
         ({"host": "evil.example"}, 421),
         ({"host": "collector.evil.example:8003"}, 421),
         ({"host": ""}, 421),

@@ -19,6 +19,7 @@ import pytest
 from anyio import to_thread
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
+from structlog.testing import capture_logs
 
 from aggregator.cli.steward.plan_serve import planner_guest
 from aggregator.collector import models
@@ -168,8 +169,33 @@ async def test_the_token_begins_a_session_in_a_strict_cookie_and_another_does_no
     assert browser.cookies["prio_session"] != before
     assert TOKEN not in cookie
     leave = (await look(browser, "/")).form("/logout")
+    copied = {"cookie": f"prio_session={browser.cookies['prio_session']}"}
     assert (await browser.post("/logout", data=leave)).status_code == 303
     assert (await browser.get("/")).status_code == 303
+    browser.cookies.clear()
+    assert (await browser.get("/", headers=copied)).status_code == 303
+
+
+async def test_who_guesses_the_token_is_logged_and_waits_and_who_knows_it_does_not(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("aggregator.collector.pages.access.anyio.sleep", sleep)
+    form = (await look(browser, "/login")).form("/login")
+    with capture_logs() as lines:
+        for _ in range(10):
+            wrong = await browser.post("/login", data=form | {"token": "guess"})
+            assert wrong.status_code == 401
+            form = Page(wrong.text).form("/login")
+    assert waited == [1, 2, 4, 8, 8]
+    refused = [each for each in lines if each["event"] == "login refused"]
+    assert [each["in_a_row"] for each in refused] == [*range(1, 11)]
+    assert (await log_in(browser)).status_code == 303
+    assert len(waited) == 5
 
 
 async def test_a_login_leads_to_the_page_that_was_asked_for_and_to_no_other_host(
@@ -227,7 +253,7 @@ async def test_a_link_from_another_site_finds_the_session_and_keeps_it(
 
 
 async def test_over_https_the_cookie_is_sent_over_https_only(world: CollectorWorld) -> None:
-    async with world.client("https://collector") as browser:
+    async with world.client("https://127.0.0.1") as browser:
         assert "Secure" in (await log_in(browser)).headers["set-cookie"]
 
 
@@ -597,11 +623,9 @@ async def test_a_batch_in_a_year_that_no_calendar_has_is_shown_by_its_seconds(
     world.add(task)
     await log_in(browser)
     path = f"/questions/{task.task_id}/batches"
-    csrf = (await look(browser, path)).form(path)["csrf"]
     unit = task.time_precision
     first = 10**12 // unit * unit
-    form = {"csrf": csrf, "start": str(first), "end": str(first + unit), "meant": "yes"}
-    assert (await browser.post(path, data=form)).status_code == 303
+    world.ask_seconds(task, first, first + unit)
     shown = await browser.get(path)
     assert shown.status_code == 200
     rows = (await browser.get(f"{path}.csv")).text

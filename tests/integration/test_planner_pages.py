@@ -252,6 +252,15 @@ async def test_the_largest_forms_are_answered(browser: httpx.AsyncClient, case: 
     assert spent.yardsticks < 400
 
 
+async def test_a_form_that_takes_too_long_is_given_up(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.steward.planner.proposal.MOST_SECONDS", 0.0)
+    answer = await browser.post(PATH, data={"kind": "choice", "people": "1801"})
+    assert answer.status_code == 422
+    assert "takes more than 0 s to compute: allow a larger error" in answer.text
+
+
 async def test_other_sites_other_hosts_and_other_bodies_are_refused(
     browser: httpx.AsyncClient,
 ) -> None:
@@ -263,6 +272,12 @@ async def test_other_sites_other_hosts_and_other_bodies_are_refused(
         assert host.status_code == 421
         assert (await browser.post(path, json={})).status_code == 415
     assert (await browser.get(PATH, headers={"host": "elsewhere:80"})).status_code == 421
+    shown_there = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "image"}
+    for path in (PATH, f"{PATH}.json", f"{PATH}.csv", f"{PATH}/planner.js"):
+        assert (await browser.get(path, headers=shown_there)).status_code == 403
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    assert (await browser.get(PATH, headers=link)).status_code == 200
+    assert (await browser.get(f"{PATH}.json", headers=link)).status_code == 403
     body = b"text=" + b"x" * MAX_FORM_SIZE
     assert (await browser.post(PATH, content=body, headers=FORM)).status_code == 413
 

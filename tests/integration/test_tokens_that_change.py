@@ -195,34 +195,38 @@ def test_only_a_decision_is_final(status: int, kind: str, *, is_final: bool) -> 
 
 
 async def test_the_collector_services_token_changes_while_it_runs(tmp_path: Path) -> None:
-    path = tmp_path / "token"
+    path, old, new = tmp_path / "token", "old" * 8, "new" * 8
 
     def write(text: str) -> None:
         path.write_text(text)
         path.chmod(0o600)
 
-    write("old\n")
+    write(f"{old}\n")
     tokens = TokenFile(path)
     service = CollectorService(tmp_path, token_hashes=tokens.hashes)
     async with service.client() as api:
 
         async def statuses() -> list[int]:
-            shown = [{"authorization": bearer_header(each)} for each in ("old", "new")]
+            shown = [{"authorization": bearer_header(each)} for each in (old, new)]
             asked = [await api.get("/api/tasks", headers=headers) for headers in shown]
             return [answer.status_code for answer in asked]
 
         assert await statuses() == [200, 401]
-        write("old\nnew\n")
+        write(f"{old}\n{new}\n")
         assert await statuses() == [200, 200]
-        write("new\n")
+        write(f"{new}\n")
         assert await statuses() == [401, 200]
         with capture_logs() as logs:
             write("")
             assert await statuses() == [401, 200]
+            write(f"{new}\na\n")  # which anybody would guess
+            assert await statuses() == [401, 200]
             path.unlink()
             assert await statuses() == [401, 200]
         reasons = [line["reason"] for line in logs if line["log_level"] == "error"]
-        assert reasons == [f"{path}: holds no token"] * 2
+        nothing, guessed, gone = reasons
+        assert nothing == gone == f"{path}: holds no token"
+        assert guessed.startswith(f"{path}: holds a token of fewer than 22 characters")
     service.database.close()
 
 

@@ -24,7 +24,7 @@ TOKEN = "for the desk".replace(" ", "-")
 """Opens the service."""
 
 BEARER = {"authorization": bearer_header(TOKEN)}
-HOST = "http://collector"
+HOST = "http://127.0.0.1"
 
 
 class CollectorService:

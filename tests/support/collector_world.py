@@ -56,7 +56,10 @@ class CollectorWorld(CollectorService):
         put_task(self.database, task)
 
     def ask(self, task: Task, start: datetime, length: timedelta = WEEK) -> bytes:
-        named = {"start": seconds(start), "end": seconds(start + length)}
+        return self.ask_seconds(task, seconds(start), seconds(start + length))
+
+    def ask_seconds(self, task: Task, start: int, end: int) -> bytes:
+        named = {"start": start, "end": end}
         seed = SeededEntropy(task.task_id.value + named["start"].to_bytes(8))
         new = new_collection(task, collection_request(task, named), seed)
         self.database.run_sync("put", lambda tx: store.put_collection(tx, new))

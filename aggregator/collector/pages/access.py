@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
+import anyio
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
@@ -19,6 +20,7 @@ from starlette.exceptions import HTTPException
 from aggregator.collector.pages.forms import read_form
 from aggregator.collector.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.dap.auth import hash_token, token_matches
+from aggregator.service.telemetry.lines import log
 from aggregator.service.web.auth import require_token
 from aggregator.service.web.pages.frame import HEADERS, Link, page
 from aggregator.service.web.pages.host_page import Visit
@@ -42,6 +44,29 @@ if (token) {
 }
 """
 _SCRIPT_PATH = "/login.js"
+
+FREE_REFUSALS = 5
+"""So many wrong tokens in a row are answered at once."""
+LONGEST_WAIT_SECONDS = 8
+
+
+class Refusals:
+    """Wrong tokens in a row, whoever has shown them: the more, the later they are answered."""
+
+    def __init__(self) -> None:
+        """Begin without one."""
+        self._in_a_row = 0
+
+    async def wait(self) -> None:
+        """Log one more, and wait if there were many; whoever shows the right one never waits."""
+        self._in_a_row += 1
+        log.warning("login refused", in_a_row=self._in_a_row)
+        if self._in_a_row > FREE_REFUSALS:
+            await anyio.sleep(min(2 ** (self._in_a_row - FREE_REFUSALS - 1), LONGEST_WAIT_SECONDS))
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._in_a_row = 0
 
 
 class Door:
@@ -68,6 +93,7 @@ class Door:
         self._check = check
         self._links = links
         self._where_to_look = where_to_look
+        self._refusals = Refusals()
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -153,9 +179,11 @@ class Door:
             return self._login_page(request, why, status.HTTP_403_FORBIDDEN)
         token = form.get("token", "")
         if not token_matches(token, self._token_hashes()):
+            await self._refusals.wait()
             why = "This is not the token of this service."
             return self._login_page(request, why, status.HTTP_401_UNAUTHORIZED)
         response = RedirectResponse(_wanted(request), status.HTTP_303_SEE_OTHER, HEADERS)
+        self._refusals.forget()
         self._sessions.begin(request, response, hash_token(token))
         return response
 
@@ -164,6 +192,7 @@ class Door:
         session, form = self.session(request), await read_form(request)
         response = _redirect("/login")
         if session is not None and self.is_own_form(session, form):
+            self._sessions.end(session)
             self._sessions.begin(request, response)
         return response
 

@@ -1,8 +1,12 @@
 """Who may look: a session in a cookie, begun with a token, and a token of its own in every form.
 
 Nothing is stored: a session is signed with a key that is drawn when the service starts, so all
-sessions end with the service; one also ends when the token that began it is no longer taken. A
-cookie that was issued before the login is not the one after it.
+sessions end with the service; one also ends when the token that began it is no longer taken, and
+when its browser leaves: what was copied of it opens nothing then. A cookie that was issued before
+the login is not the one after it.
+
+A cookie goes over HTTPS only, and to this host only (`__Host-`), except on this machine: there is
+no TLS on loopback, and nobody between.
 """
 
 import dataclasses
@@ -18,6 +22,9 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import Entropy
 
 COOKIE = "prio_session"
+SECURE_COOKIE = f"__Host-{COOKIE}"
+"""Its name where it goes over HTTPS: a browser takes it from there only, and for this host."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 CSRF_FIELD = "csrf"
 SESSION_SECONDS = 12 * 3600
 _SIZE = 16
@@ -61,6 +68,7 @@ class Sessions:
         self._entropy = entropy
         self._clock = clock
         self._key = entropy.bytes(32)
+        self._left: dict[str, int] = {}  # names of sessions that were left, and when they end
 
     def begin(
         self, request: Request, response: Response, token_hash: bytes | None = None
@@ -75,11 +83,12 @@ class Sessions:
         ends_at = int(self._clock.now()) + SESSION_SECONDS
         begun_with = "" if token_hash is None else self._mac("token", token_hash.hex())
         session = Session(encode_base64url(self._entropy.bytes(_SIZE)), begun_with, ends_at)
+        name = _cookie_of(request)
         response.set_cookie(
-            COOKIE,
+            name,
             f"{session.text}.{self._mac('session', session.text)}",
             max_age=SESSION_SECONDS,
-            secure=request.url.scheme == "https",
+            secure=name == SECURE_COOKIE,
             httponly=True,
             samesite="strict",
         )
@@ -87,11 +96,18 @@ class Sessions:
 
     def of(self, request: Request) -> Session | None:
         """Return the session that a request belongs to; None without one, or after its end."""
-        text, _, mac = request.cookies.get(COOKIE, "").rpartition(".")
+        text, _, mac = request.cookies.get(_cookie_of(request), "").rpartition(".")
         if not hmac.compare_digest(mac.encode(), self._mac("session", text).encode()):
             return None
         session = Session.parse(text)
-        return session if self._clock.now() < session.ends_at else None
+        is_over = self._clock.now() >= session.ends_at or session.name in self._left
+        return None if is_over else session
+
+    def end(self, session: Session) -> None:
+        """End a session for everybody who has its cookie."""
+        now = self._clock.now()
+        self._left = {name: ends_at for name, ends_at in self._left.items() if now < ends_at}
+        self._left[session.name] = session.ends_at
 
     def is_known(self, session: Session, token_hashes: Iterable[bytes]) -> bool:
         """Return whether a session was begun with one of the tokens that are taken."""
@@ -110,3 +126,9 @@ class Sessions:
     def _mac(self, purpose: str, text: str) -> str:
         made = hmac.digest(self._key, f"{purpose}.{text}".encode(), hashlib.sha256)
         return encode_base64url(made)
+
+
+def _cookie_of(request: Request) -> str:
+    """Return the name of the cookie that a request carries."""
+    is_here = request.url.hostname in LOOPBACK and request.url.scheme == "http"
+    return COOKIE if is_here else SECURE_COOKIE

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from typing_extensions import override
 
+from aggregator.dap.auth import LEAST_CHARACTERS
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import (
@@ -131,6 +132,14 @@ def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _not_guessed(token: SecretStr) -> SecretStr:
+    if len(token.get_secret_value()) < LEAST_CHARACTERS:
+        raise ValueError(
+            f"must have at least {LEAST_CHARACTERS} characters, or it could be guessed"
+        )
+    return token
+
+
 def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
     if max_body_size > max_bytes_in_flight:
         raise ValueError(
@@ -162,6 +171,7 @@ OptionalUrl = Annotated[
     AfterValidator(_without_password),
 ]
 Rational = Annotated[Fraction, _rational(parse_rational)]
+Token = Annotated[SecretStr, AfterValidator(_not_guessed)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
 Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
@@ -519,16 +529,16 @@ class CollectorSettings(ServiceSettings):
     """The collector's settings."""
 
     role: Literal["collector"] = Field("collector", description="Which party this file is for.")
-    token: SecretStr | None = Field(
+    token: Token | None = Field(
         None,
-        description="The bearer token that requests to the collector service must carry. For the "
-        "environment (PRIO_TOKEN).",
+        description="The bearer token that requests to the collector service must carry, at least "
+        "22 characters. For the environment (PRIO_TOKEN).",
     )
     token_file: Path | None = Field(
         None,
         description="The token, in a file instead; the SQLite file's path and .token, if not "
         "given. Made, readable by its owner only, if there is none; read again when it changes. It "
-        "may hold several, one a line.",
+        "may hold several, one a line, each of at least 22 characters.",
     )
     allowed_hosts: str = Field(
         "",

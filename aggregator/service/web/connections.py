@@ -66,6 +66,7 @@ class BoundedConnection(HttpToolsProtocol):
         peer = self.client[0] if self.client else ""
         self._is_proxy = is_trusted_proxy(peer, self.config.forwarded_allow_ips)
         self._address = "" if self._is_proxy else sharing(peer)  # empty if nobody says
+        self._is_named = not self._is_proxy  # whether we have heard for whom it is
         self._is_idle = False
         self._began = self.loop.time()
         self._frame_bytes = 0
@@ -75,7 +76,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_answering = False
         self._is_body_coming = False
         self._timer: asyncio.TimerHandle | None = None
-        if self._is_proxy and len(self.connections) <= self.max_connections + self._reserve:
+        if self._is_proxy and len(self.connections) <= 2 * self.max_connections:
             self._arm(HEADER_SECONDS)  # for whom the proxy asks, the headers say
         elif self._has_room():
             self._arm(HEADER_SECONDS)
@@ -97,14 +98,13 @@ class BoundedConnection(HttpToolsProtocol):
             return None
         return (self._frame_bytes + self._body_bytes) / seconds
 
-    @property
-    def _reserve(self) -> int:
-        """How many more connections a trusted proxy may have until their headers have come."""
-        return max(1, self.max_connections // 8)
-
     def _has_room(self) -> bool:
-        """Return whether there is room for this connection; answer 503 and end it if not."""
-        if len(self.connections) <= self.max_connections or self._displace():
+        """Return whether there is room for this connection; answer 503 and end it if not.
+
+        Those of a trusted proxy whose headers have not come take none yet: as many as all others.
+        """
+        taken = sum(other._is_named for other in self._others())  # noqa: SLF001  of our own class
+        if taken < self.max_connections or self._displace():
             return True
         self._refuse(b"503 Service Unavailable", b"retry-after: 1\r\n")
         return False
@@ -190,7 +190,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._frame_bytes = 0
         self._began = self.loop.time()
         if self._is_proxy:
-            self._address = forwarded_for(self.headers)
+            self._address, self._is_named = forwarded_for(self.headers), True
             if not self._has_room():
                 raise ValueError("too many connections")
         self._is_answering = self._is_body_coming = True

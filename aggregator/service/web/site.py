@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from fastapi import Request, status
 from starlette.exceptions import HTTPException
 
+_PORTS = {"http": 80, "https": 443}
+
 
 def check_site(request: Request, hosts: AbstractSet[str], *, any_address: bool = False) -> None:
     """Refuse a request for a host that is not ours, or from a page of another origin.
@@ -30,7 +32,10 @@ def check_site(request: Request, hosts: AbstractSet[str], *, any_address: bool =
     if host not in hosts and not (any_address and (header is None or _is_address(host))):
         raise HTTPException(status.HTTP_421_MISDIRECTED_REQUEST, "This host is not served here")
     origin = request.headers.get("origin")
-    if origin is not None and _host_of(origin) not in {*hosts, host} - {None}:
+    if origin is not None and not (
+        _host_of(origin) in {*hosts, host} - {None}
+        and _port_of(origin, origin) == _port_of(f"//{header or ''}", origin)
+    ):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of this origin are not answered")
 
 
@@ -40,6 +45,22 @@ def _host_of(url: str) -> str | None:
         return urlsplit(url).hostname
     except ValueError:  # as of a bracket that is not closed
         return None
+
+
+def _port_of(url: str, origin: str) -> int | None:
+    """Return the port that a URL names, or else the one of the origin's scheme."""
+    try:
+        return urlsplit(url).port or _PORTS.get(urlsplit(origin).scheme)
+    except ValueError:  # as of one above 65535
+        return None
+
+
+def is_of_another_site(request: Request) -> bool:
+    """Return whether a browser says that a page of another site has asked for this.
+
+    A link or an address that was typed is none; old browsers and programs say nothing.
+    """
+    return request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}
 
 
 def _is_address(host: str | None) -> bool:

@@ -1,7 +1,10 @@
 """What follows from a draft: the way to ask, its error, its cost, and what may be promised."""
 
 import dataclasses
+import math
+import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
 
@@ -133,12 +136,26 @@ class LeastPrecise:
     unit: str
 
 
+MOST_SECONDS = 10.0
+"""Of a processor, that a form may take: many times what any sensible one does."""
+_until: ContextVar[float] = ContextVar("_until", default=math.inf)
+
+
 def propose(draft: Draft) -> Proposal:
     """Return what follows from a draft.
 
     Raises:
-        ParameterError: No strength has the wanted error, or a bound or a circuit does not exist.
+        ParameterError: No strength has the wanted error, a bound or a circuit does not exist, or it
+            takes too long to compute.
     """
+    before = _until.set(time.thread_time() + MOST_SECONDS)
+    try:
+        return _proposed(draft)
+    finally:
+        _until.reset(before)
+
+
+def _proposed(draft: Draft) -> Proposal:
     strength = draft.strength
     if strength is None:
         assert draft.error is not None  # noqa: S101  one of the two is given
@@ -207,6 +224,11 @@ def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
 
 def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPrecise:
     """Return the least precise figure under the mechanism that is best for it."""
+    if time.thread_time() > _until.get():
+        raise ParameterError(
+            f"the form takes more than {MOST_SECONDS:g} s to compute: allow a larger error, or ask "
+            "for fewer answers or people"
+        )
     circuit = design.prio3().circuit
     spreads = _spreads(draft.question, design.name, draft.people)
     found = []

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response, status
+from starlette.exceptions import HTTPException
 
 from aggregator.clock import Clock
 from aggregator.collector.results.csv_rows import as_csv
@@ -29,6 +30,7 @@ from aggregator.service.web.messages import read_bytes
 from aggregator.service.web.pages.frame import HEADERS, page
 from aggregator.service.web.pages.host_page import Admit, Visit
 from aggregator.service.web.pages.html import Html, tag
+from aggregator.service.web.site import is_of_another_site
 from aggregator.steward.planner.form import DEFAULTS, Draft
 from aggregator.steward.planner.models import AS_CSV, AS_JSON, IN_BODY, IN_QUERY
 from aggregator.steward.planner.page import STYLE, form
@@ -47,7 +49,7 @@ MAX_FORM_SIZE = 64 * 2**10
 _MOST_FIELDS = 64
 _FORM = "application/x-www-form-urlencoded"
 _AT_ONCE = 2
-"""How many forms are computed at a time: each takes up to a second of a processor."""
+"""How many forms are computed at a time: each takes about a second of a processor, ten at most."""
 
 T = TypeVar("T")
 Answer = Callable[[Request, Visit, Mapping[str, str]], Awaitable[Response]]
@@ -97,6 +99,10 @@ class Planner:
 
     def _handler(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
+            if is_of_another_site(request) and not _is_followed(request):
+                raise HTTPException(
+                    status.HTTP_403_FORBIDDEN, "Pages of other sites are not answered"
+                )
             visit = self._admit(request)
             if isinstance(visit, Response):
                 return visit
@@ -191,6 +197,12 @@ class Planner:
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         return await to_thread.run_sync(compute, limiter=self._at_work)
+
+
+def _is_followed(request: Request) -> bool:
+    """Return whether somebody follows a link to the page itself, which shows in their browser."""
+    is_shown = request.headers.get("sec-fetch-dest") == "document"
+    return request.method == "GET" and request.url.path == PATH and is_shown
 
 
 async def _fields(request: Request) -> dict[str, str]:

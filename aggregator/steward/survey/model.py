@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from aggregator.errors import ParameterError
+from aggregator.protocol.task_documents import check_text
 from aggregator.steward.survey.exact import Positive
 from aggregator.steward.survey.faults import another_file, not_toml, told
 from aggregator.steward.survey.questions import AnyQuestion, Question
@@ -147,6 +148,7 @@ def survey_from_toml(text: str) -> Survey:
         ParameterError: It is not TOML, or something in it is missing, unknown or impossible; the
             message names each.
     """
+    check_text(text, "survey file")
     try:
         table = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of reach

@@ -200,7 +200,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
     ("role", "line"),
     [
         ("helper", 'database = "x.sqlite"\nstore_key = "x"'),
-        ("collector", 'database = "x.sqlite"\ntoken = "x"'),
+        ("collector", 'database = "x.sqlite"\ntoken = "' + "x" * 22 + '"'),
         ("leader", 'database = "postgresql://prio:x@db.example/leader"'),
         ("leader", 'database = "postgresql://db.example/leader?user=prio&password=x"'),
         ("helper", 'database = "x.sqlite"\nrelease_journal = "postgresql://prio:x@db.example/j"'),

@@ -1,8 +1,14 @@
 """A session in a cookie is one that this service began, for a time, with a token that it takes."""
 
+import pytest
 from fastapi import Request, Response
 
-from aggregator.collector.pages.session import COOKIE, SESSION_SECONDS, Sessions
+from aggregator.collector.pages.session import (
+    COOKIE,
+    SECURE_COOKIE,
+    SESSION_SECONDS,
+    Sessions,
+)
 from aggregator.dap.auth import hash_token
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
@@ -10,15 +16,46 @@ from tests.support.entropy import SeededEntropy
 TAKEN = hash_token("one")
 
 
-def request(cookie: str = "") -> Request:
-    headers = [(b"cookie", f"{COOKIE}={cookie}".encode())]
-    return Request({"type": "http", "scheme": "http", "path": "/", "headers": headers})
+def request(
+    cookie: str = "", host: str = "127.0.0.1:8003", scheme: str = "http", name: str = COOKIE
+) -> Request:
+    headers = [(b"cookie", f"{name}={cookie}".encode()), (b"host", host.encode())]
+    return Request({"type": "http", "scheme": scheme, "path": "/", "headers": headers})
 
 
 def begun(sessions: Sessions, token_hash: bytes | None = None) -> str:
     response = Response()
     sessions.begin(request(), response, token_hash)
     return response.headers["set-cookie"].split(";")[0].removeprefix(f"{COOKIE}=")
+
+
+@pytest.mark.parametrize("host", ["collector.example", "10.0.0.3:8003", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_cookie_goes_over_https_only_and_to_no_other_host_but_on_this_machine(
+    host: str, scheme: str
+) -> None:
+    sessions, response = Sessions(SeededEntropy(b"a"), ManualClock(1000)), Response()
+    sessions.begin(request(host=host, scheme=scheme), response, TAKEN)
+    cookie = response.headers["set-cookie"]
+    assert cookie.startswith("__Host-prio_session=")
+    assert "Secure" in cookie
+    assert "Path=/" in cookie
+    assert "Domain" not in cookie
+    value = cookie.split(";")[0].partition("=")[2]
+    # What another host of the domain, or plain HTTP, can put into the browser is not taken.
+    assert sessions.of(request(value, host, scheme)) is None
+    assert sessions.of(request(value, host, scheme, SECURE_COOKIE)) is not None
+
+
+def test_a_cookie_that_was_copied_opens_nothing_once_its_browser_has_left() -> None:
+    clock = ManualClock(1000)
+    sessions = Sessions(SeededEntropy(b"a"), clock)
+    copied, other = request(begun(sessions, TAKEN)), request(begun(sessions, TAKEN))
+    session = sessions.of(copied)
+    assert session is not None
+    sessions.end(session)
+    assert sessions.of(copied) is None
+    assert sessions.of(other) is not None
 
 
 def test_a_session_ends_with_its_time_and_with_the_token_that_began_it() -> None:
