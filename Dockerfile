@@ -1,6 +1,6 @@
 # What a container is, its command says. The image has what an aggregator needs, and nothing that draws charts or writes tables
 # in a process that holds keys; with `--build-arg LOCK=requirements-image.lock` it has everything, for a collector.
-FROM python:3.12-slim AS build
+FROM python:3.12.11-slim-bookworm AS build
 ARG LOCK=requirements-aggregator.lock
 WORKDIR /src
 RUN python -m venv /opt/prio
@@ -13,7 +13,7 @@ COPY aggregator aggregator
 RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
  && /opt/prio/bin/pip check
 
-FROM python:3.12-slim
+FROM python:3.12.11-slim-bookworm
 COPY --from=build /opt/prio /opt/prio
 # /data holds a party's own state, /key its store's key, /secret its database's password, /cache the compiled kernels; they
 # are volumes, the rest is read-only.

@@ -35,7 +35,7 @@ def project(ports: dict[str, int]) -> Iterator[Project]:
     published = {f"{name.upper()}_PORT": str(port) for name, port in ports.items()}
     scale = [f"--scale={service}={count}" for service, count in SCALED.items()]
     try:
-        with engine("postgres:16") as environment:
+        with engine("postgres:16.9-bookworm") as environment:
             project = Project(f"prio-scale-{os.getpid()}", environment | published, FILE)
             with project.removed_afterwards():
                 project.compose("up", "--build", "--detach", "--wait", *scale)

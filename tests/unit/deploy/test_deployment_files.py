@@ -38,6 +38,28 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
+def test_every_image_of_others_is_named_with_its_whole_version() -> None:
+    """Or whoever pushes the next one decides what is built, and runs with the keys."""
+    root = DEPLOY.parent
+    files = [*root.rglob("deploy/**/*.yml"), *root.rglob("deploy/**/*.yaml")]
+    named = [
+        image
+        for file in (root / "docker-compose.yml", *files)
+        for image in re.findall(r"\bimage: *([^\s,}#]+)", file.read_text(encoding="utf-8"))
+    ]
+    named += [
+        image
+        for file in (root / "Dockerfile", *DEPLOY.rglob("Dockerfile"))
+        for image in re.findall(r"^FROM (\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    others = {image for image in named if not image.startswith("prio-")}
+    assert {image.partition(":")[0] for image in others} >= {"python", "postgres"}
+    loose = {
+        image for image in others if not re.search(r":v?[0-9]+\.[0-9]+(\.[0-9]+)?(-|$)", image)
+    }
+    assert loose == set()
+
+
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_a_unit_runs_a_command_that_exists_as_the_user_of_its_party(path: Path) -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
