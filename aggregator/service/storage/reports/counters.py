@@ -16,6 +16,7 @@ from aggregator.service.storage.engine.database import Transaction
 STORED = "stored"  # the reason that counts reports waiting to be aggregated
 AGGREGATED = "aggregated"  # the reason for those in a batch
 BATCH_FULL = "batch_full"  # the reason for those beyond `max_reports`; all others are report errors
+PAST_UNITS = "past_units"  # the reason for those that would open one more unit of the past
 
 
 class Stage(StrEnum):

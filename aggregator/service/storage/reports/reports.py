@@ -33,8 +33,15 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import BodyGone, Conflict, Insert
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation, put_bodies
-from aggregator.service.storage.reports.counters import STORED, Stage, count_reports, reason
-from aggregator.service.storage.reports.ids import admit
+from aggregator.service.storage.reports.counters import (
+    PAST_UNITS,
+    STORED,
+    Stage,
+    count_reports,
+    reason,
+)
+from aggregator.service.storage.reports.ids import Room, admit
+from aggregator.service.storage.reports.past_units import not_opened
 from aggregator.service.storage.reports.room import room_to_add
 from aggregator.service.storage.reports.waiting import count_left, count_waiting
 
@@ -76,6 +83,7 @@ def put_reports(
     max_reports: int,
     smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
     first_day: int | None = None,
+    past_before: bytes = b"",
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
@@ -90,6 +98,7 @@ def put_reports(
         smallest_batch: Gives the smallest batch that a bucket can be collected in: that must not
             have more.
         first_day: As of `admit`.
+        past_before: The first bucket that is not of the past (`past_units`).
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
@@ -104,13 +113,22 @@ def put_reports(
     locks.keep_batches(tx, task_id)
     key = tx.task_key(task_id)
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
+    unopened = not_opened(tx, key, batches, past_before)
+    room |= dict.fromkeys(unopened, Room(0))
     closed = closed_to_uploads(tx, task_id, Batch.spanning(batches))
     arrivals = [(report.report_id, report.bucket) for report in reports]
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     if stored:
         _put_new(tx, key, stored)
-    reasons = Counter(STORED if error is None else reason(error) for error in errors)
+    reasons = Counter(
+        STORED
+        if error is None
+        else PAST_UNITS
+        if error is ReportError.REPORT_DROPPED and report.bucket in unopened
+        else reason(error)
+        for report, error in zip(reports, errors, strict=True)
+    )
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
 

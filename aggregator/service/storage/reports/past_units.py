@@ -1,0 +1,59 @@
+"""How many units of the past a task may have open: strangers open as many as they like.
+
+A report that is the first of its unit of time opens it, and an open unit takes some 15 kB at each
+aggregator until it is collected, for a report of 6. Clients upload about now, so only units that
+are long over are counted: whoever fills them keeps nobody from uploading.
+"""
+
+from collections.abc import Iterable
+
+from sqlalchemy import func, select, union
+
+from aggregator.dap.times import DAY
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.database import Transaction
+
+PAST_SECONDS = DAY
+"""How long ago a unit is that is of the past."""
+
+MOST_UNITS = 16_384
+"""So many of them may be open at once, which take 250 MB at each aggregator."""
+
+_UNITS_PER_QUERY = 500
+
+
+def not_opened(
+    tx: Transaction, task: int, buckets: Iterable[bytes], before: bytes
+) -> frozenset[bytes]:
+    """Return those of the buckets that must not be opened.
+
+    Args:
+        tx: The transaction.
+        task: The task's key.
+        buckets: Those that reports come to.
+        before: The first bucket that is not of the past.
+    """
+    past = sorted(bucket for bucket in buckets if bucket and bucket < before)
+    if not past:
+        return frozenset()
+    keys, waiting = tables.bucket_keys.c, tables.waiting_reports.c
+    summed = select(keys.bucket).where(keys.task == task, keys.bucket < before)
+    stored = (
+        select(waiting.bucket)
+        .where(waiting.task == task, waiting.bucket < before)
+        .group_by(waiting.bucket)
+        .having(func.sum(waiting.reports) > 0)
+    )
+    known: set[bytes] = set()
+    for start in range(0, len(past), _UNITS_PER_QUERY):
+        some = past[start : start + _UNITS_PER_QUERY]
+        of_these = union(
+            summed.where(keys.bucket.in_(some)), stored.where(waiting.bucket.in_(some))
+        )
+        known.update(tx.connection.execute(of_these).scalars())
+    fresh = [bucket for bucket in past if bucket not in known]
+    if not fresh:
+        return frozenset()
+    units = union(summed, stored).limit(MOST_UNITS).subquery()
+    left = MOST_UNITS - tx.connection.execute(select(func.count()).select_from(units)).scalar_one()
+    return frozenset(fresh[left:])
