@@ -232,6 +232,13 @@ class TaskRefused(Problem):
     title = "This aggregator does not take part in the task"
 
 
+class SetBack(Problem):
+    """An aggregator that has forgotten a release of which the other knows; ours."""
+
+    type_uri = OWN_NAMESPACE + "set-back"
+    title = "This aggregator was set back"
+
+
 class CollectionFailed(Problem):
     """A collection job that ended for a reason of which the Collector's own request knows nothing.
 

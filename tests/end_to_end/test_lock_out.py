@@ -3,7 +3,7 @@
 import http.client
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -125,5 +125,6 @@ def test_what_a_stranger_writes_before_the_proxy_is_not_believed() -> None:
     assert forwarded_for(headers) == "192.0.2.1"
     assert forwarded_for([]) == ""
     assert sharing("2001:db8::1") == sharing("2001:db8::ffff:1") != sharing("2001:db8:1::1")
-    trusted: Callable[[str], bool] = lambda peer: is_trusted_proxy(peer, "127.0.0.1,::1")  # noqa: E731
-    assert [trusted(peer) for peer in ("127.0.0.1", "::1", "192.0.2.1")] == [True, True, False]
+    peers = ("127.0.0.1", "::1", "192.0.2.1")
+    trusted = [is_trusted_proxy(peer, "127.0.0.1,::1") for peer in peers]
+    assert trusted == [True, True, False]

@@ -26,10 +26,12 @@ from aggregator.dap.problems import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import location
 from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.witness import HEADER, from_header, to_header
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
+from aggregator.service.runtime.witness import check_witness, released
 from aggregator.service.storage.jobs.aggregate_shares import (
     StoredAggregateShare,
     delete_aggregate_share,
@@ -166,6 +168,10 @@ class HelperResources(AggregatorResources):
         self, request: Request, served: ServedTask, share_id: bytes | None = None
     ) -> Response:
         body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
+        witnessed = from_header(request.headers.get(HEADER))
+        await self._runtime.database.read(
+            "hear a witness", lambda tx: check_witness(tx, served.task, witnessed, "leader")
+        )
         share = await self._shares.answer(served, body, share_id)
         note(resource=share.share_id.hex())
         response = await self._leaving(served, share)
@@ -176,7 +182,10 @@ class HelperResources(AggregatorResources):
             aggregate_share_id=AggregateShareId(share.share_id),
         )
         answer = message_response(
-            AggregateShare.message, response, created=created if share_id is None else None
+            AggregateShare.message,
+            response,
+            created=created if share_id is None else None,
+            headers=await self._witness(served),
         )
         answer.background = BackgroundTask(delete_leftovers_or_leave_them, self._runtime.database)
         return answer
@@ -185,11 +194,17 @@ class HelperResources(AggregatorResources):
         """Repeat a released share."""
         served, share = await self._found(request, AGGREGATE_SHARE, get_aggregate_share)
         response = await self._leaving(served, share)
-        return message_response(AggregateShare.message, response)
+        headers = await self._witness(served)
+        return message_response(AggregateShare.message, response, headers=headers)
 
     async def delete_aggregate_share(self, request: Request) -> Response:
         """Forget a released share; its batch stays collected."""
         return await self._deleted(request, AGGREGATE_SHARE, delete_aggregate_share)
+
+    async def _witness(self, served: ServedTask) -> dict[str, str]:
+        """Return the header that tells the leader what we have released."""
+        ours = await self._runtime.database.read("witness", lambda tx: released(tx, served.task))
+        return {HEADER: to_header(ours)}
 
     async def _leaving(self, served: ServedTask, share: StoredAggregateShare) -> bytes:
         """Return the bytes of a released share, which the journal has from now on."""

@@ -40,10 +40,12 @@ from aggregator.protocol.collection import (
     sealed_share_size,
 )
 from aggregator.protocol.task import Task
+from aggregator.protocol.witness import HEADER, from_header, to_header
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, charge_of, check_limits
 from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them, merge_batch
+from aggregator.service.runtime.witness import check_witness, released
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.batches.selected import next_batch, select_again
 from aggregator.service.storage.batches.sums import (
@@ -121,6 +123,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                 return
         try:
             answer = await self._ask(served, job, request)
+            await self._hear(served.task, answer)
             body = answer.carried(AggregateShare.message)
             share = await self._confirmed(served, job, request, body) if body else None
         except PeerUnreachable as error:
@@ -230,15 +233,26 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         note_outcome(Outcome.ENDED)
         fail_collection_job(tx, leased.lease, json.dumps(problem_document(problem)))
 
+    async def _hear(self, task: Task, answer: Answer) -> None:
+        """Release nothing while the helper knows of releases that we have forgotten."""
+        witnessed = from_header(answer.headers.get(HEADER.lower()))
+        await self._runtime.database.read(
+            "hear a witness", lambda tx: check_witness(tx, task, witnessed, "helper")
+        )
+
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
         limit = sealed_share_size(served.task)
+        ours = await self._runtime.database.read("witness", lambda tx: released(tx, served.task))
         with self._asking(served) as helper:
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
             # A collection that failed may be asked for again, by another job of the same request.
             name = hashlib.sha256(b"aggregate share" + job.task_id + request).digest()
             name = name[: AggregateShareId.size]
-            return await AGGREGATE_SHARE.ask(helper, served.task, name, request, limit=limit)
+            headers = {HEADER: to_header(ours)}
+            return await AGGREGATE_SHARE.ask(
+                helper, served.task, name, request, limit=limit, headers=headers
+            )
 
     async def _confirmed(
         self, served: ServedTask, job: CollectionJob, request: bytes, body: bytes

@@ -7,6 +7,7 @@ Source: DAP, "HTTP Usage"; `Profile.creator_names`.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 from aggregator.dap.ids import AggregateShareId, AggregationJobId, CollectionJobId, Identifier
 from aggregator.dap.messages import AggregateShareReq, AggregationJobInitReq, CollectionJobReq
@@ -42,6 +43,7 @@ class Creation:
         *,
         limit: int,
         carrying: type[Carried] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a request, and say where what it makes is to be found.
 
@@ -53,17 +55,17 @@ class Creation:
             body: The request, as the peer reads it.
             limit: The most bytes of the answer.
             carrying: As for `Peer.post`.
+            headers: The same.
         """
+        kind = media_type(self.message)
         if not task.profile.creator_names:
             target = path(self.collection, task_id=task.task_id)
             return await peer.post(
-                target, media_type(self.message), body, limit=limit, carrying=carrying
+                target, kind, body, limit=limit, carrying=carrying, headers=headers
             )
         named = {f"{self.made}_id": self.identifier(name)}
         target = path(self.made, task_id=task.task_id, **named)
-        answer = await peer.put(
-            target, media_type(self.message), body, limit=limit, carrying=carrying
-        )
+        answer = await peer.put(target, kind, body, limit=limit, carrying=carrying, headers=headers)
         return dataclasses.replace(answer, location=target + self.state)
 
 

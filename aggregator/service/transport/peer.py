@@ -226,9 +226,10 @@ class Peer:
         *,
         limit: int = MAX_SHORT_ANSWER,
         carrying: type[Carried] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a message to a resource; `limit` and `carrying` are as for `get`."""
-        return await self._send("POST", target, media_type, body, limit, carrying)
+        """Send a message, with more headers if any; `limit` and `carrying` are as for `get`."""
+        return await self._send("POST", target, media_type, body, limit, carrying, headers)
 
     async def put(
         self,
@@ -238,9 +239,10 @@ class Peer:
         *,
         limit: int = MAX_SHORT_ANSWER,
         carrying: type[Carried] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Have a resource made at a path that we choose; the rest is as for `post`."""
-        return await self._send("PUT", target, media_type, body, limit, carrying)
+        return await self._send("PUT", target, media_type, body, limit, carrying, headers)
 
     async def delete(self, target: str) -> Answer:
         """Delete a resource."""
@@ -254,10 +256,11 @@ class Peer:
         body: bytes | None,
         limit: int,
         carrying: type[Carried] | None,
+        more: Mapping[str, str] | None = None,
     ) -> Answer:
         url = self._resource(target)
         # A few compressed bytes could become any number.
-        headers = {"accept-encoding": "identity"}
+        headers = {**(more or {}), "accept-encoding": "identity"}
         if media_type is not None:
             headers["content-type"] = media_type
         if self._token is not None:

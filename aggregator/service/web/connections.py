@@ -120,7 +120,7 @@ class BoundedConnection(HttpToolsProtocol):
         most = max(held.values(), default=0)
         is_unequal = most > held[self._address] + 1
         if is_unequal:
-            others = [each for each in others if held[each._address] == most]  # noqa: SLF001
+            others = [each for each in others if held[each._address] == most]  # noqa: SLF001  ours
         paces = [(other.pace, other) for other in others]
         slow = [(pace, other) for pace, other in paces if pace is not None]
         if not slow and is_unequal:

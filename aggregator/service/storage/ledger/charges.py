@@ -137,6 +137,33 @@ def list_without_share(tx: Transaction) -> list[LedgerEntry]:
     return _entries(tx, entry.state == LedgerState.CHARGED, entry.share_sha256.is_(None))
 
 
+def recently_released(tx: Transaction, task_id: bytes, most: int) -> list[Batch]:
+    """Return the batches of which our share was released last, newest first."""
+    entry = tables.ledger.c
+    query = (
+        select(entry.first_bucket, entry.last_bucket)
+        .where(
+            entry.task == tx.task_key(task_id),
+            entry.state == LedgerState.CHARGED,
+            entry.share_sha256.is_not(None),
+        )
+        .order_by(entry.charged_at.desc(), entry.id.desc())
+        .limit(most)
+    )
+    return [Batch(first, last) for first, last in tx.connection.execute(query)]
+
+
+def is_charged_for(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
+    """Return whether there is an entry of any state for the batch, or for a part of it."""
+    entry = tables.ledger.c
+    query = select(entry.id).where(
+        entry.task == tx.task_key(task_id),
+        entry.first_bucket <= batch.last,
+        entry.last_bucket >= batch.first,
+    )
+    return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
 def find_charged(tx: Transaction, task_id: bytes, share_sha256: bytes) -> LedgerEntry | None:
     """Return the entry of the release of the share with this hash, if there is one."""
     entry = tables.ledger.c

@@ -1,0 +1,39 @@
+"""Compares what the other aggregator says of its releases with what the store knows."""
+
+from collections.abc import Sequence
+
+from aggregator.dap.problems import SetBack
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.task import Task
+from aggregator.protocol.witness import MOST_BATCHES
+from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.ledger.charges import is_charged_for, recently_released
+from aggregator.service.telemetry.lines import log
+
+
+def released(tx: Transaction, task: Task) -> list[Batch]:
+    """Return the batches of which a share of ours was released last, newest first."""
+    return recently_released(tx, task.task_id.value, MOST_BATCHES)
+
+
+def check_witness(tx: Transaction, task: Task, witnessed: Sequence[Batch], whose: str) -> None:
+    """Refuse to release anything while the other knows of a release that we have forgotten.
+
+    Raises:
+        SetBack: It does: this store, and its journal, were set back.
+    """
+    task_id = task.task_id.value
+    forgotten = sum(
+        not is_charged_for(tx, task_id, each)
+        and closed_batches(tx, task_id, each).overall() is None
+        for each in witnessed
+    )
+    if forgotten:
+        log.error("this store and its journal were set back", forgotten=forgotten, told_by=whose)
+        raise SetBack(
+            f"the {whose} has {forgotten} batches of its last {len(witnessed)} whose release this "
+            "aggregator has forgotten: its store and its journal were set back together, and "
+            "`prio store restored --backup-time` says what to do",
+            task.task_id,
+        )

@@ -1,0 +1,110 @@
+"""An aggregator whose store and journal went back together learns it from the other.
+
+By docs/operations/troubleshoot.md, "The journal of releases".
+"""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aggregator.dap.problems import SetBack
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.witness import MOST_BATCHES, from_header, to_header
+from aggregator.service.runtime.restoring import presume_released
+from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.operator.job_lists import list_hindered
+from tests.support.pair import LEASE_SECONDS, Pair, Service
+from tests.support.store import units
+from tests.support.tasks import LAPLACE, make_task
+
+pytestmark = pytest.mark.anyio
+
+MEASUREMENTS = [0, 1, 1, 3, 3, 3]
+HOUR = 3600
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    yield pair
+    await pair.close()
+
+
+def files(folder: Path, service: Service) -> list[Path]:
+    name = service.role.name.lower()
+    return [folder / f"{name}.sqlite", folder / f"{name}.journal"]
+
+
+async def collected(pair: Pair) -> int:
+    """Upload and collect the unit of now, and go on to the next."""
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    result = await pair.collect(pair.interval(pair.clock.now()))
+    pair.clock.advance(HOUR)
+    return result.report_count
+
+
+async def set_back(pair: Pair, folder: Path, service: Service) -> None:
+    """Release a batch, and set a party back to before, journal and all."""
+    await collected(pair)
+    service.database.close()
+    for file in files(folder, service):
+        shutil.copy2(file, file.with_suffix(".snapshot" + file.suffix))
+    service.start()
+    await collected(pair)
+    service.database.close()
+    for file in files(folder, service):
+        shutil.copy2(file.with_suffix(".snapshot" + file.suffix), file)
+    service.restart()
+
+
+def restore(service: Service) -> None:
+    """Do what `prio store restored --backup-time` does now, by the pair's clock."""
+    service.database.run_sync(
+        "close restored", lambda tx: presume_released(tx, service.role, tx.now, 60)
+    )
+
+
+@pytest.mark.parametrize("party", ["leader", "helper"])
+async def test_who_was_set_back_with_its_journal_releases_nothing_until_it_is_put_right(
+    pair: Pair, tmp_path: Path, party: str
+) -> None:
+    service: Service = getattr(pair, party)
+    await set_back(pair, tmp_path, service)
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    await pair.work_until_idle()
+    location = (await pair.ask(pair.interval(pair.clock.now()))).headers["location"]
+    await pair.work()
+    (job,) = pair.leader.database.read_sync("waiting", lambda tx: list_hindered(tx, 9))
+    assert job.reason is not None
+    assert SetBack.title in job.reason
+    assert "`prio store restored --backup-time`" in job.reason
+    assert (await pair.poll(location)).body == b""
+    entries = await service.database.read("ledger", list_ledger)
+    assert [each.state for each in entries if each.state is LedgerState.CHARGED] == [
+        LedgerState.CHARGED
+    ]
+
+    restore(service)
+    pair.clock.advance(HOUR)
+    assert await collected(pair) == len(MEASUREMENTS)
+    again = await service.database.read("ledger", list_ledger)
+    assert sum(each.state is LedgerState.PRESUMED for each in again) > 0
+
+
+async def test_a_pair_of_which_nobody_went_back_hears_of_no_fault(pair: Pair) -> None:
+    for _ in range(3):
+        assert await collected(pair) == len(MEASUREMENTS)
+        pair.clock.advance(LEASE_SECONDS)
+
+
+def test_a_header_of_another_program_says_nothing() -> None:
+    batches = [units(n, n + 2) for n in range(MOST_BATCHES + 5)]
+    assert from_header(to_header(batches)) == batches[:MOST_BATCHES]
+    named = [Batch(b"\x07" * 32, b"\x07" * 32)] * MOST_BATCHES
+    assert from_header(to_header(named)) == named
+    for other in (None, "", "yes", "00", "00-zz", "02-01", "00-0011", "00-00," * 2000, "-,-"):
+        assert [each for each in from_header(other) if each.first] == []
