@@ -18,7 +18,7 @@ WORKERS := --numprocesses auto --maxprocesses 8
 MORE_WORKERS := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 8
 NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo check test lint bench fuzz docs lock clean picture
+.PHONY: demo check test lint bench fuzz soak docs lock clean picture
 
 demo: $(RUNTIME)
 	$(VENV)/bin/prio demo
@@ -45,6 +45,11 @@ bench: $(STAMP)
 SECONDS := 60
 fuzz: $(STAMP)
 	$(VENV)/bin/python -m tests.fuzz --seconds $(SECONDS)
+
+# All faults at once, for SECONDS (an hour, if not given); ends with one line.
+soak: SECONDS := $(if $(filter command line environment,$(origin SECONDS)),$(SECONDS),3600)
+soak: $(STAMP)
+	$(VENV)/bin/python -m tests.soak --seconds $(SECONDS)
 
 # The site, in build/site; nothing is fetched, and a warning is an error. What the code says of itself is written first.
 docs: $(STAMP)

@@ -1,0 +1,133 @@
+"""Everything that can go wrong, one after another by a seed, while a pair is at work."""
+
+import itertools
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.support import hostile, shifted
+from tests.support.postgresql import Server
+from tests.support.processes import Processes
+from tests.support.proxy import Proxy
+from tests.support.small_disk import SmallDisk
+from tests.support.sudden_death import Reaper
+
+HOUR = 3600
+STRANGER = "127.0.0.2"
+"""Whom no proxy speaks for: what strangers hold is theirs alone."""
+_CONNECTIONS = 600
+
+
+class Trouble(Reaper):
+    """Lets one thing after another go wrong, each for a moment.
+
+    Args:
+        services: The services.
+        names: Those that die.
+        proxy: Between the leader and the helper.
+        clocks: The files that say how far ahead a party's clock is.
+        disk: Where the stores are, if on a disk that can be filled.
+        servers: The stores' servers, if they have any.
+        seed: Decides what, when and for how long.
+    """
+
+    def __init__(
+        self,
+        services: Processes,
+        names: tuple[str, ...],
+        proxy: Proxy,
+        clocks: Mapping[str, Path],
+        disk: SmallDisk | None,
+        servers: Mapping[str, Server],
+        seed: int,
+    ) -> None:
+        super().__init__(services, names, (0.2, 1.0), seed)
+        self._proxy = proxy
+        self._clocks = clocks
+        self._disk = disk
+        self._servers = servers
+        self._faults: Mapping[str, Callable[[], object]] = {
+            "deaths": self._die,
+            "helpers away": self._lose_the_helper,
+            "answers lost": self._lose_answers,
+            "clocks jumped": self._jump,
+            "bursts of strangers": self._attack,
+            **({"disks filled": self._fill} if disk else {}),
+            **({"database servers killed": self._kill_a_server} if servers else {}),
+        }
+
+    def _next(self) -> str:
+        fewest = min(self.kills[name] for name in self._faults)
+        return self._random.choice([each for each in self._faults if self.kills[each] == fewest])
+
+    def _strike(self, name: str) -> None:
+        self._faults[name]()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each has happened."""
+        return self.kills
+
+    def _moment(self) -> None:
+        time.sleep(self._random.uniform(0.5, 3.0))
+
+    def _die(self) -> None:
+        super()._strike(self._random.choice(self._names))
+
+    def _lose_the_helper(self) -> None:
+        self._proxy.close()
+        self._moment()
+        self._proxy.reopen()
+
+    def _lose_answers(self) -> None:
+        self._proxy.deafen()
+        self._moment()
+        self._proxy.undeafen()
+
+    def _jump(self) -> None:
+        clock = self._clocks[self._random.choice(sorted(self._clocks))]
+        shifted.jump(clock, self._random.choice((HOUR, -HOUR)))
+        self._moment()
+        shifted.jump(clock, 0)
+
+    def _fill(self) -> None:
+        assert self._disk is not None
+        self._disk.fill()
+        self._moment()
+        self._disk.make_room()
+
+    def _kill_a_server(self) -> None:
+        server = self._servers[self._random.choice(sorted(self._servers))]
+        server.kill()
+        self._moment()
+        server.start()
+
+    def _attack(self) -> None:
+        """Hold more connections than there are slots, begin requests, and ask again."""
+        url = f"{self._services.urls['leader']}hpke_config"
+        parts = urlsplit(url)
+        beginnings = itertools.cycle([*hostile.slow_beginnings(url), _whole(url)])
+        held = []
+        until = time.monotonic() + self._random.uniform(1.0, 3.0)
+        for beginning in itertools.islice(beginnings, _CONNECTIONS):
+            if time.monotonic() > until:
+                break
+            with suppress(OSError):
+                place = (parts.hostname or "", parts.port or 0)
+                held.append(socket.create_connection(place, 1, source_address=(STRANGER, 0)))
+                held[-1].sendall(beginning)
+        while time.monotonic() < until:
+            for each in held:
+                with suppress(OSError):
+                    each.sendall(_whole(url))
+            time.sleep(0.05)
+        for each in held:
+            each.close()
+
+
+def _whole(url: str) -> bytes:
+    return hostile.head("GET", url) + b"\r\n"
