@@ -106,3 +106,31 @@ async def test_a_key_file_that_comes_back_is_as_if_it_had_never_gone(
     pair.leader.start()
     await later(pair)
     assert pair.open((await pair.poll(location)).body).report_count == len(MEASUREMENTS)
+
+
+async def test_a_helper_that_has_lost_its_keys_says_so_and_spends_nothing(
+    pair: Pair, tmp_path: Path
+) -> None:
+    pair.helper.database.close()
+    (tmp_path / "helper.sqlite.keys").unlink()
+    pair.helper.start()
+    location = (await pair.ask()).headers["location"]
+    await pair.work()
+    problem = (await pair.poll(location)).problem
+    assert problem["detail"] == "the helper has lost the keys of 1 of the batch's sums"
+    assert await pair.helper.database.read("ledger", list_ledger) == []
+
+    config = leader_file(tmp_path)
+    helpers = config.with_name("helper.toml")
+    helpers.write_text(config.read_text().replace('"leader', '"helper'))
+    (tmp_path / "helper.key").write_text("A" * 43)
+    (tmp_path / "helper.key").chmod(0o600)
+    done = await to_thread.run_sync(
+        lambda: run_here("store", "restored", "--config", helpers, "--trust-journal")
+    )
+    assert done.returncode == 0, done
+    again = (await pair.ask(pair.interval(units=2))).headers["location"]
+    await later(pair)
+    assert (await pair.poll(again)).problem["type"] == BatchOverlap.type_uri
+    for service in (pair.leader, pair.helper):
+        assert await service.database.read("ledger", list_ledger) == []

@@ -12,7 +12,7 @@ import hashlib
 
 from aggregator.codec import decode, encode
 from aggregator.dap.messages import AggregateShare, AggregateShareReq
-from aggregator.dap.problems import BatchOverlap, NameTaken
+from aggregator.dap.problems import BatchOverlap, CollectionFailed, NameTaken
 from aggregator.dap.profile import Role
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
@@ -24,7 +24,11 @@ from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.service.runtime.release_steps import MergedBatch, merge_batch
 from aggregator.service.storage.batches.closed import closed_batches
-from aggregator.service.storage.batches.sums import check_unchanged, summarize_batch
+from aggregator.service.storage.batches.sums import (
+    buckets_without_key,
+    check_unchanged,
+    summarize_batch,
+)
 from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import (
@@ -34,6 +38,7 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     is_share_named,
     put_aggregate_share,
 )
+from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.tracing import span
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -70,10 +75,23 @@ class AggregateShares:
         found = await database.read("find aggregate share", asked.found_or_allowed)
         if found is not None:
             return found
+        await self._check_keys(task, asked.batch)
         vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         merged = await merge_batch(database, task, vdaf, asked.batch)
         with span("release batch", reports=merged.totals.report_count):
             return await database.run("release batch", lambda tx: self._release(tx, asked, merged))
+
+    async def _check_keys(self, task: Task, batch: Batch) -> None:
+        """Say so if sums cannot be read any more, which waiting does not mend."""
+        task_id = task.task_id.value
+        lost = await self._runtime.database.read(
+            "look for lost keys", lambda tx: buckets_without_key(tx, task_id, batch)
+        )
+        if lost:
+            log.error("a batch has lost its keys", sums=len(lost))
+            raise CollectionFailed(
+                f"the helper has lost the keys of {len(lost):,} of the batch's sums", task.task_id
+            )
 
     def _release(
         self, tx: Transaction, asked: "_Asked", merged: MergedBatch

@@ -12,8 +12,13 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from aggregator.cli import faults
 from aggregator.cli.commands import COMMANDS
+from aggregator.errors import ConfigurationError
 from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.storage.engine.backends import Damaged
+from aggregator.service.storage.ledger.journal import JournalError
+from aggregator.service.storage.secrets.crypter import CrypterError
 from aggregator.service.web.app import MONITORING_PATHS
 from aggregator.service.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
 from tests.support.patience import PATIENCE_SECONDS
@@ -75,6 +80,10 @@ def test_a_unit_runs_a_command_that_exists_as_the_user_of_its_party(path: Path) 
     (entry,) = [entry for entry in COMMANDS if entry.name == party]
     assert verb in getattr(entry.load(), "commands", {verb: None})
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    # Starting again mends nothing for which a person is needed.
+    assert service["RestartPreventExitStatus"] == str(faults.BAD_INPUT)
+    for error in (JournalError("x"), CrypterError("x"), Damaged("x"), ConfigurationError("x")):
+        assert faults.status_of(error) == faults.BAD_INPUT
     assert service["User"] == service["Group"] == f"prio-{party}"
     accounts = (DEPLOY / "systemd" / "prio.sysusers").read_text(encoding="utf-8")
     assert f"u prio-{party} " in accounts
