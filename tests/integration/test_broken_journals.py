@@ -52,7 +52,7 @@ async def prio(*arguments: str | Path) -> Done:
 async def test_a_damaged_journal_holds_shares_back_and_nothing_else_until_it_is_mended(
     pair: Pair, tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:
-    journal, config = tmp_path / "leader.journal", leader_file(tmp_path)
+    journal, config = tmp_path / "leader.sqlite.journal", leader_file(tmp_path)
     before = journal.read_bytes()
     journal.write_bytes(change(before))
     pair.leader.restart()
@@ -87,7 +87,7 @@ async def test_a_damaged_journal_holds_shares_back_and_nothing_else_until_it_is_
 async def test_a_lost_journal_is_made_anew_from_a_store_that_is_whole(
     pair: Pair, tmp_path: Path, content: bytes | None
 ) -> None:
-    journal, config = tmp_path / "leader.journal", leader_file(tmp_path)
+    journal, config = tmp_path / "leader.sqlite.journal", leader_file(tmp_path)
     before = journal.read_bytes()
     journal.unlink() if content is None else journal.write_bytes(content)
     with pytest.raises(JournalError, match="prio store restored --journal-damaged"):
@@ -107,7 +107,7 @@ async def test_a_lost_journal_is_made_anew_from_a_store_that_is_whole(
 async def test_a_journal_that_lost_its_end_is_healed_and_the_operator_is_told(
     pair: Pair, tmp_path: Path
 ) -> None:
-    journal = tmp_path / "leader.journal"
+    journal = tmp_path / "leader.sqlite.journal"
     before = journal.read_bytes()
     journal.write_bytes(b"".join(before.splitlines(keepends=True)[:-1]))
     with capture_logs() as lines:

@@ -81,7 +81,7 @@ async def test_reports_that_no_worker_takes_make_the_leader_not_ready(pair: Pair
 async def test_a_journal_that_cannot_be_used_makes_a_service_not_ready_but_takes_requests(
     pair: Pair, tmp_path: Path
 ) -> None:
-    path = tmp_path / "leader.journal"
+    path = tmp_path / "leader.sqlite.journal"
     away = path.rename(tmp_path / "away")
     found = health_of(pair.leader)
     assert found.faults == [

@@ -175,7 +175,7 @@ async def test_what_a_forgetful_leader_replays_is_rejected_alone_and_its_batch_n
         reports = await pair.reports([0, 1, 2, 3])
         await pair.upload(reports[:1])
         await pair.work_until_idle()
-    for name in ("helper.sqlite", "helper.sqlite.keys", "helper.journal"):
+    for name in ("helper.sqlite", "helper.sqlite.keys", "helper.sqlite.journal"):
         (tmp_path / name).rename(tmp_path / "new" / name)
     async with running(tmp_path / "new", make_task(privacy=LAPLACE)) as pair:
         pair.client_entropy = SeededEntropy(b"another client")

@@ -21,7 +21,7 @@ async def test_a_share_leaves_when_its_release_is_written_down(tmp_path: Path) -
     await pair.provision()
     await pair.upload(await pair.reports(MEASUREMENTS))
     await pair.work_until_idle()
-    journals = [tmp_path / f"{name}.journal" for name in ("leader", "helper")]
+    journals = [tmp_path / f"{name}.sqlite.journal" for name in ("leader", "helper")]
     before = [journal.read_bytes() for journal in journals]
     location = (await pair.ask()).headers["location"]
     lost = [journal.rename(tmp_path / f"{journal.name}.away") for journal in journals]

@@ -36,7 +36,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 
 def files(folder: Path, service: Service) -> list[Path]:
     name = service.role.name.lower()
-    return [folder / f"{name}.sqlite", folder / f"{name}.journal"]
+    return [folder / f"{name}.sqlite", folder / f"{name}.sqlite.journal"]
 
 
 async def collected(pair: Pair) -> int:

@@ -98,7 +98,7 @@ class Service:
     ) -> None:
         self.role = role
         self.url = url_of(folder / f"{role.name.lower()}.sqlite")
-        self.journal = JournalFile(folder / f"{role.name.lower()}.journal")
+        self.journal = JournalFile(folder / f"{role.name.lower()}.sqlite.journal")
         self.clock = clock
         self.floor = floor
         self.limits = limits
@@ -382,6 +382,6 @@ def leader_file(folder: Path) -> Path:
     key.chmod(0o600)
     path.write_text(
         'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-        'release_journal = "leader.journal"\n'
+        'release_journal = "leader.sqlite.journal"\n'
     )
     return path
