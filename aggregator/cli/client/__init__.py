@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aggregator.cli.entries import TASKS, Entry, in_wing
+from aggregator.cli.entries import LOOK, TASKS, Entry, in_wing
 
 COMMANDS: Final = in_wing(
     "client",
@@ -14,5 +14,21 @@ COMMANDS: Final = in_wing(
         "Shard, seal and upload measurements, one report each.",
         "prio upload task.toml --csv answers.csv --column health --buckets good,fair,poor",
         is_daily=True,
+    ),
+    Entry(
+        LOOK,
+        "client-vectors",
+        "client_vectors",
+        "client_vectors",
+        "Write each step from a measurement to an upload, byte by byte, as JSON.",
+        "prio client-vectors task.toml 3 0 > vectors.json",
+    ),
+    Entry(
+        LOOK,
+        "client-module",
+        "client_module",
+        "client_module",
+        "Write the module for browsers as one file, and its hash to standard error.",
+        "prio client-module --out prio.js",
     ),
 )

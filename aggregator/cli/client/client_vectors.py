@@ -1,0 +1,44 @@
+"""`prio client-vectors`: what a client in another language is tested with."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import WhichTask, parse_time
+
+
+def client_vectors(
+    task_file: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The public task file.")],
+    measurements: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Measurements; a vector's coordinates are joined by commas. Without any, the two "
+            "that lie furthest apart."
+        ),
+    ] = None,
+    time: Annotated[
+        str,
+        typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970."),
+    ] = "2026-01-01T00:00:00Z",
+    question: WhichTask = None,
+) -> None:
+    """Write each step from a measurement to an upload, byte by byte, as JSON.
+
+    A client in another language is right for this task if it gives the same bytes at each step from
+    the same random bytes. Everybody knows these: send none of the reports.
+    """
+    from aggregator.cli.files import read_task
+    from aggregator.client import MeasurementReader
+    from aggregator.client.vectors import client_vectors as vectors
+
+    task = read_task(task_file, question)
+    circuit = task.prio3.circuit
+    values = (
+        MeasurementReader(circuit).read_arguments(measurements)
+        if measurements
+        else circuit.furthest_measurements()
+    )
+    seconds = parse_time(time, "time")
+    print(json.dumps(vectors(task, list(values), seconds or 0), indent=1))

@@ -1,0 +1,84 @@
+/** The presentation language of TLS, as far as a client reads and writes it. */
+
+/** Bytes that are not what they should be. */
+export class DecodeError extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'DecodeError';
+  }
+}
+
+export class Reader {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.at = 0;
+  }
+
+  get isDone() {
+    return this.at === this.bytes.length;
+  }
+
+  take(size) {
+    if (size > this.bytes.length - this.at) {
+      throw new DecodeError(`byte ${this.at}: ${size} bytes expected`);
+    }
+    this.at += size;
+    return this.bytes.slice(this.at - size, this.at);
+  }
+
+  /** A whole number of 1, 2 or 4 bytes; of 8, as a BigInt. */
+  number(size) {
+    const at = this.at;
+    this.take(size);
+    if (size === 8) return this.view.getBigUint64(at);
+    return size === 1 ? this.view.getUint8(at) : size === 2 ? this.view.getUint16(at)
+      : this.view.getUint32(at);
+  }
+
+  /** Bytes behind their length, which takes `size` bytes. */
+  opaque(size, least = 0) {
+    const length = this.number(size);
+    if (length < least) throw new DecodeError(`byte ${this.at}: at least ${least} bytes expected`);
+    return this.take(length);
+  }
+
+  text(size, least = 0) {
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+        .decode(this.opaque(size, least));
+    } catch (error) {
+      if (error instanceof DecodeError) throw error;
+      throw new DecodeError(`byte ${this.at}: text is not UTF-8`);
+    }
+  }
+
+  finish() {
+    if (!this.isDone) throw new DecodeError(`${this.bytes.length - this.at} bytes left over`);
+  }
+}
+
+/** A whole number in `size` bytes. */
+export function number(value, size) {
+  const bytes = new Uint8Array(size);
+  let rest = BigInt(value);
+  for (let i = size - 1; i >= 0; i--, rest >>= 8n) bytes[i] = Number(rest & 255n);
+  return bytes;
+}
+
+export function toBase64Url(bytes) {
+  const text = btoa(String.fromCharCode(...bytes));
+  return text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+}
+
+export function fromBase64Url(text) {
+  if (typeof text !== 'string' || !/^[A-Za-z0-9_-]*$/.test(text)) {
+    throw new DecodeError('not in base64url');
+  }
+  try {
+    const decoded = atob(text.replaceAll('-', '+').replaceAll('_', '/'));
+    return Uint8Array.from(decoded, (character) => character.charCodeAt(0));
+  } catch {
+    throw new DecodeError('not in base64url');
+  }
+}

@@ -1,0 +1,336 @@
+/**
+ * The client of one task: takes measurements at once, and sends their reports until each is settled.
+ *
+ *     put      the report is made and stored in the outbox
+ *     flush    sealed, STORED, and only then sent: the same bytes until there is an answer
+ *     settled  deleted from the outbox; its claim says what became of it
+ *
+ * Only `outdated_config` may change the bytes, and only if the aggregators' keys have changed: then
+ * the same shares are sealed again, under the same id.
+ */
+
+import { toBase64Url } from './bytes.js';
+import { webCrypto } from './hpke.js';
+import { MemoryOutbox, OutboxFull } from './outbox.js';
+import { joined } from './prio3.js';
+import { prepare, preferredConfig, random, sealReport, uploadErrors } from './report.js';
+import { resource } from './task.js';
+
+const URN = 'urn:ietf:params:ppm:dap:error:';
+const REPORTS_TYPE = 'application/ppm-dap;message=upload-req';
+const ERRORS_TYPE = 'application/ppm-dap;message=upload-errors';
+const CONFIGS_TYPE = 'application/ppm-dap;message=hpke-config-list';
+const MOST_CONFIG_BYTES = 65537;
+
+const COUNTED = ['report_replayed'];
+const LATE = ['batch_collected', 'report_dropped', 'task_expired'];
+const EARLY = ['report_too_early', 'task_not_started'];
+
+/** The network, or what stands in for it, has no usable answer now; it may later. */
+class Later extends Error {
+  constructor(reason, wait = 0) {
+    super(reason);
+    this.reason = reason;
+    this.wait = wait;
+  }
+}
+
+/** The leader refuses the whole request, by a name of the draft. */
+class Refused extends Error {
+  constructor(reason) {
+    super(reason);
+    this.reason = reason;
+  }
+}
+
+const sameBytes = (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]);
+const sameKeys = (a, b) =>
+  a && b && [0, 1].every((i) => a[i].id === b[i].id && sameBytes(a[i].publicKey, b[i].publicKey));
+
+export class Client extends EventTarget {
+  /**
+   * @param {import('./task.js').Task} task
+   * @param {object} options see index.d.ts
+   */
+  constructor(task, options = {}) {
+    super();
+    this.task = task;
+    this.outbox = options.outbox ?? new MemoryOutbox();
+    this.fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
+    this.now = options.now ?? Date.now;
+    this.entropy = options.entropy ?? random;
+    this.x25519 = options.x25519 ?? webCrypto;
+    this.maxReports = options.maxReports ?? 10000;
+    this.maxAge = (options.maxAgeSeconds ?? 14 * 86400) * 1000;
+    this.group = options.reportsPerRequest ?? 100;
+    this.patience = (options.timeoutSeconds ?? 30) * 1000;
+    this.configs = null;
+    this.sending = null;
+    this.timer = null;
+    this.isOpen = true;
+    /** Seconds by which this clock is ahead of the leader's, as far as its answers tell. */
+    this.clockAhead = null;
+  }
+
+  /** Make three reports that are dropped, while a person reads: the first is slow otherwise. */
+  warm(measurement) {
+    for (let i = 0; i < 3; i++) prepare(this.task, measurement, 0n, this.entropy);
+  }
+
+  /**
+   * Make a report and store it.
+   *
+   * @param measurement as the task's type takes it
+   * @param {{claim?: string}} options `claim`: of what only one report is taken, such as a survey
+   * @returns {Promise<string>} the report's key in the outbox
+   */
+  async put(measurement, { claim = null } = {}) {
+    const now = this.now();
+    const waiting = await this.outbox.list(this.task.id);
+    if (waiting.length >= this.maxReports) {
+      throw new OutboxFull(`${this.maxReports} reports wait already`);
+    }
+    const prepared = prepare(this.task, measurement, this.task.time(now), this.entropy);
+    const record = {
+      ...prepared, key: toBase64Url(prepared.id), task: this.task.id, created: now,
+      claim: claim === null ? null : `${this.task.id} ${claim}`,
+      configs: null, body: null, attempts: 0, due: 0,
+    };
+    await this.outbox.add(record);
+    return record.key;
+  }
+
+  /** What became of a claim: null, or `{state, reason}`. */
+  claimed(claim) {
+    return this.outbox.claimed(`${this.task.id} ${claim}`);
+  }
+
+  /** How many reports wait. */
+  async waiting() {
+    return (await this.outbox.list(this.task.id)).length;
+  }
+
+  /**
+   * Send what is due.
+   *
+   * @param {{now?: boolean}} options `now`: also what would wait for longer
+   * @returns {Promise<{counted: number, late: number, refused: number, waiting: number,
+   *   reason: string | null}>} the reason why some still wait
+   */
+  flush({ now = false } = {}) {
+    this.sending ??= this.exclusively(() => this.pass(now)).finally(() => (this.sending = null));
+    return this.sending;
+  }
+
+  /** Send from now on, and whenever there is a chance; returns at once. */
+  start() {
+    this.isOpen = true;
+    globalThis.addEventListener?.('online', (this.online ??= () => this.run(true)));
+    this.run(false);
+  }
+
+  /** Send no more; what waits stays in the outbox. */
+  stop() {
+    this.isOpen = false;
+    clearTimeout(this.timer);
+    if (this.online) globalThis.removeEventListener?.('online', this.online);
+  }
+
+  async run(now) {
+    clearTimeout(this.timer);
+    let wait = 60_000;
+    try {
+      await this.flush({ now });
+      const left = await this.outbox.list(this.task.id);
+      if (!left.length) return;
+      wait = Math.min(...left.map((record) => record.due)) - this.now();
+    } catch (error) {
+      this.dispatchEvent(new CustomEvent('fault', { detail: error }));
+    }
+    if (this.isOpen) this.timer = setTimeout(() => this.run(false), Math.max(1000, wait));
+  }
+
+  /** One tab of a browser sends at a time. */
+  exclusively(work) {
+    const locks = globalThis.navigator?.locks;
+    if (!locks) return work();
+    const name = `prio-outbox ${this.task.id}`;
+    return locks.request(name, { ifAvailable: true }, (lock) =>
+      lock ? work() : this.summary({ reason: 'another_tab' }));
+  }
+
+  async summary(known) {
+    const counts = { counted: 0, late: 0, refused: 0, reason: null, ...known };
+    return { ...counts, waiting: await this.waiting() };
+  }
+
+  async pass(isAll) {
+    const known = { counted: 0, late: 0, refused: 0, reason: null };
+    const due = [];
+    for (const record of await this.outbox.list(this.task.id)) {
+      const age = this.now() - record.created;
+      if (age > this.maxAge) await this.settle(record, 'late', 'too_old', known);
+      else if (isAll || record.due <= this.now()) due.push(record);
+    }
+    for (let start = 0; start < due.length; start += this.group) {
+      const part = due.slice(start, start + this.group);
+      try {
+        await this.send(part, known);
+      } catch (error) {
+        if (error instanceof Later) {
+          // The rest would fare no better.
+          for (const record of due.slice(start)) await this.postpone(record, error.wait);
+          known.reason = error.reason;
+          break;
+        }
+        throw error;
+      }
+    }
+    return this.summary(known);
+  }
+
+  /** Send some reports, seal those again that were sealed to keys that have gone, and settle. */
+  async send(records, known) {
+    const waiting = [];
+    for (const record of records) {
+      if (record.body === null) await this.sealRecord(record, await this.keys());
+    }
+    for (const [record, error] of await this.post(records, known)) {
+      if (error !== 'outdated_config') {
+        await this.conclude(record, error, known);
+        continue;
+      }
+      if (sameKeys(this.configs, record.configs)) this.configs = null;
+      const configs = await this.keys('reload');
+      if (sameKeys(configs, record.configs)) {
+        // The leader contradicts itself. Another report could be counted twice: wait.
+        known.reason = error;
+        await this.postpone(record, 3600);
+        continue;
+      }
+      await this.sealRecord(record, configs);
+      waiting.push(record);
+    }
+    if (!waiting.length) return;
+    for (const [record, error] of await this.post(waiting, known)) {
+      if (error === 'outdated_config') {
+        known.reason = error;
+        await this.postpone(record, 3600);
+      } else {
+        await this.conclude(record, error, known);
+      }
+    }
+  }
+
+  /** The bytes are stored before they can be sent, so that they are the same ever after. */
+  async sealRecord(record, configs) {
+    record.body = await sealReport(this.task, record, configs, this.x25519);
+    record.configs = configs;
+    await this.outbox.save(record);
+  }
+
+  /** Send reports; a request that is refused whole says nothing of each, so each goes alone. */
+  async post(records, known) {
+    try {
+      const errors = await this.request(joined(records.map((record) => record.body)));
+      return records.map((record) => [record, errors.get(record.key) ?? null]);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      if (records.length === 1) return [[records[0], error.reason]];
+      const all = [];
+      for (const record of records) all.push(...(await this.post([record], known)));
+      return all;
+    }
+  }
+
+  async conclude(record, error, known) {
+    if (error === null || COUNTED.includes(error)) {
+      return this.settle(record, 'counted', null, known);
+    }
+    if (LATE.includes(error)) return this.settle(record, 'late', error, known);
+    if (EARLY.includes(error)) {
+      known.reason = error;
+      return this.postpone(record, 60);
+    }
+    return this.settle(record, 'refused', error, known);
+  }
+
+  async settle(record, state, reason, known) {
+    const outcome = { state, reason };
+    await this.outbox.settle(record, outcome);
+    known[state]++;
+    const detail = { ...outcome, key: record.key, claim: record.claim?.slice(this.task.id.length + 1) ?? null };
+    this.dispatchEvent(new CustomEvent('settled', { detail }));
+  }
+
+  /** Try again in 2, 4, 8 ... seconds, an hour at most, or when the leader says. */
+  postpone(record, wait) {
+    record.attempts++;
+    const patience = Math.max(Math.min(2 ** record.attempts, 3600), Math.min(wait, 86400));
+    record.due = this.now() + 1000 * patience;
+    return this.outbox.save(record);
+  }
+
+  /** Both aggregators' configurations, fetched once; `reload` asks past the browser's cache. */
+  async keys(cache = 'default') {
+    if (this.configs && cache === 'default') return this.configs;
+    const fetched = await Promise.all([this.task.leader, this.task.helper].map(async (base) => {
+      const url = resource(base, 'hpke_config');
+      const answer = await this.ask(url, { cache }, CONFIGS_TYPE);
+      try {
+        if (answer.length > MOST_CONFIG_BYTES) throw new Later('not_an_aggregator');
+        return preferredConfig(answer);
+      } catch (error) {
+        throw new Later(error.reason ?? 'not_an_aggregator');
+      }
+    }));
+    return (this.configs = fetched);
+  }
+
+  async request(body) {
+    const headers = { 'content-type': REPORTS_TYPE };
+    // What goes on when the page is closed may have 64 KiB.
+    const keepalive = body.length < 60_000;
+    const options = { method: 'POST', headers, body, cache: 'no-store', keepalive };
+    try {
+      return uploadErrors(await this.ask(this.task.uploads, options, ERRORS_TYPE));
+    } catch (error) {
+      if (error.name === 'DecodeError') throw new Later('not_an_aggregator');
+      throw error;
+    }
+  }
+
+  /** The bytes of an answer. Whatever is no aggregator's word is taken for the network's. */
+  async ask(url, options, type) {
+    const signal = AbortSignal.timeout(this.patience);
+    const always = { credentials: 'omit', referrerPolicy: 'no-referrer', redirect: 'error', signal };
+    let answer, bytes;
+    try {
+      answer = await this.fetch(url, { ...always, ...options });
+      bytes = new Uint8Array(await answer.arrayBuffer());
+    } catch {
+      throw new Later('unreachable');
+    }
+    const date = Date.parse(answer.headers.get('date') ?? '');
+    if (!Number.isNaN(date)) this.clockAhead = Math.round((this.now() - date) / 1000);
+    const given = (answer.headers.get('content-type') ?? '').toLowerCase().replaceAll(/[\s"]/g, '');
+    if (answer.ok) {
+      if (bytes.length && given !== type) throw new Later('not_an_aggregator');
+      return bytes;
+    }
+    const wait = Number(answer.headers.get('retry-after')) || 0;
+    if (answer.status === 429 || answer.status >= 500) throw new Later('busy', wait);
+    let problem = '';
+    if (given.startsWith('application/problem+json')) {
+      try {
+        problem = JSON.parse(new TextDecoder().decode(bytes)).type;
+      } catch {
+        // No aggregator's.
+      }
+    }
+    // A proxy, or the sign-in page of a hotel, must not settle anything.
+    if (!String(problem).startsWith(URN)) throw new Later('not_an_aggregator', wait);
+    throw new Refused(problem.slice(URN.length));
+  }
+}
+

@@ -1,0 +1,221 @@
+/** A task, as `prio task show --json` prints it; both texts are base64url. */
+export interface TaskDocument {
+  id: string;
+  configuration: string;
+}
+
+/** What a task promises a person; rationals are exact, as text: "1/2". */
+export interface Policy {
+  mechanism: 'None' | 'PureDpDiscreteLaplace' | 'TruncatedGeometric' | 'DiscreteGaussian';
+  epsilon: string | null;
+  delta: string | null;
+  rho: string | null;
+  maxReportsPerPerson: number;
+  /** In units of the task's time precision. */
+  window: { length: bigint; start: bigint } | null;
+  maxBatchesPerPerson: number | null;
+  budget: string | null;
+  maxReleases: number | null;
+  population: string;
+  privateThreshold?: string;
+  suppressAtOrBelow?: bigint;
+}
+
+/** A task whose configuration is read and checked. Everything in it is public. */
+export class Task {
+  /** @throws {DecodeError} something is unknown, out of its range or too long; it is named */
+  constructor(task: TaskDocument, profile?: 'dap-18');
+  readonly id: string;
+  readonly idBytes: Uint8Array;
+  readonly configuration: Uint8Array;
+  readonly profile: string;
+  readonly info: Uint8Array;
+  readonly leader: string;
+  readonly helper: string;
+  readonly timePrecision: bigint;
+  readonly minBatchSize: bigint;
+  readonly batchMode: 'time_interval' | 'leader_selected';
+  /** When reports may be made, in units of time, the end excluded; null for always. */
+  readonly interval: { start: bigint; end: bigint } | null;
+  /** null if the configuration does not say: then nothing is promised that a client can check. */
+  readonly policy: Policy | null;
+  /** "Prio3Histogram" and so on. */
+  readonly type: string;
+  readonly prio3: Prio3;
+  readonly ctx: Uint8Array;
+  readonly uploads: string;
+  /** The unit of time that a moment, in milliseconds since 1970, is in. */
+  time(milliseconds: number): bigint;
+}
+
+/** A whole number from 0 on; larger ones than a double holds exactly, as a BigInt. */
+export type Whole = number | bigint | boolean;
+
+/**
+ * Count and Sum: a number. Histogram: the index of a bucket, from 0 on. SumVec, MultihotCountVec
+ * and L1BoundSum: a list of numbers.
+ */
+export type Measurement = Whole | ArrayLike<Whole>;
+
+/** Sharding alone, for other protocols than DAP. */
+export class Prio3 {
+  readonly randSize: number;
+  readonly leaderShareSize: number;
+  shard(ctx: Uint8Array, measurement: Measurement, nonce: Uint8Array, rand: Uint8Array): {
+    publicShare: Uint8Array;
+    inputShares: Uint8Array[];
+  };
+}
+
+/** A report that is sharded and not sealed. It reveals the measurement: it stays on the device. */
+export interface PreparedReport {
+  id: Uint8Array;
+  time: bigint;
+  publicShare: Uint8Array;
+  leaderShare: Uint8Array;
+  helperShare: Uint8Array;
+}
+
+export interface HpkeConfig {
+  id: number;
+  kem: number;
+  kdf: number;
+  aead: number;
+  publicKey: Uint8Array;
+}
+
+/** Where X25519 comes from: `webCrypto`, or a library where WebCrypto lacks it. */
+export interface X25519 {
+  ephemeral(): Promise<{
+    enc: Uint8Array;
+    exchange(publicKey: Uint8Array): Promise<Uint8Array>;
+  }>;
+}
+export const webCrypto: X25519;
+
+/** Gives so many bytes that nobody can guess. */
+export type Entropy = (size: number) => Uint8Array;
+
+/** @throws {MeasurementError} it is not what the task measures; the message names the limit */
+export function prepare(
+  task: Task, measurement: Measurement, time: bigint, entropy?: Entropy,
+): PreparedReport;
+export function sealReport(
+  task: Task, prepared: PreparedReport, configs: [HpkeConfig, HpkeConfig], x25519?: X25519,
+): Promise<Uint8Array>;
+export function seal(
+  config: HpkeConfig, info: Uint8Array, aad: Uint8Array, plaintext: Uint8Array, x25519?: X25519,
+): Promise<{ enc: Uint8Array; payload: Uint8Array }>;
+/** Of an aggregator's list, the configuration to seal to. */
+export function preferredConfig(list: Uint8Array): HpkeConfig;
+/** Of a leader's answer to an upload: why reports were refused, by id in base64url. */
+export function uploadErrors(answer: Uint8Array): Map<string, string>;
+
+export type State = 'waiting' | 'counted' | 'late' | 'refused';
+
+export interface Outcome {
+  state: State;
+  /** Of the draft (`batch_collected` and so on), `too_old`, or null. */
+  reason?: string | null;
+}
+
+/** What an outbox keeps of a report until it is settled. */
+export interface OutboxRecord extends PreparedReport {
+  key: string;
+  task: string;
+  claim: string | null;
+  created: number;
+  configs: [HpkeConfig, HpkeConfig] | null;
+  body: Uint8Array | null;
+  attempts: number;
+  due: number;
+}
+
+export interface Outbox {
+  /** @throws {AlreadyAnswered | OutboxFull} */
+  add(record: OutboxRecord): Promise<void>;
+  save(record: OutboxRecord): Promise<void>;
+  settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
+  list(task: string): Promise<OutboxRecord[]>;
+  claimed(claim: string): Promise<Outcome | null>;
+}
+
+/** In IndexedDB: what it keeps survives the page and the browser. */
+export class BrowserOutbox implements Outbox {
+  constructor(name?: string);
+  add(record: OutboxRecord): Promise<void>;
+  save(record: OutboxRecord): Promise<void>;
+  settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
+  list(task: string): Promise<OutboxRecord[]>;
+  claimed(claim: string): Promise<Outcome | null>;
+}
+
+/** As long as the page or the process lives, for shared devices too. */
+export class MemoryOutbox implements Outbox {
+  add(record: OutboxRecord): Promise<void>;
+  save(record: OutboxRecord): Promise<void>;
+  settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
+  list(task: string): Promise<OutboxRecord[]>;
+  claimed(claim: string): Promise<Outcome | null>;
+}
+
+export interface ClientOptions {
+  /** In memory unless given. */
+  outbox?: Outbox;
+  fetch?: typeof fetch;
+  /** Milliseconds since 1970. */
+  now?: () => number;
+  entropy?: Entropy;
+  x25519?: X25519;
+  /** How many reports may wait; 10,000. */
+  maxReports?: number;
+  /** How long one may wait; 14 days. Then it is given up, as `late` with the reason `too_old`. */
+  maxAgeSeconds?: number;
+  reportsPerRequest?: number;
+  /** How long one request may take; 30. */
+  timeoutSeconds?: number;
+}
+
+export interface Pass {
+  counted: number;
+  late: number;
+  refused: number;
+  waiting: number;
+  /**
+   * Why some still wait: `unreachable`, `busy`, `not_an_aggregator`, `report_too_early` (this
+   * clock is ahead, see `clockAhead`), `task_not_started`, `outdated_config` (the leader contradicts
+   * itself), `another_tab`; null if it is only their turn later.
+   */
+  reason: string | null;
+}
+
+/** Events: `settled` with `{key, claim, state, reason}`, `fault` with the error of an outbox. */
+export class Client extends EventTarget {
+  constructor(task: Task, options?: ClientOptions);
+  readonly task: Task;
+  /** Seconds, by the last answer that said; null before. */
+  readonly clockAhead: number | null;
+  /** Make some reports that are dropped, so that the first real one is quick. */
+  warm(measurement: Measurement): void;
+  /**
+   * Make a report and store it; send it with `flush` or `start`.
+   *
+   * @param options `claim`: of what only one report is taken, such as a survey and a week
+   * @throws {MeasurementError | AlreadyAnswered | OutboxFull}
+   */
+  put(measurement: Measurement, options?: { claim?: string | null }): Promise<string>;
+  claimed(claim: string): Promise<Outcome | null>;
+  waiting(): Promise<number>;
+  /** Send what is due; with `now`, all that waits. */
+  flush(options?: { now?: boolean }): Promise<Pass>;
+  /** Send from now on, until `stop`. */
+  start(): void;
+  stop(): void;
+}
+
+export class MeasurementError extends RangeError {}
+export class DecodeError extends Error {}
+/** No X25519, no WebCrypto, or a key that cannot be used. */
+export class Unsupported extends Error {}
+export class AlreadyAnswered extends Error {}
+export class OutboxFull extends Error {}

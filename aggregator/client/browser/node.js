@@ -1,0 +1,146 @@
+/** An outbox in a folder, for what runs in Node: each record and each claim is a file. */
+
+import { createHash } from 'node:crypto';
+import { mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { AlreadyAnswered, OutboxFull } from './outbox.js';
+
+const toText = (value) =>
+  JSON.stringify(value, (_, each) => {
+    if (typeof each === 'bigint') return { whole: each.toString() };
+    return each instanceof Uint8Array ? { bytes: Buffer.from(each).toString('base64') } : each;
+  });
+
+const fromText = (text) =>
+  JSON.parse(text, (_, each) => {
+    if (typeof each?.whole === 'string') return BigInt(each.whole);
+    return typeof each?.bytes === 'string'
+      ? Uint8Array.from(Buffer.from(each.bytes, 'base64'))
+      : each;
+  });
+
+const isMissing = (error) => error.code === 'ENOENT';
+
+export class FolderOutbox {
+  /** @param {string} folder made if it is missing, for the owner only: it holds answers */
+  constructor(folder) {
+    this.folder = folder;
+    this.opening = null;
+  }
+
+  /** Make the folders; add claims of records that a process left when it died between the two. */
+  async open() {
+    for (const name of ['records', 'claims']) {
+      await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
+    }
+    for (const record of await this.records()) {
+      if (record.claim !== null && !(await this.read(this.claimPath(record.claim)))) {
+        await this.write(this.claimPath(record.claim), { state: 'waiting' });
+      }
+    }
+  }
+
+  ready() {
+    this.opening ??= this.open().catch((error) => {
+      this.opening = null;
+      throw error;
+    });
+    return this.opening;
+  }
+
+  recordPath(key) {
+    return join(this.folder, 'records', key);
+  }
+
+  claimPath(claim) {
+    return join(this.folder, 'claims', createHash('sha256').update(claim).digest('hex'));
+  }
+
+  async read(path) {
+    try {
+      return fromText(await readFile(path, 'utf8'));
+    } catch (error) {
+      if (isMissing(error)) return null;
+      throw error;
+    }
+  }
+
+  /** Write a file that is whole or not there, and on the disk when this returns. */
+  async write(path, value) {
+    const draft = `${path}.${process.pid}.new`;
+    try {
+      const file = await open(draft, 'w', 0o600);
+      try {
+        await file.writeFile(toText(value));
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(draft, path);
+      const folder = await open(join(path, '..'));
+      try {
+        await folder.sync();
+      } finally {
+        await folder.close();
+      }
+    } catch (error) {
+      await rm(draft, { force: true });
+      if (error.code === 'ENOSPC' || error.code === 'EDQUOT') {
+        throw new OutboxFull('the disk is full', { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  async records() {
+    const names = await readdir(join(this.folder, 'records'));
+    const found = names.filter((name) => !name.endsWith('.new'));
+    const records = await Promise.all(found.map((name) => this.read(this.recordPath(name))));
+    return records.filter((record) => record !== null);
+  }
+
+  async add(record) {
+    await this.ready();
+    const { key, claim } = record;
+    const path = claim === null ? null : this.claimPath(claim);
+    if (path !== null) {
+      if (this.adding?.has(claim) || (await this.read(path))) throw new AlreadyAnswered(claim);
+      (this.adding ??= new Set()).add(claim);
+    }
+    try {
+      await this.write(this.recordPath(key), record);
+      if (path !== null) await this.write(path, { state: 'waiting' });
+    } catch (error) {
+      await rm(this.recordPath(key), { force: true });
+      throw error;
+    } finally {
+      this.adding?.delete(claim);
+    }
+  }
+
+  async save(record) {
+    await this.ready();
+    if (await this.read(this.recordPath(record.key))) {
+      await this.write(this.recordPath(record.key), record);
+    }
+  }
+
+  async settle(record, outcome) {
+    await this.ready();
+    // In this order: a process that dies in between sends the same bytes once more.
+    if (record.claim !== null) await this.write(this.claimPath(record.claim), outcome);
+    await rm(this.recordPath(record.key), { force: true });
+  }
+
+  async list(task) {
+    await this.ready();
+    const own = (await this.records()).filter((record) => record.task === task);
+    return own.sort((a, b) => a.created - b.created);
+  }
+
+  async claimed(claim) {
+    await this.ready();
+    return this.read(this.claimPath(claim));
+  }
+}

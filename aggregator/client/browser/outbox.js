@@ -1,0 +1,161 @@
+/**
+ * Where reports wait until they are settled: in IndexedDB, or in memory.
+ *
+ * A record holds both shares of a report, and so the answer, until there is an outcome; then it is
+ * deleted. A claim says that something was answered, and what became of it, but not what.
+ *
+ * An outbox has five methods; `node.js` has one that keeps files. `add` and `settle` change a
+ * record and its claim together or not at all.
+ */
+
+/** The same was answered before, as far as this outbox remembers. */
+export class AlreadyAnswered extends Error {
+  constructor(claim) {
+    super(`${claim} was answered before`);
+    this.name = 'AlreadyAnswered';
+  }
+}
+
+/** There is no room for one more report. */
+export class OutboxFull extends Error {
+  constructor(message, options) {
+    super(message, options);
+    this.name = 'OutboxFull';
+  }
+}
+
+/** For pages that a device must not remember, and for what has no store of its own. */
+export class MemoryOutbox {
+  constructor() {
+    this.records = new Map();
+    this.claims = new Map();
+  }
+
+  /** Add a record, and its claim if it has one. */
+  async add(record) {
+    const { key, claim } = record;
+    if (claim !== null && this.claims.has(claim)) throw new AlreadyAnswered(claim);
+    this.records.set(key, record);
+    if (claim !== null) this.claims.set(claim, { state: 'waiting' });
+  }
+
+  /** Replace a record, unless it is settled. */
+  async save(record) {
+    if (this.records.has(record.key)) this.records.set(record.key, record);
+  }
+
+  /** Delete a record, and say in its claim what became of it. */
+  async settle(record, outcome) {
+    this.records.delete(record.key);
+    if (record.claim !== null) this.claims.set(record.claim, outcome);
+  }
+
+  /** All records of a task, the oldest first. */
+  async list(task) {
+    const own = [...this.records.values()].filter((each) => each.task === task);
+    return own.sort((a, b) => a.created - b.created);
+  }
+
+  /** What became of a claim, or null. */
+  async claimed(claim) {
+    return this.claims.get(claim) ?? null;
+  }
+}
+
+const done = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+/** Reports that survive the page, the browser and the device being turned off. */
+export class BrowserOutbox {
+  constructor(name = 'prio-outbox') {
+    this.name = name;
+  }
+
+  async open() {
+    const opening = indexedDB.open(this.name, 1);
+    opening.onupgradeneeded = () => {
+      opening.result.createObjectStore('records', { keyPath: 'key' }).createIndex('task', 'task');
+      opening.result.createObjectStore('claims');
+    };
+    const database = await done(opening);
+    // Another tab may need to change it, and browsers close it when they clear their data.
+    database.onversionchange = database.onclose = () => {
+      database.close();
+      this.database = null;
+    };
+    return database;
+  }
+
+  /** Do `work` in one transaction, which is on the disk when this returns. */
+  async within(mode, work) {
+    this.database ??= this.open();
+    let database;
+    try {
+      database = await this.database;
+    } catch (error) {
+      this.database = null;
+      throw error;
+    }
+    const transaction = database.transaction(['records', 'claims'], mode, { durability: 'strict' });
+    const finished = new Promise((resolve, reject) => {
+      transaction.oncomplete = resolve;
+      transaction.onabort = () => reject(transaction.error ?? new Error('the transaction ended'));
+    });
+    finished.catch(() => {}); // whoever waits for it below hears of it
+    const [records, claims] = ['records', 'claims'].map((name) => transaction.objectStore(name));
+    let result;
+    try {
+      result = await work(records, claims);
+    } catch (error) {
+      try {
+        transaction.abort();
+      } catch {
+        // It has ended by itself.
+      }
+      throw error;
+    }
+    await finished;
+    return result;
+  }
+
+  async add(record) {
+    const { claim } = record;
+    try {
+      await this.within('readwrite', async (records, claims) => {
+        if (claim !== null && (await done(claims.get(claim)))) throw new AlreadyAnswered(claim);
+        if (claim !== null) await done(claims.add({ state: 'waiting' }, claim));
+        await done(records.add(record));
+      });
+    } catch (error) {
+      if (error?.name === 'QuotaExceededError') {
+        throw new OutboxFull('this browser has no room left', { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  save(record) {
+    return this.within('readwrite', async (records) => {
+      if (await done(records.get(record.key))) await done(records.put(record));
+    });
+  }
+
+  settle(record, outcome) {
+    return this.within('readwrite', async (records, claims) => {
+      await done(records.delete(record.key));
+      if (record.claim !== null) await done(claims.put(outcome, record.claim));
+    });
+  }
+
+  async list(task) {
+    const read = (records) => done(records.index('task').getAll(task));
+    return (await this.within('readonly', read)).sort((a, b) => a.created - b.created);
+  }
+
+  async claimed(claim) {
+    return (await this.within('readonly', (_, claims) => done(claims.get(claim)))) ?? null;
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * A measurement becomes a report: sharded once, sealed to both aggregators as often as needed.
+ *
+ * Source: DAP, "Uploading Reports".
+ */
+
+import { DecodeError, Reader, number, toBase64Url } from './bytes.js';
+import { isSupported, seal, webCrypto } from './hpke.js';
+import { joined } from './prio3.js';
+
+const CLIENT = 1, LEADER = 2, HELPER = 3;
+
+const REPORT_ERRORS = {
+  1: 'batch_collected', 2: 'report_replayed', 3: 'report_dropped', 4: 'hpke_unknown_config_id',
+  5: 'hpke_decrypt_error', 6: 'vdaf_verify_error', 7: 'task_expired', 8: 'invalid_message',
+  9: 'report_too_early', 10: 'task_not_started', 11: 'outdated_config',
+};
+
+/** Random bytes of the system; there is no other source and nothing to fall back to. */
+export const random = (size) => {
+  const bytes = new Uint8Array(size);
+  // A call gives 65,536 bytes at most.
+  for (let at = 0; at < size; at += 65536) {
+    globalThis.crypto.getRandomValues(bytes.subarray(at, at + 65536));
+  }
+  return bytes;
+};
+
+/**
+ * Shard a measurement into a report of its own.
+ *
+ * What is returned reveals the measurement: it stays on this device. It is kept until there is an
+ * answer, since a second report of the same measurement could be counted a second time.
+ *
+ * @param {bigint} time in the task's units
+ */
+export function prepare(task, measurement, time, entropy = random) {
+  const id = entropy(16);
+  const rand = entropy(task.prio3.randSize);
+  const { publicShare, inputShares } = task.prio3.shard(task.ctx, measurement, id, rand);
+  rand.fill(0);
+  const [leaderShare, helperShare] = inputShares;
+  return { id, time, publicShare, leaderShare, helperShare };
+}
+
+/**
+ * Seal a prepared report: the bytes that the leader gets.
+ *
+ * @param {[object, object]} configs the leader's and the helper's
+ */
+export async function sealReport(task, prepared, configs, x25519 = webCrypto) {
+  const { id, time, publicShare, leaderShare, helperShare } = prepared;
+  const metadata = joined([id, number(time, 8), [0, 0]]);
+  const aad = joined([
+    task.idBytes, task.configuration, metadata, number(publicShare.length, 4), publicShare,
+  ]);
+  const sealed = async (role, config, share) => {
+    const plaintext = joined([[0, 0], number(share.length, 4), share]);
+    const purpose = new TextEncoder().encode(`${task.profile} input share`);
+    const info = joined([purpose, [CLIENT, role]]);
+    const { enc, payload } = await seal(config, info, aad, plaintext, x25519);
+    plaintext.fill(0);
+    return joined([
+      [config.id], number(enc.length, 2), enc, number(payload.length, 4), payload,
+    ]);
+  };
+  return joined([
+    metadata, number(publicShare.length, 4), publicShare,
+    await sealed(LEADER, configs[0], leaderShare),
+    await sealed(HELPER, configs[1], helperShare),
+  ]);
+}
+
+/** The HPKE configuration that an aggregator prefers, of those that can be sealed to. */
+export function preferredConfig(bytes) {
+  const whole = new Reader(bytes);
+  const list = new Reader(whole.opaque(2, 10));
+  whole.finish();
+  const configs = [];
+  while (!list.isDone) {
+    configs.push({
+      id: list.number(1), kem: list.number(2), kdf: list.number(2), aead: list.number(2),
+      publicKey: list.opaque(2, 1),
+    });
+  }
+  if (new Set(configs.map((config) => config.id)).size !== configs.length) {
+    throw new DecodeError('two HPKE configurations have the same id');
+  }
+  const config = configs.find(isSupported);
+  if (!config) throw new DecodeError('no HPKE configuration has a suite that is known');
+  return config;
+}
+
+/** Why reports were refused, by id; those that are not there were taken. */
+export function uploadErrors(bytes) {
+  const reader = new Reader(bytes);
+  const errors = new Map();
+  while (!reader.isDone) {
+    const id = toBase64Url(reader.take(16)), code = reader.number(1);
+    errors.set(id, REPORT_ERRORS[code] ?? `report_error_${code}`);
+  }
+  return errors;
+}

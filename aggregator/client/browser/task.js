@@ -1,0 +1,181 @@
+/**
+ * A task as everybody must agree on it: its configuration and privacy policy, read and checked.
+ *
+ * The bytes of the configuration are bound into every report, so a client that decodes those very
+ * bytes cannot be told one thing and seal another.
+ *
+ * Source: DAP, "Task Configuration" and "Task Extensions"; the policy is ours.
+ */
+
+import { DecodeError, Reader, fromBase64Url, toBase64Url } from './bytes.js';
+import { CIRCUITS, TYPES } from './circuits.js';
+import { Prio3, joined } from './prio3.js';
+
+const INTERVAL = 1;
+const PRIVACY = 0xff50;
+const BATCH_MODES = { 1: 'time_interval', 2: 'leader_selected' };
+const POLICY_VERSION = 3;
+const MECHANISMS = {
+  0: ['None'],
+  1: ['PureDpDiscreteLaplace', 'epsilon'],
+  2: ['TruncatedGeometric', 'epsilon', 'delta'],
+  3: ['DiscreteGaussian', 'delta', 'rho'],
+};
+const RATIONAL = /^[1-9]\d*(\/[1-9]\d*)?$/;
+const MAX_SHARE = 2 ** 26; // 64 MiB: what a browser holds several of
+const MAX_POINTS = 2 ** 13; // see `betweenPowers`
+
+const fault = (message) => {
+  throw new DecodeError(message);
+};
+
+export class Task {
+  /**
+   * @param {{id: string, configuration: string}} task both in base64url
+   * @param {string} profile the draft that the aggregators speak
+   * @throws {DecodeError} naming the field
+   */
+  constructor({ id, configuration }, profile = 'dap-18') {
+    if (profile !== 'dap-18') throw new DecodeError(`profile must be dap-18, not ${profile}`);
+    this.profile = profile;
+    this.id = id;
+    this.idBytes = fromBase64Url(id);
+    if (this.idBytes.length !== 32 || toBase64Url(this.idBytes) !== id) {
+      fault('id must be 32 bytes in base64url');
+    }
+    this.configuration = fromBase64Url(configuration);
+    const reader = new Reader(this.configuration);
+    this.info = reader.opaque(1, 1);
+    this.leader = endpoint(reader, 'leader_aggregator_endpoint');
+    this.helper = endpoint(reader, 'helper_aggregator_endpoint');
+    this.timePrecision = reader.number(8);
+    if (this.timePrecision === 0n) fault('time_precision must be at least 1');
+    this.minBatchSize = reader.number(8);
+    this.batchMode = BATCH_MODES[reader.number(1)] ?? fault('batch_mode is not known');
+    if (reader.opaque(2).length) fault('batch_config must be empty');
+    const type = reader.number(4);
+    const parameters = reader.opaque(2);
+    const extensions = reader.opaque(2);
+    reader.finish();
+    /** When reports may be made, in units of time: `[start, end)`; null for always. */
+    this.interval = null;
+    /** What is promised to a person; null if the configuration does not say. */
+    this.policy = null;
+    this.readExtensions(new Reader(extensions));
+    this.prio3 = prio3Of(type, parameters);
+    this.type = `Prio3${this.prio3.circuit.name}`;
+    this.ctx = joined([new TextEncoder().encode(profile), this.idBytes]);
+  }
+
+  readExtensions(reader) {
+    for (let last = -1; !reader.isDone; ) {
+      const type = reader.number(2);
+      const data = new Reader(reader.opaque(2));
+      if (type <= last) fault('task extension types must strictly increase');
+      last = type;
+      if (type === INTERVAL) {
+        const start = data.number(8), end = start + data.number(8);
+        if (end >= 2n ** 64n) fault('task_interval must end before 2^64');
+        data.finish();
+        this.interval = { start, end };
+      } else if (type === PRIVACY) {
+        this.policy = policyOf(data);
+      } else {
+        fault(`task extension ${type} is not known`);
+      }
+    }
+  }
+
+  /** The unit of time that a moment is in. */
+  time(milliseconds) {
+    return BigInt(Math.floor(milliseconds / 1000)) / this.timePrecision;
+  }
+
+  /** Where reports go. */
+  get uploads() {
+    return resource(this.leader, `tasks/${this.id}/reports`);
+  }
+}
+
+/** A resource of an aggregator, whose address may end with a slash or without. */
+export const resource = (base, path) => (base.endsWith('/') ? base : `${base}/`) + path;
+
+function endpoint(reader, name) {
+  const url = reader.text(2, 1);
+  if (!/^[\x21-\x7e]*$/.test(url)) fault(`${name} must be ASCII`);
+  if (!/^https?:\/\/[^/?#@]+(\/[^?#]*)?$/.test(url)) fault(`${name} must be an http address`);
+  return url;
+}
+
+function prio3Of(code, configuration) {
+  const row = TYPES.get(code);
+  if (!row) fault(`vdaf_type ${code} is not known`);
+  const [name, ...fields] = row;
+  const reader = new Reader(configuration);
+  const parameters = {};
+  for (const [field, size] of fields) {
+    const value = (parameters[field] = reader.number(size));
+    if (Number(value) === 0) fault(`${field} must be at least 1`);
+  }
+  reader.finish();
+  const { length, max_weight: weight, max_measurement: largest } = parameters;
+  if (weight > length) fault('max_weight must be at most the length');
+  if (name === 'Sum' && largest >= 2n ** 63n) fault('max_measurement must be below 2^63');
+  // Before anything is made of that size.
+  if (length > MAX_SHARE || parameters.chunk_length > MAX_SHARE) fault('the task is too large');
+  const prio3 = new Prio3(code, CIRCUITS[name](parameters));
+  if (prio3.leaderShareSize > MAX_SHARE || prio3.points > MAX_POINTS) {
+    fault('the task is too large');
+  }
+  return prio3;
+}
+
+function rational(reader, name) {
+  const text = reader.text(1);
+  if (text === '') return null;
+  const [numerator, denominator] = text.split('/').map((part) => BigInt(/^\d+$/.test(part) && part));
+  let a = numerator, b = denominator ?? 1n;
+  while (b) [a, b] = [b, a % b];
+  const isLowest = denominator === undefined || (denominator > 1n && a === 1n);
+  if (!RATIONAL.test(text) || !isLowest) fault(`${name} must be a positive rational`);
+  return text;
+}
+
+/** A privacy policy; every one has a single encoding, and no other is taken. */
+function policyOf(reader) {
+  if (reader.number(1) !== POLICY_VERSION) fault('the version of the privacy policy is not known');
+  const row = MECHANISMS[reader.number(1)] ?? fault('the privacy mechanism is not known');
+  if (reader.number(1) !== 1) fault('the neighbour relation is not known');
+  const [mechanism, ...needed] = row;
+  const policy = { mechanism };
+  for (const name of ['epsilon', 'delta', 'rho']) {
+    policy[name] = rational(reader, name);
+    if ((policy[name] !== null) !== needed.includes(name)) fault(`${mechanism}: ${name}`);
+  }
+  if (policy.delta !== null) {
+    const [numerator, denominator = '1'] = policy.delta.split('/');
+    if (BigInt(numerator) >= BigInt(denominator)) fault('delta must be below 1');
+  }
+  policy.maxReportsPerPerson = reader.number(4);
+  if (policy.maxReportsPerPerson === 0) fault('max_reports_per_person must be at least 1');
+  const length = reader.number(8), start = reader.number(8);
+  if (start && start >= length) fault('window_start must be below the window');
+  policy.window = length ? { length, start } : null;
+  policy.maxBatchesPerPerson = reader.number(4) || null;
+  policy.budget = rational(reader, 'budget');
+  policy.maxReleases = reader.number(4) || null;
+  policy.population = reader.text(1);
+  const shown = reader.number(1);
+  if (shown === 1) {
+    policy.privateThreshold = reader.text(1);
+    reader.number(8);
+    if (reader.opaque(2).length % 4) fault('public_buckets must be whole');
+  } else if (shown === 2) {
+    policy.suppressAtOrBelow = reader.number(8);
+    rational(reader, 'assumed_probability');
+  } else if (shown !== 0) {
+    fault('what the policy shows is not known');
+  }
+  reader.finish();
+  return policy;
+}

@@ -1,0 +1,137 @@
+"""The JavaScript module in Chromium, at real aggregators: each visitor is counted once."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from aggregator.client.module import integrity_of, joined_module
+from aggregator.service.runtime.key_rotation import new_key
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
+from tests.support.browser import visiting
+from tests.support.module_pair import Site, document_of, elsewhere, module_site
+from tests.support.pair import NOW
+from tests.support.tasks import TIME_PRECISION, make_task
+
+VISITORS = 24
+LATER = NOW + 2 * TIME_PRECISION
+"""Of another batch than the one that is collected."""
+
+_BEGIN = """async ([document, now, name]) => {
+    const module = await import('/prio.js');
+    const task = new module.Task(document);
+    globalThis.network = 'up';
+    const send = (url, options) => {
+        if (network === 'down') throw new TypeError('Failed to fetch');
+        for (const [base, folder] of [[task.leader, 'leader'], [task.helper, 'helper']]) {
+            if (url.startsWith(base)) return fetch(`/${folder}/${url.slice(base.length)}`, options);
+        }
+        throw new Error(url);
+    };
+    const outbox = new module.BrowserOutbox(name);
+    globalThis.client = new module.Client(task, { fetch: send, now: () => 1000 * now, outbox });
+    client.warm(0);
+}"""
+_ANSWER = """async ([bucket, claim]) => {
+    try {
+        await client.put(bucket, { claim });
+        return 'put';
+    } catch (error) {
+        return error.name;
+    }
+}"""
+_FLUSH = "client.flush({ now: true })"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with module_site(tmp_path_factory.mktemp("pair"), make_task()) as site:
+        yield site
+
+
+def begin(page: Page, site: Site, name: str, now: int = NOW) -> None:
+    page.evaluate(_BEGIN, [document_of(site.pair.task), now, name])
+
+
+def test_every_visitor_is_counted_once_whatever_the_network_does(
+    browser: Browser, site: Site
+) -> None:
+    site.loses = lambda number: number % 3 == 0
+    with visiting(browser, site.address) as visit:
+        for visitor in range(VISITORS):
+            name = f"visitor {visitor}"
+            begin(visit.see("/"), site, name)
+            visit.page.evaluate("network = 'down'")
+            assert visit.page.evaluate(_ANSWER, [visitor % 4, "survey"]) == "put"
+            assert visit.page.evaluate(_FLUSH)["reason"] == "unreachable"
+            # The page is closed and opened again: what waits is in the browser.
+            begin(visit.see("/"), site, name)
+            assert visit.page.evaluate(_ANSWER, [0, "survey"]) == "AlreadyAnswered"
+            while (state := visit.page.evaluate(_FLUSH))["waiting"]:
+                assert state["reason"] == "busy"
+            assert visit.page.evaluate("client.claimed('survey')") == {
+                "state": "counted",
+                "reason": None,
+            }
+    assert site.posts > VISITORS
+    result = site.collect()
+    assert result.report_count == VISITORS
+    assert tuple(result.values) == (VISITORS // 4,) * 4
+
+
+def test_two_tabs_at_once_take_one_answer_and_send_it_once(browser: Browser, site: Site) -> None:
+    site.loses = lambda _: False
+    with visiting(browser, site.address) as visit:
+        other = visit.page.context.new_page()
+        other.goto("/")
+        for page in (visit.see("/"), other):
+            begin(page, site, "tabs", LATER)
+        said = [page.evaluate(_ANSWER, [1, "survey"]) for page in (visit.page, other)]
+        assert sorted(said) == ["AlreadyAnswered", "put"]
+        before = site.posts
+        assert visit.page.evaluate(_FLUSH)["waiting"] == 0
+        assert other.evaluate(_FLUSH)["waiting"] == 0
+        assert site.posts == before + 1
+
+
+def test_a_page_can_hold_the_module_to_its_hash(browser: Browser, site: Site) -> None:
+    add = """(integrity) => new Promise((resolve) => {
+        const script = document.createElement('script');
+        Object.assign(script, { type: 'module', src: '/prio.js', integrity });
+        script.onload = () => resolve('loaded');
+        script.onerror = () => resolve('refused');
+        document.head.append(script);
+    })"""
+    text = joined_module()
+    with visiting(browser, site.address) as visit:
+        visit.see("/")
+        assert visit.page.evaluate(add, integrity_of(text)) == "loaded"
+
+
+def test_keys_that_changed_are_found_behind_the_browsers_cache(
+    browser: Browser, site: Site
+) -> None:
+    site.loses = lambda _: False
+    with visiting(browser, site.address) as visit:
+        begin(visit.see("/"), site, "keys", LATER)
+        assert visit.page.evaluate(_ANSWER, [2, "survey"]) == "put"
+        # Browsers may keep the leader's keys for a day; it takes retired ones for two.
+        visit.page.evaluate("fetch('/leader/hpke_config').then((answer) => answer.text())")
+        elsewhere(lambda: other_keys(site))
+        before = site.posts
+        sent = visit.page.evaluate(_FLUSH)
+    assert (sent["counted"], sent["waiting"], site.posts) == (1, 0, before + 2)
+
+
+async def other_keys(site: Site) -> None:
+    """Let the leader have another key, and the one before be too old."""
+    runtime = site.pair.leader.runtime
+
+    def replace(tx: Transaction) -> None:
+        (old,) = list_hpke_configs(tx)
+        new_key(tx, runtime.entropy)
+        retire_hpke_key(tx, old.config_id)
+
+    await runtime.database.run("replace keys", replace)
+    site.pair.clock.advance(4 * 86_400)

@@ -1,0 +1,271 @@
+/** Bad days of a client, over an outbox in memory and one in a folder: nothing is lost or doubled. */
+
+import assert from 'node:assert/strict';
+import { webcrypto } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { readFileSync } from 'node:fs';
+
+import { AlreadyAnswered, Client, DecodeError, MemoryOutbox, OutboxFull, Task } from
+  '../../aggregator/client/browser/index.js';
+import { FolderOutbox } from '../../aggregator/client/browser/node.js';
+
+const [{ task: document }] = JSON.parse(readFileSync(process.env.CLIENT_VECTORS, 'utf8'));
+const task = new Task(document);
+const hex = (bytes) => Buffer.from(bytes).toString('hex');
+
+/** A leader and a helper that note what they get; a test says how a request ends. */
+class Pair {
+  constructor() {
+    this.stored = new Map(); // the bytes of a report by its id
+    this.posts = [];
+    this.asked = []; // how keys were asked for
+    this.next = []; // what happens to the next uploads: a function of the answer
+    this.config = 1;
+    this.sizes = null;
+  }
+
+  async keys() {
+    const { publicKey } = await webcrypto.subtle.generateKey('X25519', false, ['deriveBits']);
+    this.key = new Uint8Array(await webcrypto.subtle.exportKey('raw', publicKey));
+    this.config++;
+  }
+
+  fetch = async (url, options) => {
+    assert.equal(options.credentials, 'omit');
+    assert.equal(options.redirect, 'error');
+    if (url.endsWith('/hpke_config')) {
+      this.asked.push(options.cache);
+      await (this.first ??= this.keys());
+      const config = [this.config, 0, 0x20, 0, 1, 0, 1, 0, 32, ...this.key];
+      const type = 'application/ppm-dap;message=hpke-config-list';
+      return answer(200, [0, config.length, ...config], { 'content-type': type });
+    }
+    assert.equal(url, task.uploads);
+    this.posts.push(hex(options.body));
+    const turn = this.next.shift() ?? ((store) => store());
+    return turn(() => this.store(options.body), options.body);
+  };
+
+  /** Reports of one task have one size. */
+  store(body) {
+    const size = this.sizes ?? body.length;
+    this.sizes = size;
+    for (let at = 0; at < body.length; at += size) {
+      const report = hex(body.subarray(at, at + size));
+      const id = report.slice(0, 32);
+      assert.ok((this.stored.get(id) ?? report) === report, 'other bytes under an id');
+      this.stored.set(id, report);
+    }
+    return answer(200, []);
+  }
+}
+
+const answer = (status, body, headers = {}) => new Response(new Uint8Array(body), { status, headers });
+const ERRORS = 'application/ppm-dap;message=upload-errors';
+/** The leader's word on the first report of a request. */
+const says = (code, headers = {}) => (_, body) =>
+  answer(200, [...body.subarray(0, 16), code], { 'content-type': ERRORS, ...headers });
+const problem = (status, name) => () =>
+  new Response(JSON.stringify({ type: `urn:ietf:params:ppm:dap:error:${name}` }),
+    { status, headers: { 'content-type': 'application/problem+json' } });
+const cut = () => { throw new TypeError('Failed to fetch'); };
+const cutAfter = (store) => { store(); throw new TypeError('Failed to fetch'); };
+
+for (const kind of ['memory', 'folder']) {
+  const world = (context, options = {}) => {
+    let outbox = new MemoryOutbox();
+    if (kind === 'folder') {
+      const folder = mkdtempSync(join(tmpdir(), 'outbox-'));
+      context.after(() => rmSync(folder, { recursive: true }));
+      outbox = new FolderOutbox(folder);
+    }
+    const pair = new Pair();
+    const clock = { now: 1_700_000_000_000 };
+    const settled = [];
+    const begin = () => {
+      const again = kind === 'folder' ? new FolderOutbox(outbox.folder) : outbox;
+      const client = new Client(task, { outbox: again, fetch: pair.fetch, now: () => clock.now, ...options });
+      client.addEventListener('settled', (event) => settled.push(event.detail));
+      return client;
+    };
+    return { pair, clock, settled, begin, client: begin(), outbox };
+  };
+  const it = (sentence, work, options) => test(`${kind}: ${sentence}`, (context) => work(world(context, options)));
+
+  it('a report is stored, sent, counted and forgotten', async ({ client, pair, settled }) => {
+    const key = await client.put(1, { claim: 'this week' });
+    assert.deepEqual(await client.claimed('this week'), { state: 'waiting' });
+    assert.equal(pair.posts.length, 0);
+    assert.deepEqual(await client.flush(), { counted: 1, late: 0, refused: 0, waiting: 0, reason: null });
+    assert.equal(pair.stored.size, 1);
+    assert.deepEqual(await client.claimed('this week'), { state: 'counted', reason: null });
+    assert.deepEqual(settled, [{ state: 'counted', reason: null, key, claim: 'this week' }]);
+  });
+
+  it('one report is taken of a claim, also of two at once', async ({ client, pair }) => {
+    const both = await Promise.allSettled([client.put(1, { claim: 'a b' }), client.put(1, { claim: 'a b' })]);
+    assert.deepEqual(both.map((each) => each.status).sort(), ['fulfilled', 'rejected']);
+    await client.flush();
+    await assert.rejects(client.put(0, { claim: 'a b' }), AlreadyAnswered);
+    await client.put(0, { claim: 'c' });
+    await client.flush();
+    assert.equal(pair.stored.size, 2);
+  });
+
+  it('a lost answer is asked for again with the same bytes, by the next process too',
+    async ({ client, pair, begin, clock }) => {
+      await client.put(1);
+      await client.put(0);
+      pair.sizes = 0;
+      pair.next = [() => cut(), (store, body) => { pair.sizes = body.length / 2; return cutAfter(store); }];
+      assert.equal((await client.flush()).reason, 'unreachable');
+      clock.now += 3_600_000;
+      assert.equal((await client.flush()).waiting, 2);
+      const last = await begin().flush({ now: true });
+      assert.equal(last.counted, 2);
+      assert.equal(pair.posts.length, 3);
+      assert.equal(new Set(pair.posts).size, 1);
+      assert.equal(pair.stored.size, 2);
+    });
+
+  it('what the leader has already is counted, not refused', async ({ client, pair }) => {
+    await client.put(1);
+    pair.next = [says(2)];
+    assert.equal((await client.flush()).counted, 1);
+  });
+
+  it('a busy leader is left alone for as long as it says', async ({ client, pair, clock }) => {
+    await client.put(1);
+    pair.next = [() => answer(503, [], { 'retry-after': '120' })];
+    assert.equal((await client.flush()).reason, 'busy');
+    clock.now += 119_000;
+    await client.flush();
+    assert.equal(pair.posts.length, 1);
+    clock.now += 2_000;
+    assert.equal((await client.flush()).counted, 1);
+  });
+
+  it('what is no aggregator settles nothing', async ({ client, pair }) => {
+    await client.put(1);
+    const html = { 'content-type': 'text/html' };
+    const portal = [...Buffer.from('<h1>Welcome to our hotel</h1>')];
+    const json = { 'content-type': 'application/problem+json' };
+    pair.next = [
+      () => answer(200, portal, html), () => answer(404, portal, html), () => answer(403, [], {}),
+      () => answer(400, [...Buffer.from('{"type":"about:blank"}')], json),
+      () => answer(400, [...Buffer.from('no JSON')], json),
+      () => answer(200, [1, 2, 3], { 'content-type': ERRORS }),
+    ];
+    for (let turn = 0; turn < 6; turn++) {
+      const { waiting, reason } = await client.flush({ now: true });
+      assert.deepEqual([waiting, reason], [1, 'not_an_aggregator']);
+    }
+    assert.equal((await client.flush({ now: true })).counted, 1);
+    assert.equal(new Set(pair.posts).size, 1);
+  });
+
+  it('keys that changed are asked for past the cache, and the report keeps its id',
+    async ({ client, pair }) => {
+      await client.put(1);
+      pair.next = [async (_, body) => { await pair.keys(); return says(11)(_, body); }];
+      assert.equal((await client.flush()).counted, 1);
+      assert.deepEqual(pair.asked, ['default', 'default', 'reload', 'reload']);
+      const [first, second] = pair.posts;
+      assert.equal(first.slice(0, 52), second.slice(0, 52));
+      assert.notEqual(first, second);
+    });
+
+  it('a leader that calls good keys outdated gets no other bytes', async ({ client, pair, clock }) => {
+    await client.put(1);
+    pair.next = [says(11), says(11), says(11)];
+    for (let turn = 0; turn < 3; turn++) {
+      assert.equal((await client.flush()).reason, 'outdated_config');
+      clock.now += 3_600_000;
+    }
+    assert.equal(new Set(pair.posts).size, 1);
+    assert.equal((await client.flush()).counted, 1);
+  });
+
+  it('a clock that is ahead is told of, and the report waits for its time', async ({ client, pair, clock }) => {
+    await client.put(1);
+    pair.next = [says(9, { date: new Date(clock.now - 7_200_000).toUTCString() })];
+    const { waiting, reason } = await client.flush();
+    assert.deepEqual([waiting, reason, client.clockAhead], [1, 'report_too_early', 7200]);
+    clock.now += 7_200_000;
+    assert.equal((await client.flush()).counted, 1);
+    assert.equal(new Set(pair.posts).size, 1);
+  });
+
+  it('each way to end has its name', async ({ client, pair, settled }) => {
+    const ends = [[1, 'late', 'batch_collected'], [3, 'late', 'report_dropped'], [7, 'late', 'task_expired'],
+      [8, 'refused', 'invalid_message'], [99, 'refused', 'report_error_99']];
+    for (const [code] of ends) {
+      await client.put(1, { claim: `${code}` });
+      pair.next = [says(code)];
+      await client.flush();
+    }
+    await client.put(1, { claim: 'gone' });
+    pair.next = [problem(404, 'unrecognizedTask')];
+    await client.flush();
+    const expected = [...ends.map(([, state, reason]) => [state, reason]), ['refused', 'unrecognizedTask']];
+    assert.deepEqual(settled.map(({ state, reason }) => [state, reason]), expected);
+    assert.equal(await client.waiting(), 0);
+    assert.equal((await client.claimed('gone')).state, 'refused');
+  });
+
+  it('one bad report of a request does not take the others with it', async ({ client, pair }) => {
+    for (let i = 0; i < 3; i++) await client.put(1);
+    const refuse = problem(400, 'invalidMessage');
+    pair.next = [refuse, (store) => store(), refuse, (store) => store()];
+    const { counted, refused } = await client.flush();
+    assert.deepEqual([counted, refused], [2, 1]);
+  });
+
+  it('there is room for so many reports and for so long', async ({ client, pair, clock, settled }) => {
+    await client.put(1);
+    await client.put(1);
+    await assert.rejects(client.put(1), OutboxFull);
+    pair.next = [cut];
+    await client.flush();
+    clock.now += 61_000;
+    assert.equal((await client.flush()).late, 2);
+    assert.equal(settled[0].reason, 'too_old');
+    assert.equal(pair.posts.length, 1);
+  }, { maxReports: 2, maxAgeSeconds: 60 });
+
+  it('two passes at once are one', async ({ client, pair }) => {
+    await client.put(1);
+    await Promise.all([client.flush(), client.flush()]);
+    assert.equal(pair.posts.length, 1);
+  });
+
+  it('after start reports go by themselves, and after stop no more', async ({ client, pair }) => {
+    await client.put(1);
+    const gone = new Promise((resolve) => client.addEventListener('settled', resolve));
+    client.start();
+    await gone;
+    client.stop();
+    assert.equal(pair.stored.size, 1);
+  });
+}
+
+test('a process that died between a record and its claim has left a claim', async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'outbox-'));
+  context.after(() => rmSync(folder, { recursive: true }));
+  const pair = new Pair();
+  const client = () => new Client(task, { outbox: new FolderOutbox(folder), fetch: pair.fetch });
+  await client().put(1, { claim: 'once' });
+  const [claim] = readdirSync(join(folder, 'claims'));
+  rmSync(join(folder, 'claims', claim));
+  writeFileSync(join(folder, 'records', 'half.1.new'), '{"key": "ha');
+  await assert.rejects(client().put(1, { claim: 'once' }), AlreadyAnswered);
+  assert.equal((await client().flush()).counted, 1);
+});
+
+test('a client of a task that it cannot read is not made', () => {
+  assert.throws(() => new Task({ ...document, id: 'AA' }), DecodeError);
+  assert.throws(() => new Task(document, 'dap-99'), DecodeError);
+});

@@ -1,0 +1,81 @@
+"""The JavaScript module, by Node: its bytes are the vectors' and ours, step by step."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aggregator.client.module import joined_module
+from aggregator.client.vectors import client_vectors
+from tests.support.node import MODULE, run_tests
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+from tests.support.vdaf_vectors import FOLDER
+
+GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-6"}
+TASKS: tuple[tuple[Mapping[str, str | int], Mapping[str, str | int]], ...] = (
+    ({"type": "Prio3Count"}, LAPLACE),
+    ({"type": "Prio3Sum", "max_measurement": 255}, LAPLACE),
+    ({"type": "Prio3Sum", "max_measurement": 1}, NO_NOISE),
+    ({"type": "Prio3Sum", "max_measurement": 2**53 - 1}, NO_NOISE),
+    ({"type": "Prio3Histogram", "length": 4}, GAUSSIAN),
+    ({"type": "Prio3Histogram", "length": 1000}, LAPLACE),
+    ({"type": "Prio3Histogram", "length": 7, "chunk_length": 7}, NO_NOISE),
+    ({"type": "Prio3Histogram", "length": 5, "chunk_length": 1}, NO_NOISE),
+    ({"type": "Prio3SumVec", "length": 3, "max_measurement": 7}, LAPLACE),
+    ({"type": "Prio3SumVec", "length": 2, "max_measurement": 2**40 + 5}, NO_NOISE),
+    ({"type": "Prio3MultihotCountVec", "length": 4, "max_weight": 2}, LAPLACE),
+    ({"type": "Prio3MultihotCountVec", "length": 60, "max_weight": 10}, NO_NOISE),
+    ({"type": "Prio3L1BoundSum", "length": 3, "max_value": 7}, LAPLACE),
+    (
+        {"type": "Prio3L1BoundSum", "length": 9, "max_value": 1000, "chunk_length": 4},
+        NO_NOISE,
+    ),
+)
+POLICIES: tuple[Mapping[str, str | int], ...] = (
+    LAPLACE | {"window": 24, "window_start": 3, "budget": "7/2", "max_releases": 4},
+    LAPLACE | {"population": "staff of Österbro", "private_threshold": 12},
+    NO_NOISE | {"suppress_at_or_below": 5},
+    {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-6", "private_threshold": "2k"},
+)
+"""For a histogram of four buckets; their bytes are read by other code than ours."""
+
+
+def test_shares_are_those_of_the_vectors() -> None:
+    published = os.environ.get("VDAF_TEST_VECTORS")
+    run_tests("vectors.mjs", VECTORS=":".join([str(FOLDER), *([published] if published else [])]))
+
+
+def test_limbs_are_right_at_their_bounds() -> None:
+    run_tests("arithmetic.mjs")
+
+
+@pytest.mark.parametrize("is_joined", [False, True], ids=["files", "joined"])
+def test_whole_reports_are_ours_byte_for_byte(tmp_path: Path, *, is_joined: bool) -> None:
+    histogram = {"type": "Prio3Histogram", "length": 4}
+    tasks = [make_task(*each) for each in TASKS]
+    tasks += [make_task(histogram, policy) for policy in POLICIES]
+    tasks += [
+        make_task(privacy=LAPLACE, interval={"start": 100, "duration": 50}),
+        make_task(privacy=LAPLACE, batch_mode="leader_selected"),
+        make_task(leader="https://leader.example/dap", helper="http://127.0.0.1:8081"),
+    ]
+    files = [
+        client_vectors(task, task.prio3.circuit.furthest_measurements(), 1_700_000_000)
+        for task in tasks
+    ]
+    vectors = tmp_path / "vectors.json"
+    vectors.write_text(json.dumps(files))
+    module = MODULE / "index.js"
+    if is_joined:
+        module = tmp_path / "prio.mjs"
+        module.write_text(joined_module(), "utf-8")
+    run_tests("reports.mjs", CLIENT_VECTORS=str(vectors), MODULE=str(module))
+
+
+def test_no_report_is_lost_or_doubled_on_a_bad_day(tmp_path: Path) -> None:
+    task = make_task({"type": "Prio3Count"}, LAPLACE)
+    vectors = tmp_path / "vectors.json"
+    vectors.write_text(json.dumps([client_vectors(task, [1], 1_700_000_000)]))
+    run_tests("client.mjs", CLIENT_VECTORS=str(vectors))

@@ -1,0 +1,107 @@
+"""A pair of aggregators at one address with a page and the browser's module, for JavaScript.
+
+As the pair's task names hosts that do not exist, a script sends what is for them to the folders
+`leader` and `helper` of this address.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from aggregator.client.module import joined_module
+from aggregator.dap.ids import encode_base64url
+from aggregator.protocol.results import Result
+from aggregator.protocol.task import Task
+from tests.support.pair import Pair
+from tests.support.serving import serving
+
+T = TypeVar("T")
+
+PAGE = "<!doctype html><html lang=en><title>a page of nothing</title><main>a page</main></html>"
+POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:"
+
+
+def document_of(task: Task) -> dict[str, str]:
+    """Return a task as the module takes it."""
+    return {
+        "id": str(task.task_id),
+        "configuration": encode_base64url(task.configuration_bytes),
+    }
+
+
+class Site:
+    """What is served.
+
+    Attributes:
+        pair: Whose two services lie in the folders.
+        address: Where it is served, without a slash at the end.
+        posts: How many uploads came.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.address = ""
+        self.posts = 0
+        self.loses: Callable[[int], bool] = lambda _: False
+        """Whether the answer to the upload of this number is lost."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        _, folder, *rest = scope["path"].split("/")
+        service = {"leader": self.pair.leader, "helper": self.pair.helper}.get(folder)
+        if service is None:
+            await _page(folder)(scope, receive, send)
+            return
+        path = "/" + "/".join(rest)
+        inner = {**scope, "path": path, "raw_path": path.encode()}
+        if scope["method"] != "POST":
+            await service(inner, receive, send)
+            return
+        self.posts += 1
+        if not self.loses(self.posts):
+            await service(inner, receive, send)
+            return
+
+        async def drop(_message: object) -> None:
+            """The leader has stored the report; the client never hears of it."""
+
+        await service(inner, receive, drop)
+        await Response(status_code=502)(scope, receive, send)
+
+    def collect(self) -> Result:
+        """Collect the reports of the pair's time."""
+        return elsewhere(self.pair.collect)
+
+
+def elsewhere(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a coroutine in a thread of its own, since a browser's driver has a loop in this one."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(anyio.run, work).result()
+
+
+@contextmanager
+def module_site(folder: Path, task: Task) -> Iterator[Site]:
+    """Serve a fresh pair while the block lasts."""
+    site = Site(Pair(folder, task))
+    elsewhere(site.pair.provision)
+    try:
+        with serving(site) as address:
+            site.address = address
+            yield site
+    finally:
+        elsewhere(site.pair.close)
+
+
+def _page(name: str) -> Response:
+    policy = {"content-security-policy": POLICY}
+    if name == "prio.js":
+        return PlainTextResponse(joined_module(), media_type="text/javascript")
+    if name == "":
+        return HTMLResponse(PAGE, headers=policy)
+    return PlainTextResponse("", status_code=404)
