@@ -13,7 +13,7 @@ from importlib.resources import files
 from aggregator import __version__
 
 ORDER = (
-    *("field", "transform", "xof", "circuits", "prio3", "bytes"),
+    *("field", "transform", "xof", "bytes", "digits", "sections", "circuits", "prio3"),
     *("hpke", "task", "report", "outbox", "client"),
 )
 """The files, each after those that it imports."""

@@ -47,6 +47,10 @@ def test_shares_are_those_of_the_vectors() -> None:
     run_tests("vectors.mjs", VECTORS=":".join([str(FOLDER), *([published] if published else [])]))
 
 
+def test_sections_are_encoded_as_the_types_of_their_kinds() -> None:
+    run_tests("sections.mjs")
+
+
 def test_limbs_are_right_at_their_bounds() -> None:
     run_tests("arithmetic.mjs")
 

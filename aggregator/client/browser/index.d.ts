@@ -53,7 +53,8 @@ export type Whole = number | bigint | boolean;
 
 /**
  * Count and Sum: a number. Histogram: the index of a bucket, from 0 on. SumVec, MultihotCountVec
- * and L1BoundSum: a list of numbers.
+ * and L1BoundSum: a list of numbers. Sections: a list of what is added to each entry, section after
+ * section.
  */
 export type Measurement = Whole | ArrayLike<Whole>;
 

@@ -1,7 +1,7 @@
 /** Reports of Prio aggregator, made and sent from a browser or Node: see index.d.ts. */
 
 export { DecodeError } from './bytes.js';
-export { MeasurementError } from './circuits.js';
+export { MeasurementError } from './digits.js';
 export { Client } from './client.js';
 export { Unsupported, seal, webCrypto } from './hpke.js';
 export { AlreadyAnswered, BrowserOutbox, MemoryOutbox, OutboxFull } from './outbox.js';

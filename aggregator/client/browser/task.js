@@ -114,7 +114,8 @@ function prio3Of(code, configuration) {
   const reader = new Reader(configuration);
   const parameters = {};
   for (const [field, size] of fields) {
-    const value = (parameters[field] = reader.number(size));
+    const value = typeof size === 'function' ? size(reader) : reader.number(size);
+    parameters[field] = value;
     if (Number(value) === 0) fault(`${field} must be at least 1`);
   }
   reader.finish();

@@ -5,8 +5,8 @@ import re
 from aggregator import __version__
 from aggregator.client.module import ORDER, file_of, integrity_of, joined_module
 
-MOST_BYTES = 15_000
-"""Compressed: what a page of a survey may bring with it."""
+MOST_BYTES = 16_000
+"""Compressed by gzip; brotli, which most servers speak, makes a tenth less of it."""
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
