@@ -1,6 +1,11 @@
-"""The Client: turns measurements into reports at the leader, without a server or a database.
+"""The Client: turns measurements into reports at the leader, without a server.
 
-An application or a notebook needs a `Task` and a `Client`:
+An application that people answer has a `Reporter`, whose outbox is a file:
+
+    with Reporter.open("task.toml", "outbox.sqlite") as reporter:
+        reporter.put(3, claim="person 17")
+
+A script or a notebook that has all measurements needs a `Task` and a `Client`:
 
     task = task_from_toml(Path("task.toml").read_text())
     async with httpx.AsyncClient() as http:
@@ -14,6 +19,8 @@ from aggregator.lazily import exports
 if TYPE_CHECKING:
     from aggregator.client.contributions import Contributions, TooManyReports
     from aggregator.client.measurements import CellError, MeasurementReader
+    from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
+    from aggregator.client.reporter import Pass, Reason, Reporter
     from aggregator.client.upload import Client, UploadError, UploadSummary
 else:
     __getattr__ = exports(
@@ -21,15 +28,25 @@ else:
         {
             "contributions": ("Contributions", "TooManyReports"),
             "measurements": ("CellError", "MeasurementReader"),
+            "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull", "Outcome", "State"),
+            "reporter": ("Pass", "Reason", "Reporter"),
             "upload": ("Client", "UploadError", "UploadSummary"),
         },
     )
 
 __all__ = [
+    "AlreadyAnswered",
     "CellError",
     "Client",
     "Contributions",
     "MeasurementReader",
+    "Outbox",
+    "OutboxFull",
+    "Outcome",
+    "Pass",
+    "Reason",
+    "Reporter",
+    "State",
     "TooManyReports",
     "UploadError",
     "UploadSummary",

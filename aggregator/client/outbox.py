@@ -1,0 +1,277 @@
+"""Where an application's reports wait until they are settled: one file, for one or more tasks.
+
+A record holds both shares of a report, and so the answer, until there is an outcome; then it is
+overwritten. A claim says that something was answered and what became of it, but not what.
+"""
+
+import dataclasses
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from aggregator.errors import ConfigurationError, LocalError
+
+MAX_BYTES = 2**30
+"""How large the file may become, unless the application says otherwise."""
+
+_PAGE = 4096
+_OWNER_ONLY = 0o600
+_TABLES = """
+CREATE TABLE IF NOT EXISTS records (
+    key BLOB PRIMARY KEY, task BLOB NOT NULL, claim TEXT, created INTEGER NOT NULL,
+    time INTEGER NOT NULL, public_share BLOB NOT NULL, leader_share BLOB NOT NULL,
+    helper_share BLOB NOT NULL, sealed_to BLOB, body BLOB NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX IF NOT EXISTS records_by_turn ON records (task, due, created);
+CREATE TABLE IF NOT EXISTS claims (
+    task BLOB NOT NULL, claim TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (task, claim)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS hpke_keys (
+    task BLOB PRIMARY KEY, configs BLOB NOT NULL, fetched INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+
+class OutboxFull(LocalError):
+    """There is no room for one more report: the bound of the file, or the disk."""
+
+
+class AlreadyAnswered(LocalError):
+    """The claim has a report."""
+
+
+class State(StrEnum):
+    """What became of a report."""
+
+    WAITING = "waiting"
+    COUNTED = "counted"
+    LATE = "late"
+    REFUSED = "refused"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a report.
+
+    Attributes:
+        state: In one word.
+        reason: The draft's name of it, or `too_old`; empty if there is none.
+    """
+
+    state: State
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A report that waits.
+
+    Attributes:
+        key: The report's id.
+        task: The task's id.
+        claim: Of what this is the only report, if it is.
+        created: When it was made, in seconds since the epoch.
+        time: The report's time, in the task's units.
+        public_share: Of its sharding.
+        leader_share: The leader's.
+        helper_share: The helper's.
+        sealed_to: The encoded configurations that `body` is sealed to; None if it is not sealed.
+        body: The bytes that are sent; zeros of the same length if it is not sealed.
+        attempts: How often it was sent in vain.
+        due: When it is to be sent, in seconds since the epoch.
+    """
+
+    key: bytes
+    task: bytes
+    claim: str | None
+    created: int
+    time: int
+    public_share: bytes = dataclasses.field(repr=False)
+    leader_share: bytes = dataclasses.field(repr=False)
+    helper_share: bytes = dataclasses.field(repr=False)
+    sealed_to: bytes | None = dataclasses.field(repr=False)
+    body: bytes = dataclasses.field(repr=False)
+    attempts: int = 0
+    due: int = 0
+
+
+_COLUMNS = ", ".join(each.name for each in dataclasses.fields(Record))
+_PLACES = ", ".join("?" for _ in dataclasses.fields(Record))
+
+
+class Outbox:
+    """Reports in one SQLite file; threads and processes may share it.
+
+    Args:
+        path: The file, made for the owner only if it is missing.
+        max_bytes: How large it may become.
+
+    Raises:
+        ConfigurationError: The file cannot be used; the message says why.
+    """
+
+    def __init__(self, path: Path | str, max_bytes: int = MAX_BYTES) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
+            # Transactions are begun here, not by the library.
+            self._connection = sqlite3.connect(
+                self.path, timeout=30, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(f"the outbox {self.path}: {error}") from error
+        with self._translated():
+            execute = self._connection.execute
+            execute(f"PRAGMA page_size = {_PAGE}")
+            execute("PRAGMA journal_mode = WAL")
+            execute("PRAGMA synchronous = FULL")  # what `add` returned for is on the disk
+            execute("PRAGMA secure_delete = ON")  # answers are overwritten, not only unlinked
+            execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")
+            self._connection.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Store records and their claims, all of them or none.
+
+        Raises:
+            AlreadyAnswered: A claim has a report.
+            OutboxFull: There is no room.
+        """
+        with self._transaction() as execute:
+            for record in records:
+                if record.claim is not None:
+                    claim = (record.task, record.claim, State.WAITING.value, "")
+                    try:
+                        execute("INSERT INTO claims VALUES (?, ?, ?, ?)", claim)
+                    except sqlite3.IntegrityError:
+                        raise AlreadyAnswered(f"{record.claim!r} was answered before") from None
+                execute(f"INSERT INTO records ({_COLUMNS}) VALUES ({_PLACES})", _row(record))  # noqa: S608  names of our own fields
+
+    def due(self, task: bytes, now: int | None, limit: int) -> list[Record]:
+        """Return records whose turn it is, the oldest first; with None for `now`, any."""
+        with self._transaction() as execute:
+            rows = execute(
+                f"SELECT {_COLUMNS} FROM records WHERE task = ? AND due <= ? "  # noqa: S608  names of our own fields
+                "ORDER BY due, created LIMIT ?",
+                (task, 2**62 if now is None else now, limit),
+            ).fetchall()
+        return [Record(*row) for row in rows]
+
+    def seal(self, record: Record, sealed_to: bytes, body: bytes) -> Record | None:
+        """Store what a record is sealed to, unless another process was quicker.
+
+        Returns:
+            The record as it is stored now, whoever sealed it; None if it is settled.
+        """
+        with self._transaction() as execute:
+            execute(
+                "UPDATE records SET sealed_to = ?, body = ? WHERE key = ? AND sealed_to IS ?",
+                (sealed_to, body, record.key, record.sealed_to),
+            )
+            row = execute(
+                f"SELECT {_COLUMNS} FROM records WHERE key = ?",  # noqa: S608  names of our own fields
+                (record.key,),
+            ).fetchone()
+        return None if row is None else Record(*row)
+
+    def settle(self, outcomes: Sequence[tuple[Record, Outcome]]) -> None:
+        """Delete records, and say in their claims what became of them."""
+        with self._transaction() as execute:
+            for record, outcome in outcomes:
+                execute("DELETE FROM records WHERE key = ?", (record.key,))
+                if record.claim is not None:
+                    execute(
+                        "UPDATE claims SET state = ?, reason = ? WHERE task = ? AND claim = ?",
+                        (outcome.state.value, outcome.reason, record.task, record.claim),
+                    )
+
+    def postpone(self, records: Sequence[Record], due: Sequence[int]) -> None:
+        """Count an attempt in vain of each, and say when the next is due."""
+        with self._transaction() as execute:
+            for record, when in zip(records, due, strict=True):
+                execute(
+                    "UPDATE records SET attempts = attempts + 1, due = ? WHERE key = ?",
+                    (when, record.key),
+                )
+
+    def expire(self, task: bytes, before: int, outcome: Outcome) -> list[Record]:
+        """Settle the records that were made before a time; return them."""
+        with self._transaction() as execute:
+            rows = execute(
+                f"SELECT {_COLUMNS} FROM records WHERE task = ? AND created < ?",  # noqa: S608  names of our own fields
+                (task, before),
+            ).fetchall()
+        old = [Record(*row) for row in rows]
+        if old:
+            self.settle([(record, outcome) for record in old])
+        return old
+
+    def waiting(self, task: bytes) -> int:
+        """Return how many records of a task wait."""
+        with self._transaction() as execute:
+            counted = execute("SELECT count(*) FROM records WHERE task = ?", (task,)).fetchone()
+        return int(counted[0])
+
+    def next_due(self, task: bytes) -> int | None:
+        """Return when the next record is due; None if there is none."""
+        with self._transaction() as execute:
+            (when,) = execute("SELECT min(due) FROM records WHERE task = ?", (task,)).fetchone()
+        return when if when is None else int(when)
+
+    def claimed(self, task: bytes, claim: str) -> Outcome | None:
+        """Return what became of a claim; None if there is none."""
+        with self._transaction() as execute:
+            row = execute(
+                "SELECT state, reason FROM claims WHERE task = ? AND claim = ?", (task, claim)
+            ).fetchone()
+        return None if row is None else Outcome(State(row[0]), row[1])
+
+    def keys(self, task: bytes, since: int) -> bytes | None:
+        """Return the configurations that were fetched no longer ago than `since`, if any."""
+        with self._transaction() as execute:
+            row = execute(
+                "SELECT configs FROM hpke_keys WHERE task = ? AND fetched >= ?", (task, since)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def put_keys(self, task: bytes, configs: bytes, now: int) -> None:
+        """Keep the aggregators' configurations."""
+        with self._transaction() as execute:
+            execute("INSERT OR REPLACE INTO hpke_keys VALUES (?, ?, ?)", (task, configs, now))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        with self._lock, self._translated():
+            connection = self._connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection.execute
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise OutboxFull(f"the outbox {self.path} has no room for more") from error
+            raise ConfigurationError(f"the outbox {self.path}: {error}") from error
+
+
+def _row(record: Record) -> tuple[object, ...]:
+    return tuple(getattr(record, each.name) for each in dataclasses.fields(Record))

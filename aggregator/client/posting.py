@@ -1,0 +1,184 @@
+"""A client's requests, by the standard library alone: it imports at once, and so must the client.
+
+Whatever is no aggregator's word, an answer of a proxy among it, is taken for the network's: it
+settles nothing, and the same bytes are sent again later.
+"""
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.resources import media_type, message_of
+from aggregator.dap.times import DAY
+
+SECONDS = 30.0
+"""How long one request may take."""
+
+_TOO_MANY = 429
+_SERVERS_FAULT = 500
+_MOST_PROBLEM_BYTES = 2**16
+
+
+class Later(Exception):
+    """There is no usable answer now; there may be one later.
+
+    Attributes:
+        reason: Why, in one of the words of `reporter.Reason`.
+        wait: The fewest seconds to wait.
+    """
+
+    def __init__(self, reason: str, wait: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.wait = wait
+
+
+class Refused(Exception):
+    """An aggregator refused the whole request, by a name of the draft.
+
+    Attributes:
+        reason: The name, such as `unrecognizedTask`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Posting(Protocol):
+    """Sends requests to aggregators."""
+
+    clock_ahead: int | None
+    """Seconds by which this machine's clock was ahead of the last answer's; None: unknown."""
+
+    def get(self, url: str, message: str, limit: int) -> bytes:
+        """Return a message of at most `limit` bytes, past any cache.
+
+        Raises:
+            Later, Refused: See there.
+        """
+
+    def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
+        """Send a message; return the one that answers it, or nothing.
+
+        Raises:
+            Later, Refused: See there.
+        """
+
+
+class PlainPosting:
+    """Sends by `http.client`, over one connection to each host, from one thread at a time.
+
+    Attributes:
+        clock_ahead: See `Posting`.
+    """
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.clock_ahead: int | None = None
+        self._seconds = seconds
+        self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
+
+    def get(self, url: str, message: str, limit: int) -> bytes:
+        """See `Posting`."""
+        return self._ask("GET", url, None, {}, message, limit)
+
+    def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
+        """See `Posting`."""
+        return self._ask("POST", url, body, {"content-type": media_type(message)}, answer, limit)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        message: str,
+        limit: int,
+    ) -> bytes:
+        status, answered, content = self._exchange(
+            method, url, body, headers, max(limit, _MOST_PROBLEM_BYTES)
+        )
+        self._note_date(answered.get("date", ""))
+        if status == http.client.OK:
+            if len(content) > limit or (
+                content and message_of(answered.get("content-type")) != message
+            ):
+                raise Later("not_an_aggregator")
+            return content
+        wait = answered.get("retry-after", "")
+        seconds = min(int(wait[:10]), DAY) if wait.isdecimal() else 0
+        if status == _TOO_MANY or status >= _SERVERS_FAULT:
+            raise Later("busy", seconds)
+        raise _refusal(answered.get("content-type", ""), content) or Later(
+            "not_an_aggregator", seconds
+        )
+
+    def _exchange(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], limit: int
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        parts = urlsplit(url)
+        place = (parts.scheme, parts.netloc)
+        # A connection that was kept may have been closed by now; a new one tells more.
+        for is_last in (place not in self._connections, True):
+            connection = self._connections.get(place) or self._connect(*place)
+            deadline = time.monotonic() + self._seconds
+            try:
+                connection.request(
+                    method, parts.path, body, {"accept-encoding": "identity", **headers}
+                )
+                answer = connection.getresponse()
+                content = b""
+                while len(content) <= limit and (part := answer.read1(2**16)):
+                    content += part
+                    if time.monotonic() > deadline:
+                        raise TimeoutError
+                if answer.will_close or len(content) > limit:
+                    self._connections.pop(place).close()
+            except (OSError, http.client.HTTPException) as error:
+                self._connections.pop(place, connection).close()
+                if is_last:
+                    raise Later("unreachable") from error
+            else:
+                return answer.status, {k.lower(): v for k, v in answer.getheaders()}, content
+        raise AssertionError  # the last round returns or raises
+
+    def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
+        connection = (
+            http.client.HTTPSConnection(
+                netloc, timeout=self._seconds, context=ssl.create_default_context()
+            )
+            if scheme == "https"
+            else http.client.HTTPConnection(netloc, timeout=self._seconds)
+        )
+        self._connections[scheme, netloc] = connection
+        return connection
+
+    def _note_date(self, date: str) -> None:
+        try:
+            self.clock_ahead = round(time.time() - parsedate_to_datetime(date).timestamp())
+        except ValueError:
+            return
+
+
+def _refusal(content_type: str, content: bytes) -> Refused | None:
+    """Return an aggregator's refusal, if this is one."""
+    if not content_type.lower().startswith("application/problem+json"):
+        return None
+    try:
+        kind = json.loads(content)["type"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    namespace = DAP_18.error_namespace
+    return Refused(kind[len(namespace) :]) if str(kind).startswith(namespace) else None

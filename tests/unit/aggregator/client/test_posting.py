@@ -1,0 +1,154 @@
+"""What stands in for an aggregator on the way to it settles nothing."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from aggregator.client.posting import Later, PlainPosting, Refused
+from aggregator.dap.times import DAY
+from tests.support.ports import free_ports
+
+TYPE = "application/ppm-dap;message=upload-errors"
+PROBLEM = "application/problem+json"
+URN = "urn:ietf:params:ppm:dap:error:"
+
+
+class Server(ThreadingHTTPServer):
+    """Answers each request with the next of its answers: status, headers and body."""
+
+    daemon_threads = True
+    answers: list[tuple[int, dict[str, str], bytes]]
+    bodies: list[bytes]
+    hung: threading.Event
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["content-length"])))
+        status, headers, body = self.server.answers.pop(0)
+        if status == 0:  # no answer at all
+            self.server.hung.wait()
+            return
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        if headers.get("x-then") == "close":  # without having said so
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[Server, str]]:
+    server = Server(("127.0.0.1", 0), _Handler)
+    server.answers, server.bodies, server.hung = list(answers), [], threading.Event()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_address[1]}/tasks/x/reports"
+    finally:
+        server.hung.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def post(url: str, posting: PlainPosting | None = None) -> bytes:
+    sender = posting or PlainPosting()
+    try:
+        return sender.post(url, "upload-req", b"body", "upload-errors", 100)
+    finally:
+        if posting is None:
+            sender.close()
+
+
+def test_an_answer_comes_back_whole_or_empty() -> None:
+    with serving((200, {"content-type": TYPE}, b"x" * 17), (200, {}, b"")) as (server, url):
+        assert post(url) == b"x" * 17
+        assert post(url) == b""
+        assert server.bodies == [b"body"] * 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, {"content-type": "text/html"}, b"<h1>Welcome to our hotel</h1>"),
+        (302, {"location": "https://hotel.example/"}, b""),
+        (404, {"content-type": "text/html"}, b"not here"),
+        (403, {}, b""),
+        (400, {"content-type": PROBLEM}, b'{"type": "about:blank"}'),
+        (400, {"content-type": PROBLEM}, b'{"type": 7}'),
+        (400, {"content-type": PROBLEM}, b"[]"),
+        (400, {"content-type": PROBLEM}, b"[" * 60_000),
+        (200, {"content-type": TYPE}, b"x" * 101),
+        (200, {"content-type": TYPE}, b"x" * 100_000),
+        (200, {"content-type": "application/ppm-dap;message=hpke-config-list"}, b"x"),
+        (204, {}, b""),
+    ],
+)
+def test_what_is_no_aggregators_word_may_be_another_tomorrow(
+    answer: tuple[int, dict[str, str], bytes],
+) -> None:
+    with serving(answer) as (_, url), pytest.raises(Later) as caught:
+        post(url)
+    assert caught.value.reason == "not_an_aggregator"
+
+
+@pytest.mark.parametrize(("said", "wait"), [("120", 120), ("soon", 0), ("9" * 5000, DAY)])
+def test_a_busy_leader_may_say_for_how_long(said: str, wait: int) -> None:
+    with serving((503, {"retry-after": said}, b"")) as (_, url), pytest.raises(Later) as caught:
+        post(url)
+    assert (caught.value.reason, caught.value.wait) == ("busy", wait)
+
+
+def test_an_aggregators_refusal_has_the_drafts_name() -> None:
+    body = f'{{"type": "{URN}unrecognizedTask"}}'.encode()
+    with (
+        serving((404, {"content-type": PROBLEM}, body)) as (_, url),
+        pytest.raises(Refused) as caught,
+    ):
+        post(url)
+    assert caught.value.reason == "unrecognizedTask"
+
+
+def test_a_connection_that_was_kept_and_closed_is_made_anew() -> None:
+    answers = [(200, {"x-then": "close"}, b""), (200, {}, b"")]
+    posting = PlainPosting()
+    with serving(*answers) as (server, url):
+        post(url, posting)
+        post(url, posting)
+        assert len(server.bodies) == 2
+    posting.close()
+
+
+def test_nobody_there_or_no_answer_is_unreachable() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(Later, match="unreachable"):
+        post(f"http://127.0.0.1:{port}/tasks/x/reports")
+    with serving((0, {}, b"")) as (_, url), pytest.raises(Later, match="unreachable"):
+        post(url, PlainPosting(seconds=0.1))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        with pytest.raises(Later, match="unreachable"):
+            post(url, PlainPosting(seconds=0.1))
+
+
+def test_the_date_of_an_answer_tells_how_far_the_clock_is_ahead() -> None:
+    posting = PlainPosting()
+    with serving((200, {"date": "Thu, 01 Jan 2026 00:00:00 GMT"}, b"")) as (_, url):
+        assert posting.clock_ahead is None
+        post(url, posting)
+    posting.close()
+    assert posting.clock_ahead is not None
+    assert posting.clock_ahead != 0

@@ -1,0 +1,416 @@
+"""Bad days of an application's client: nothing is lost or counted twice, each end has a name."""
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from aggregator.client.outbox import (
+    AlreadyAnswered,
+    Outbox,
+    OutboxFull,
+    Outcome,
+    State,
+)
+from aggregator.client.posting import Later, Refused
+from aggregator.client.reporter import KEYS_SECONDS, Reason, Reporter
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
+from aggregator.dap.messages import ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import ConfigurationError, ParameterError
+from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import make_task
+
+NOW = 1_700_000_000
+COUNT = {"type": "Prio3Count"}
+Turn = Callable[["Leader", bytes], bytes]
+
+
+def stores(leader: "Leader", body: bytes) -> bytes:
+    for report in decode(UploadRequest, body).reports:
+        data, key = encode(report), report.report_metadata.report_id.value
+        assert leader.stored.setdefault(key, data) == data, "other bytes under an id"
+    return b""
+
+
+def says(error: ReportError) -> Turn:
+    """Say it of the first report of a request."""
+
+    def turn(_leader: "Leader", body: bytes) -> bytes:
+        first = decode(UploadRequest, body).reports[0].report_metadata.report_id
+        return encode(UploadErrors((ReportUploadStatus(first, error),)))
+
+    return turn
+
+
+def fails(error: Exception, *, after: Turn | None = None) -> Turn:
+    def turn(leader: "Leader", body: bytes) -> bytes:
+        if after is not None:
+            after(leader, body)
+        raise error
+
+    return turn
+
+
+class Leader:
+    """Both aggregators' answers, as a test says what happens to the next uploads."""
+
+    def __init__(self) -> None:
+        self.clock_ahead: int | None = None
+        self.stored: dict[bytes, bytes] = {}
+        self.posts: list[bytes] = []
+        self.gets = 0
+        self.turns: list[Turn] = []
+        self.is_down = False
+        self.keypair = self.keys(1)
+
+    def keys(self, config_id: int) -> HpkeKeypair:
+        self.keypair = generate_keypair(config_id, SeededEntropy(config_id))
+        return self.keypair
+
+    def get(self, url: str, message: str, limit: int) -> bytes:
+        assert (url.endswith("/hpke_config"), message) == (True, "hpke-config-list")
+        if self.is_down:
+            raise Later("unreachable")
+        self.gets += 1
+        answer = encode(HpkeConfigList((self.keypair.config,)))
+        assert len(answer) <= limit
+        return answer
+
+    def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
+        assert url.endswith("/reports")
+        assert (message, answer) == ("upload-req", "upload-errors")
+        if self.is_down:
+            raise Later("unreachable")
+        self.posts.append(body)
+        said = (self.turns.pop(0) if self.turns else stores)(self, body)
+        assert len(said) <= limit
+        return said
+
+
+class World:
+    """A client's machine: its clock and its outbox, and who is at the other end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "outbox.sqlite"
+        self.leader = Leader()
+        self.clock = ManualClock(NOW)
+        self.settled: list[tuple[str | None, Outcome]] = []
+        self.task = make_task(COUNT)
+        self._open: list[Outbox] = []
+
+    def begin(self, max_age_seconds: int = 10**6, max_bytes: int = 2**26) -> Reporter:
+        """Return the client of another process, over the same file."""
+        outbox = Outbox(self.path, max_bytes)
+        self._open.append(outbox)
+        return Reporter(
+            self.task,
+            outbox,
+            clock=self.clock,
+            posting=self.leader,
+            on_settled=lambda _, claim, outcome: self.settled.append((claim, outcome)),
+            max_age_seconds=max_age_seconds,
+            reports_per_request=3,
+        )
+
+    def close(self) -> None:
+        for outbox in self._open:
+            outbox.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_report_is_stored_sent_counted_and_forgotten(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1, claim="person 1")
+    assert reporter.claimed("person 1") == Outcome(State.WAITING)
+    assert world.leader.posts == []
+    done = reporter.flush()
+    assert (done.counted, done.waiting, done.reason) == (1, 0, None)
+    assert reporter.claimed("person 1") == Outcome(State.COUNTED)
+    assert world.settled == [("person 1", Outcome(State.COUNTED))]
+    assert reporter.claimed("person 2") is None
+
+
+def test_a_claim_has_one_report_and_a_group_with_a_second_is_stored_not_at_all(
+    world: World,
+) -> None:
+    reporter = world.begin()
+    reporter.put(1, claim="a")
+    with pytest.raises(AlreadyAnswered):
+        reporter.put_many([0, 1], ["b", "a"])
+    assert reporter.claimed("b") is None
+    reporter.flush()
+    with pytest.raises(AlreadyAnswered):
+        world.begin().put(0, claim="a")
+    assert len(world.leader.stored) == 1
+
+
+def test_a_lost_answer_is_asked_for_again_with_the_same_bytes_after_a_restart_too(
+    world: World,
+) -> None:
+    reporter = world.begin()
+    reporter.put_many([1, 0])
+    lost = Later("unreachable")
+    world.leader.turns = [fails(lost), fails(lost, after=stores)]
+    assert reporter.flush().reason is Reason.UNREACHABLE
+    world.clock.advance(4000)
+    assert reporter.flush().waiting == 2
+    world.clock.advance(4000)
+    assert world.begin().flush().counted == 2
+    assert len(world.leader.posts) == 3
+    assert len(set(world.leader.posts)) == 1
+    assert len(world.leader.stored) == 2
+
+
+def test_what_the_leader_has_already_is_counted_not_refused(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    world.leader.turns = [says(ReportError.REPORT_REPLAYED)]
+    assert reporter.flush().counted == 1
+
+
+def test_a_day_without_a_leader_loses_nothing_and_needs_no_keys(world: World) -> None:
+    world.leader.is_down = True
+    reporter = world.begin()
+    for person in range(7):
+        reporter.put(person % 2, claim=str(person))
+        assert reporter.flush(now=True).reason is Reason.UNREACHABLE
+        world.clock.advance(4 * 3600)
+    assert reporter.waiting() == 7
+    world.leader.is_down = False
+    assert world.begin().flush(now=True).counted == 7
+    assert len(world.leader.posts) == 3  # groups of three
+
+
+def test_a_busy_leader_is_left_alone_for_as_long_as_it_says(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    world.leader.turns = [fails(Later("busy", 120))]
+    assert reporter.flush().reason is Reason.BUSY
+    world.clock.advance(119)
+    reporter.flush()
+    assert len(world.leader.posts) == 1
+    world.clock.advance(2)
+    assert reporter.flush().counted == 1
+
+
+def test_keys_are_asked_for_once_and_reports_are_sealed_when_they_are_put(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    reporter.flush()
+    reporter.put(1)
+    reporter.flush()
+    assert world.leader.gets == 2  # a leader and a helper
+    world.clock.advance(KEYS_SECONDS + 1)
+    reporter.put(1)
+    reporter.flush()
+    assert world.leader.gets == 4
+
+
+def test_a_report_sealed_to_keys_that_went_is_sealed_again_under_its_id(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+
+    def rotate(leader: Leader, body: bytes) -> bytes:
+        leader.keys(2)
+        return says(ReportError.OUTDATED_CONFIG)(leader, body)
+
+    world.leader.turns = [rotate]
+    assert reporter.flush().counted == 1
+    first, second = (decode(UploadRequest, body).reports[0] for body in world.leader.posts)
+    assert first.report_metadata == second.report_metadata
+    assert first.public_share == second.public_share
+    assert second.leader_encrypted_input_share.config_id == 2
+    assert encode(first) != encode(second)
+
+
+def test_a_leader_that_calls_good_keys_outdated_gets_no_other_bytes(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    world.leader.turns = [says(ReportError.OUTDATED_CONFIG)] * 3
+    for _ in range(3):
+        assert reporter.flush().reason is Reason.OUTDATED_CONFIG
+        world.clock.advance(3601)
+    assert len(set(world.leader.posts)) == 1
+    assert reporter.flush().counted == 1
+
+
+def test_two_processes_that_seal_one_report_send_the_same_bytes(world: World) -> None:
+    world.begin().put(1)
+    one, two = Outbox(world.path), Outbox(world.path)
+    [record] = one.due(world.task.task_id.value, None, 1)
+    first = one.seal(record, b"keys", b"the first")
+    second = two.seal(record, b"keys", b"the second")
+    assert first is not None
+    assert first == second
+    assert first.body == b"the first"
+    one.close()
+    two.close()
+
+
+def test_a_clock_that_is_ahead_makes_a_report_wait_for_its_time(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    world.leader.turns = [says(ReportError.REPORT_TOO_EARLY)]
+    world.leader.clock_ahead = 7200
+    done = reporter.flush()
+    assert (done.waiting, done.reason) == (1, Reason.REPORT_TOO_EARLY)
+    assert reporter.clock_ahead == 7200
+    world.clock.advance(7200)
+    assert reporter.flush().counted == 1
+    assert len(set(world.leader.posts)) == 1
+
+
+@pytest.mark.parametrize(
+    ("turn", "outcome"),
+    [
+        (says(ReportError.BATCH_COLLECTED), Outcome(State.LATE, "batch_collected")),
+        (says(ReportError.REPORT_DROPPED), Outcome(State.LATE, "report_dropped")),
+        (says(ReportError.TASK_EXPIRED), Outcome(State.LATE, "task_expired")),
+        (says(ReportError.INVALID_MESSAGE), Outcome(State.REFUSED, "invalid_message")),
+        (fails(Refused("unrecognizedTask")), Outcome(State.REFUSED, "unrecognizedTask")),
+    ],
+)
+def test_each_end_has_its_name(world: World, turn: Turn, outcome: Outcome) -> None:
+    reporter = world.begin()
+    reporter.put(1, claim="it")
+    world.leader.turns = [turn]
+    assert reporter.flush().waiting == 0
+    assert world.settled == [("it", outcome)]
+    assert reporter.claimed("it") == outcome
+
+
+def test_one_bad_report_does_not_take_the_others_with_it(world: World) -> None:
+    reporter = world.begin()
+    reporter.put_many([1, 1, 1])
+    refused = fails(Refused("invalidMessage"))
+    world.leader.turns = [refused, stores, refused, stores]
+    done = reporter.flush()
+    assert (done.counted, done.refused) == (2, 1)
+
+
+def test_a_report_that_waited_too_long_is_given_up_by_name(world: World) -> None:
+    reporter = world.begin(max_age_seconds=60)
+    world.leader.is_down = True
+    reporter.put(1)
+    reporter.flush()
+    world.clock.advance(61)
+    assert reporter.flush().late == 1
+    assert world.settled == [(None, Outcome(State.LATE, "too_old"))]
+
+
+def test_a_full_outbox_refuses_reports_and_still_sends_and_empties_what_it_has(
+    world: World,
+) -> None:
+    reporter = world.begin(max_bytes=2**16)
+    world.leader.is_down = True
+    kept = 0
+
+    def fill() -> None:
+        nonlocal kept
+        for kept in range(1000):
+            reporter.put(1, claim=str(kept))
+
+    with pytest.raises(OutboxFull, match="no room"):
+        fill()
+    assert 10 < kept < 1000
+    assert reporter.claimed(str(kept)) is None
+    world.leader.is_down = False
+    assert reporter.flush(now=True).counted == kept == len(world.leader.stored)
+    reporter.put(1, claim=str(kept))
+
+
+def test_nothing_of_an_answer_is_left_in_the_file_once_it_is_settled(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    [record] = reporter._outbox.due(world.task.task_id.value, None, 1)
+    reporter.flush()
+    world.close()  # empties the log into the file
+    assert record.leader_share not in world.path.read_bytes()
+    assert not [each for each in world.path.parent.iterdir() if each != world.path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such modes here")
+def test_only_the_owner_may_read_the_file(world: World) -> None:
+    world.begin()
+    assert stat.S_IMODE(world.path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_no_outbox_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("these are notes" * 100)
+    with pytest.raises(ConfigurationError, match=r"notes\.txt"):
+        Outbox(file)
+    with pytest.raises(ConfigurationError, match="missing"):
+        Outbox(tmp_path / "missing" / "outbox.sqlite")
+
+
+def test_a_measurement_out_of_range_is_refused_before_anything_is_stored(world: World) -> None:
+    reporter = world.begin()
+    with pytest.raises(ParameterError, match="measurement 0"):
+        reporter.put(2, claim="a")
+    assert reporter.claimed("a") is None
+    with pytest.raises(ParameterError, match="claims must be 2"):
+        reporter.put_many([1, 0], ["a"])
+
+
+def test_many_threads_put_together_and_each_hears_of_its_own_fault(world: World) -> None:
+    reporter = world.begin()
+
+    def put(number: int) -> str:
+        try:
+            reporter.put(2 if number == 5 else 1, claim="twice" if number in (7, 8) else None)
+        except (ParameterError, AlreadyAnswered) as error:
+            return type(error).__name__
+        return "put"
+
+    with ThreadPoolExecutor(20) as threads:
+        said = list(threads.map(put, range(20)))
+    assert said[5] == "MeasurementError"
+    assert sorted(said[7:9]) == ["AlreadyAnswered", "put"]
+    assert said.count("put") == 18 == reporter.waiting()
+
+
+def test_a_reporter_sends_by_itself_while_it_is_started(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1)
+    reporter.start(0.01)
+    while reporter.waiting():
+        time.sleep(0.01)
+    reporter.stop()
+    reporter.put(1)
+    assert reporter.waiting() == 1
+    assert len(world.leader.stored) == 1
+
+
+@pytest.mark.anyio
+async def test_the_same_can_be_awaited(world: World) -> None:
+    reporter = world.begin()
+    await reporter.aput(1, claim="a")
+    assert (await reporter.aflush()).counted == 1
+
+
+def test_importing_it_brings_no_library_that_takes_long() -> None:
+    heavy = ("numpy", "httpx", "anyio", "asyncio", "structlog", "prometheus_client", "rich")
+    script = (
+        "import sys; from aggregator.client import Reporter; "
+        f"sys.exit(', '.join(set(sys.modules) & set({heavy})) or 0)"
+    )
+    done = subprocess.run(  # noqa: S603  our own script
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
