@@ -11,15 +11,24 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+import httpx
+import pytest
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from aggregator.client.module import joined_module
-from aggregator.dap.ids import encode_base64url
+from aggregator.dap.ids import TaskId, encode_base64url
+from aggregator.dap.times import Interval
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
+from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
+from aggregator.steward.survey.form.page import form_page
+from tests.support import pair
 from tests.support.pair import Pair
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ports import free_ports
 from tests.support.serving import serving
+from tests.support.tasks import make_task
 
 T = TypeVar("T")
 
@@ -44,10 +53,12 @@ class Site:
         posts: How many uploads came.
     """
 
-    def __init__(self, pair: Pair) -> None:
-        self.pair = pair
+    def __init__(self, served: Pair) -> None:
+        self.pair = served
         self.address = ""
         self.posts = 0
+        self.pages: dict[str, str] = {}
+        """What lies beside the folders, by name."""
         self.loses: Callable[[int], bool] = lambda _: False
         """Whether the answer to the upload of this number is lost."""
 
@@ -56,11 +67,13 @@ class Site:
         _, folder, *rest = scope["path"].split("/")
         service = {"leader": self.pair.leader, "helper": self.pair.helper}.get(folder)
         if service is None:
-            await _page(folder)(scope, receive, send)
+            page = self.pages.get(folder)
+            answer = _page(folder) if page is None else HTMLResponse(page)
+            await answer(scope, receive, send)
             return
         path = "/" + "/".join(rest)
         inner = {**scope, "path": path, "raw_path": path.encode()}
-        if scope["method"] != "POST":
+        if folder != "leader" or rest[-1] != "reports":
             await service(inner, receive, send)
             return
         self.posts += 1
@@ -74,15 +87,58 @@ class Site:
         await service(inner, receive, drop)
         await Response(status_code=502)(scope, receive, send)
 
-    def collect(self) -> Result:
-        """Collect the reports of the pair's time."""
-        return elsewhere(self.pair.collect)
+    def collect(self, task: Task | None = None, interval: Interval | None = None) -> Result:
+        """Collect the reports of the pair's time, or of an interval of one of its tasks."""
+        if task is None:
+            return elsewhere(self.pair.collect)
+
+        async def collect() -> Result:
+            # Over the network: here both have the same host, which the pair's own client cannot
+            # tell apart.
+            async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as self.pair.http:
+                return await self.pair.collect(interval)
+
+        self.pair.task = task
+        return elsewhere(collect)
 
 
 def elsewhere(work: Callable[[], Coroutine[object, object, T]]) -> T:
     """Run a coroutine in a thread of its own, since a browser's driver has a loop in this one."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(anyio.run, work).result()
+
+
+@contextmanager
+def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, list[Task]]]:
+    """Serve a pair with the tasks of a survey, and their page as `form.html`, at one address."""
+    [port] = free_ports(1)
+    address = f"http://127.0.0.1:{port}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair, "LEADER_URL", f"{address}/leader/")
+        patch.setattr(pair, "HELPER_URL", f"{address}/helper/")
+        parsed = survey_from_toml(survey)
+        tables = [task_tables(parsed, each) for each in plan(parsed)]
+        tasks = [
+            make_task(
+                each.vdaf,
+                each.privacy,
+                leader=f"{address}/leader/",
+                helper=f"{address}/helper/",
+                id=str(TaskId(bytes([number]) * 32)),
+                **each.settings,
+            )
+            for number, each in enumerate(tables)
+        ]
+        site = Site(Pair(folder, tasks[0]))
+        for task in tasks:
+            site.pair.task = task
+            elsewhere(site.pair.provision)
+        try:
+            with serving(site, port) as site.address:
+                site.pages["form.html"] = form_page([(t, Meaning.of_task(t)) for t in tasks])
+                yield site, tasks
+        finally:
+            elsewhere(site.pair.close)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 
 @contextmanager
-def serving(app: ASGIApp, max_connections: int = 64) -> Iterator[str]:
+def serving(app: ASGIApp, max_connections: int = 64, port: int = 0) -> Iterator[str]:
     """Serve an application as services do; yield its address, without a slash at the end."""
     config = uvicorn.Config(
         app,
@@ -27,7 +27,7 @@ def serving(app: ASGIApp, max_connections: int = 64) -> Iterator[str]:
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", port)) as listening:
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         thread.start()
         try:

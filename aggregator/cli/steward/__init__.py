@@ -55,6 +55,7 @@ GROUPS: Final = {
             "Print what the tasks of a survey ask, and the fingerprints that all parties must "
             "agree on."
         ),
+        "form": "Make the page on which a survey is answered: one file, hosted anywhere.",
         "upload": "Upload a table of answers to all questions of a survey.",
         "collect": "Collect all questions of one or more windows, and print what they say.",
         "results": "Print everything that was collected of a survey, with labels and intervals.",

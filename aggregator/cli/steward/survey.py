@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import InsecureHttp, Up
+from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.cli.steward.survey_upload import upload
@@ -183,6 +184,7 @@ def show(
                 print(escaped(f"  {name} = {json.dumps(value, ensure_ascii=False)}"))
 
 
+app.command(epilog="Example: prio survey form made/tasks.toml --out form.html")(form)
 app.command(
     epilog="Example: prio survey upload made/tasks.toml answers.csv --time-column visited_at"
 )(upload)

@@ -85,19 +85,23 @@ export class Client extends EventTarget {
    * @returns {Promise<string>} the report's key in the outbox
    */
   async put(measurement, { claim = null } = {}) {
-    const now = this.now();
-    const waiting = await this.outbox.list(this.task.id);
-    if (waiting.length >= this.maxReports) {
+    if ((await this.waiting()) >= this.maxReports) {
       throw new OutboxFull(`${this.maxReports} reports wait already`);
     }
+    const record = this.make(measurement, { claim });
+    await this.outbox.add([record]);
+    return record.key;
+  }
+
+  /** Make a report for `add` of the outbox, which takes those of several tasks at once. */
+  make(measurement, { claim = null } = {}) {
+    const now = this.now();
     const prepared = prepare(this.task, measurement, this.task.time(now), this.entropy);
-    const record = {
+    return {
       ...prepared, key: toBase64Url(prepared.id), task: this.task.id, created: now,
       claim: claim === null ? null : `${this.task.id} ${claim}`,
       configs: null, body: null, attempts: 0, due: 0,
     };
-    await this.outbox.add(record);
-    return record.key;
   }
 
   /** What became of a claim: null, or `{state, reason}`. */

@@ -133,8 +133,12 @@ export interface OutboxRecord extends PreparedReport {
 }
 
 export interface Outbox {
-  /** @throws {AlreadyAnswered | OutboxFull} */
-  add(record: OutboxRecord): Promise<void>;
+  /**
+   * Store records, their claims and others, all or none.
+   *
+   * @throws {AlreadyAnswered | OutboxFull}
+   */
+  add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
@@ -144,7 +148,7 @@ export interface Outbox {
 /** In IndexedDB: what it keeps survives the page and the browser. */
 export class BrowserOutbox implements Outbox {
   constructor(name?: string);
-  add(record: OutboxRecord): Promise<void>;
+  add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
@@ -153,7 +157,7 @@ export class BrowserOutbox implements Outbox {
 
 /** As long as the page or the process lives, for shared devices too. */
 export class MemoryOutbox implements Outbox {
-  add(record: OutboxRecord): Promise<void>;
+  add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
@@ -205,6 +209,8 @@ export class Client extends EventTarget {
    * @throws {MeasurementError | AlreadyAnswered | OutboxFull}
    */
   put(measurement: Measurement, options?: { claim?: string | null }): Promise<string>;
+  /** A report that is not stored: the outbox's `add` takes those of several tasks at once. */
+  make(measurement: Measurement, options?: { claim?: string | null }): OutboxRecord;
   claimed(claim: string): Promise<Outcome | null>;
   waiting(): Promise<number>;
   /** Send what is due; with `now`, all that waits. */

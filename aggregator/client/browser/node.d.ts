@@ -3,7 +3,7 @@ import type { Outbox, OutboxRecord, Outcome } from './index.js';
 /** In a folder, a file for each report: what it keeps survives the process. */
 export class FolderOutbox implements Outbox {
   constructor(folder: string);
-  add(record: OutboxRecord): Promise<void>;
+  add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { AlreadyAnswered, OutboxFull } from './outbox.js';
+import { AlreadyAnswered, OutboxFull, claimsOfAll } from './outbox.js';
 
 const toText = (value) =>
   JSON.stringify(value, (_, each) => {
@@ -27,6 +27,7 @@ export class FolderOutbox {
   constructor(folder) {
     this.folder = folder;
     this.opening = null;
+    this.adding = Promise.resolve();
   }
 
   /** Make the folders; add claims of records that a process left when it died between the two. */
@@ -100,22 +101,32 @@ export class FolderOutbox {
     return records.filter((record) => record !== null);
   }
 
-  async add(record) {
+  async add(records, claims = []) {
     await this.ready();
-    const { key, claim } = record;
-    const path = claim === null ? null : this.claimPath(claim);
-    if (path !== null) {
-      if (this.adding?.has(claim) || (await this.read(path))) throw new AlreadyAnswered(claim);
-      (this.adding ??= new Set()).add(claim);
+    const all = claimsOfAll(records, claims);
+    // One after the other: a claim is looked for before it is made.
+    const turn = this.adding.then(() => this.addNow(records, all));
+    this.adding = turn.catch(() => {});
+    return turn;
+  }
+
+  async addNow(records, claims) {
+    for (const claim of claims) {
+      if (await this.read(this.claimPath(claim))) throw new AlreadyAnswered(claim);
     }
+    const made = [];
     try {
-      await this.write(this.recordPath(key), record);
-      if (path !== null) await this.write(path, { state: 'waiting' });
+      for (const record of records) {
+        made.push(this.recordPath(record.key));
+        await this.write(made.at(-1), record);
+      }
+      for (const claim of claims) {
+        made.push(this.claimPath(claim));
+        await this.write(made.at(-1), { state: 'waiting' });
+      }
     } catch (error) {
-      await rm(this.recordPath(key), { force: true });
+      for (const path of made) await rm(path, { force: true });
       throw error;
-    } finally {
-      this.adding?.delete(claim);
     }
   }
 

@@ -4,8 +4,8 @@
  * A record holds both shares of a report, and so the answer, until there is an outcome; then it is
  * deleted. A claim says that something was answered, and what became of it, but not what.
  *
- * An outbox has five methods; `node.js` has one that keeps files. `add` and `settle` change a
- * record and its claim together or not at all.
+ * An outbox has five methods; `node.js` has one that keeps files. `add` and `settle` change
+ * records and their claims together or not at all.
  */
 
 /** The same was answered before, as far as this outbox remembers. */
@@ -24,6 +24,10 @@ export class OutboxFull extends Error {
   }
 }
 
+/** What records claim, and what is claimed beside them. */
+export const claimsOfAll = (records, claims) =>
+  [...records.map((record) => record.claim).filter((claim) => claim !== null), ...claims];
+
 /** For pages that a device must not remember, and for what has no store of its own. */
 export class MemoryOutbox {
   constructor() {
@@ -31,12 +35,13 @@ export class MemoryOutbox {
     this.claims = new Map();
   }
 
-  /** Add a record, and its claim if it has one. */
-  async add(record) {
-    const { key, claim } = record;
-    if (claim !== null && this.claims.has(claim)) throw new AlreadyAnswered(claim);
-    this.records.set(key, record);
-    if (claim !== null) this.claims.set(claim, { state: 'waiting' });
+  /** Add records and their claims, all of them or none. */
+  async add(records, claims = []) {
+    const all = claimsOfAll(records, claims);
+    const taken = all.find((claim) => this.claims.has(claim));
+    if (taken !== undefined) throw new AlreadyAnswered(taken);
+    for (const record of records) this.records.set(record.key, record);
+    for (const claim of all) this.claims.set(claim, { state: 'waiting' });
   }
 
   /** Replace a record, unless it is settled. */
@@ -121,13 +126,14 @@ export class BrowserOutbox {
     return result;
   }
 
-  async add(record) {
-    const { claim } = record;
+  async add(added, claimed = []) {
     try {
       await this.within('readwrite', async (records, claims) => {
-        if (claim !== null && (await done(claims.get(claim)))) throw new AlreadyAnswered(claim);
-        if (claim !== null) await done(claims.add({ state: 'waiting' }, claim));
-        await done(records.add(record));
+        for (const claim of claimsOfAll(added, claimed)) {
+          if (await done(claims.get(claim))) throw new AlreadyAnswered(claim);
+          await done(claims.add({ state: 'waiting' }, claim));
+        }
+        for (const record of added) await done(records.add(record));
       });
     } catch (error) {
       if (error?.name === 'QuotaExceededError') {

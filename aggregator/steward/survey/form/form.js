@@ -1,0 +1,168 @@
+// The page of a survey: reads answers, hands them to the clients, and says what becomes of them.
+
+const survey = JSON.parse(document.getElementById('survey').textContent);
+const words = survey.words;
+const form = document.querySelector('form');
+const after = document.getElementById('after');
+const status = document.getElementById('status');
+const say = (word) => (status.textContent = words[word]);
+const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+/** A number as a fraction of two whole ones; a comma is a point. */
+function fraction(text) {
+  const match = /^\s*([-+\u2212]?)(\d{1,30})(?:[.,](\d{1,30}))?\s*$/.exec(text);
+  if (!match) return null;
+  const [, sign, whole, decimals = ''] = match;
+  const size = BigInt(whole + decimals);
+  return [sign === '' || sign === '+' ? size : -size, 10n ** BigInt(decimals.length)];
+}
+
+/** How many steps above the least a number is, the nearest, ties to even; null beyond the range. */
+function stepsOf(text, grid) {
+  const given = fraction(text);
+  if (!given) return null;
+  const [low, step] = [grid.low, grid.step].map((each) => each.map(BigInt));
+  // (given - low) / step
+  const top = (given[0] * low[1] - low[0] * given[1]) * step[1];
+  const bottom = given[1] * low[1] * step[0];
+  const most = BigInt(grid.steps);
+  if (top < 0n || top > most * bottom) {
+    if (!grid.clip) return null;
+    return top < 0n ? 0n : most;
+  }
+  const down = top / bottom, twice = 2n * (top - down * bottom);
+  return twice > bottom || (twice === bottom && down % 2n === 1n) ? down + 1n : down;
+}
+
+/** A measurement, null for no answer, or the word of what is wrong. */
+function answerOf(question, i) {
+  const chosen = [...form.querySelectorAll(`[name="q${i}"]:checked`)].map((each) => each.value);
+  if (chosen.includes('skip')) return { measurement: null };
+  if (question.kind === 'number') {
+    const steps = stepsOf(form.elements[`q${i}-number`].value, question.grid);
+    if (steps === null) return { fault: 'fault_number' };
+    if (question.grid.has_squares) {
+      return { measurement: [steps * BigInt(question.grid.steps), steps * steps] };
+    }
+    return { measurement: steps };
+  }
+  if (!chosen.length) return { fault: 'fault_one' };
+  if (question.kind === 'one') return { measurement: question.measurements[Number(chosen[0])] };
+  const places = chosen.filter((each) => each !== 'none').map(Number);
+  if (places.length > question.at_most) return { fault: 'fault_most' };
+  return { measurement: Array.from({ length: question.count }, (_, at) => +places.includes(at)) };
+}
+
+/** Mark what has to be looked at again; whether there is nothing. */
+function mark(answers) {
+  const list = document.querySelector('#faults ul');
+  list.replaceChildren();
+  answers.forEach(({ fault }, i) => {
+    const at = document.getElementById(`q${i}-fault`);
+    at.hidden = !fault;
+    at.textContent = fault ? filled(words[fault], survey.questions[i].names) : '';
+    const inputs = form.querySelectorAll(`[name="q${i}"], [name="q${i}-number"]`);
+    for (const input of inputs) {
+      if (fault) input.setAttribute('aria-invalid', 'true');
+      else input.removeAttribute('aria-invalid');
+    }
+    if (!fault) return;
+    const link = document.createElement('a');
+    link.href = `#${inputs[0].id}`;
+    link.textContent = survey.questions[i].text;
+    link.addEventListener('click', (event) => {
+      event.preventDefault();
+      inputs[0].focus();
+    });
+    const item = document.createElement('li');
+    item.append(link);
+    list.append(item);
+  });
+  const isRight = !list.children.length;
+  document.getElementById('faults').hidden = isRight;
+  if (!isRight) document.querySelector('#faults a').focus();
+  return isRight;
+}
+
+/** Where reports wait: in the browser, or where it keeps nothing, in the page. */
+async function outboxHere() {
+  const outbox = new BrowserOutbox();
+  try {
+    await outbox.claimed('');
+    return [outbox, true];
+  } catch {
+    return [new MemoryOutbox(), false];
+  }
+}
+
+const { seconds, offset } = survey.window;
+const windowNow = Math.floor((Date.now() / 1000 - offset) / seconds);
+const claim = `window ${windowNow}`;
+const answered = `${survey.questions[0].task.id} answered in ${claim}`;
+const [outbox, isKept] = await outboxHere();
+const clients = survey.questions.map(({ task }) => new Client(new Task(task), { outbox }));
+
+/** Show what became of the answers, without the questions: a device may be another's next. */
+function thank() {
+  form.hidden = true;
+  form.reset();
+  after.hidden = false;
+  after.querySelector('h2').focus();
+}
+
+/** Send whatever waits, and say how it stands; again until nothing waits. */
+async function send() {
+  const passes = await Promise.all(clients.map((client) => client.flush({ now: true })));
+  const outcomes = await Promise.all(clients.map((client) => client.claimed(claim)));
+  const states = outcomes.filter(Boolean).map((outcome) => outcome.state);
+  const reasons = passes.map((pass) => pass.reason);
+  if (!states.length) say((await outbox.claimed(answered)) ? 'nothing' : 'already');
+  else if (reasons.includes('report_too_early')) say('clock');
+  else if (states.includes('waiting')) say(isKept ? 'kept' : 'kept_by_page');
+  else say(['refused', 'late'].find((state) => states.includes(state)) ?? 'counted');
+  return states.includes('waiting');
+}
+
+let tries = 0;
+async function sendUntilDone() {
+  try {
+    if (await send()) setTimeout(sendUntilDone, Math.min(1000 * 2 ** ++tries, 60_000));
+  } catch (error) {
+    say(error instanceof Unsupported ? 'unsupported' : isKept ? 'kept' : 'kept_by_page');
+  }
+}
+addEventListener('online', () => sendUntilDone());
+
+form.addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const answers = survey.questions.map(answerOf);
+  if (!mark(answers)) return;
+  const button = form.querySelector('button');
+  button.disabled = true;
+  try {
+    await (await webCrypto.ephemeral()).exchange(new Uint8Array(32).fill(9));
+    const records = answers.flatMap(({ measurement }, i) =>
+      measurement === null ? [] : [clients[i].make(measurement, { claim })]);
+    await outbox.add(records, [answered]);
+    say('sending');
+  } catch (error) {
+    if (error instanceof AlreadyAnswered) say('already');
+    else if (error instanceof OutboxFull) say('full');
+    else say('unsupported');
+    thank();
+    return;
+  }
+  thank();
+  await sendUntilDone();
+});
+
+if (await outbox.claimed(answered)) {
+  say('already');
+  thank();
+  await sendUntilDone();
+} else {
+  // The first report is slow: make some while the person reads.
+  const warm = () => survey.questions.forEach(({ example }, i) => clients[i].warm(example));
+  (globalThis.requestIdleCallback ?? setTimeout)(warm);
+}
+document.documentElement.dataset.ready = 'yes';

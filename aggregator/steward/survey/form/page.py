@@ -1,0 +1,292 @@
+"""The page of a survey's tasks, as one file that needs no other and can lie anywhere.
+
+It is the same file, byte for byte, for everybody who makes it from the same tasks with the same
+version, so that a page that is served can be compared with it.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from html import escape
+from importlib.resources import files
+from urllib.parse import urlsplit
+
+from aggregator.client.module import joined_module
+from aggregator.dap.ids import encode_base64url
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+from aggregator.steward.survey.form.words import WORDS, filled
+from aggregator.steward.survey.meaning import Meaning
+from aggregator.steward.survey.questions.base import Question, as_text
+from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
+from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
+
+Words = Mapping[str, str]
+
+MOST_OPTIONS = 200
+"""A question with more labels is nothing that a person reads through."""
+
+
+def form_page(asked: Sequence[tuple[Task, Meaning]], words: Words = WORDS) -> str:
+    """Return the page of a survey.
+
+    Args:
+        asked: Its tasks, and what they mean.
+        words: Every string that is not the survey's own.
+
+    Raises:
+        ParameterError: A question is of a kind, or has more labels, than a page has a form for.
+    """
+    title = asked[0][1].title
+    parts = [_Part(number, task, meaning, words) for number, (task, meaning) in enumerate(asked)]
+    script = _module() + _file("form.js")
+    style = _file("form.css")
+    data = json.dumps(
+        {
+            "window": {
+                "seconds": asked[0][1].windows.seconds,
+                "offset": asked[0][1].windows.offset,
+            },
+            "questions": [part.data() for part in parts],
+            "words": dict(words),
+        },
+        ensure_ascii=False,
+        sort_keys=True,
+        separators=(",", ":"),
+    )
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            f"connect-src {' '.join(_origins(asked))}",
+            "img-src data:",
+            "form-action 'none'",
+            "base-uri 'none'",
+            "require-trusted-types-for 'script'",
+        )
+    )
+    return f"""<!doctype html>
+<html lang="{escape(words["lang"])}" dir="{escape(words["dir"])}">
+<meta charset="utf-8">
+<meta http-equiv="content-security-policy" content="{escape(policy)}">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>{style}</style>
+<main>
+<h1>{escape(title)}</h1>
+<noscript><p>{escape(words["no_script"])}</p></noscript>
+{_what(asked, words)}
+<form novalidate autocomplete="off">
+<div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
+{"".join(part.html(len(parts)) for part in parts)}<button>{escape(words["send"])}</button>
+</form>
+<section id="after" hidden><h2 tabindex="-1">{escape(words["thanks"])}</h2></section>
+<p id="status" role="status"></p>
+</main>
+<script type="application/json" id="survey">{data.replace("<", chr(92) + "u003c")}</script>
+<script type="module">{script}</script>
+</html>
+"""
+
+
+def fingerprint(page: str) -> str:
+    """Return what a page is compared by: its SHA-256, in hexadecimal."""
+    return hashlib.sha256(page.encode()).hexdigest()
+
+
+class _Part:
+    """One question of the page, and its task."""
+
+    def __init__(self, number: int, task: Task, meaning: Meaning, words: Words) -> None:
+        self._number, self._task, self._words = number, task, words
+        self._question, self._design = meaning.question, meaning.design
+        self._labels = _labels_of(meaning.question, words)
+        if len(self._labels) > MOST_OPTIONS:
+            raise ParameterError(
+                f"question {meaning.question.name}: a page shows at most {MOST_OPTIONS} labels, "
+                f"not {len(self._labels)}"
+            )
+
+    @property
+    def _text(self) -> str:
+        return self._question.text or self._question.name
+
+    def _names(self) -> dict[str, str]:
+        """Return what stands for the names in braces of the words about this question."""
+        match self._question:
+            case Number(low=low, high=high, step=step):
+                return {"low": as_text(low), "high": as_text(high), "step": as_text(step)}
+            case Multiple(labels=labels, at_most=at_most):
+                return {"most": str(at_most or len(labels))}
+            case _:
+                return {}
+
+    def data(self) -> dict[str, object]:
+        """Return what the script needs."""
+        measure = self._design.measurement
+        common = {
+            "task": {
+                "id": str(self._task.task_id),
+                "configuration": encode_base64url(self._task.configuration_bytes),
+            },
+            "text": self._text,
+            "names": self._names(),
+        }
+        match self._question:
+            case Number(grid=grid, clip=clip):
+                return common | {
+                    "kind": "number",
+                    "example": measure((0,)),
+                    "grid": {
+                        "low": _pair(grid.low),
+                        "step": _pair(grid.step),
+                        "steps": str(grid.steps),
+                        "clip": clip,
+                        "has_squares": self._design.name == "sum and squares",
+                    },
+                }
+            case Multiple(labels=labels, at_most=at_most):
+                return common | {
+                    "kind": "some",
+                    "example": measure(()),
+                    "count": len(labels),
+                    "at_most": at_most or len(labels),
+                }
+            case YesNo():
+                # Yes stands first.
+                return common | {"kind": "one", "example": 0, "measurements": [1, 0]}
+            case _:
+                places = range(len(self._labels))
+                return common | {
+                    "kind": "one",
+                    "example": measure((0,)),
+                    "measurements": [measure((place,)) for place in places],
+                }
+
+    def html(self, count: int) -> str:
+        """Return its fields."""
+        words, number = self._words, self._number
+        place = filled(words["question"], number=str(number + 1), count=str(count))
+        is_some, is_number = (
+            isinstance(self._question, Multiple),
+            isinstance(self._question, Number),
+        )
+        kind = "checkbox" if is_some or is_number else "radio"
+        fields = [self._option(kind, str(value), label) for value, label in enumerate(self._labels)]
+        if is_some:
+            fields.append(self._option(kind, "none", words["none"]))
+        if is_number:
+            unit = getattr(self._question, "unit", "")
+            fields.append(
+                f'<div class="amount"><input id="q{number}-number" name="q{number}-number" '
+                f'type="text" inputmode="decimal" aria-labelledby="q{number}-legend" '
+                f'aria-describedby="q{number}-hint q{number}-fault"> {escape(unit)}</div>\n'
+            )
+        fields.append(self._option(kind, "skip", words["skip"]))
+        return (
+            f'<fieldset aria-describedby="q{number}-hint q{number}-fault">'
+            f'<legend id="q{number}-legend"><small>{escape(place)}</small>{escape(self._text)}'
+            f'</legend>\n<p class="soft" id="q{number}-hint">{escape(self._hint())}</p>\n'
+            f'<p class="fault" id="q{number}-fault" hidden></p>\n{"".join(fields)}</fieldset>\n'
+        )
+
+    def _hint(self) -> str:
+        words = self._words
+        match self._question:
+            case Number(step=step):
+                name = "number" if step == 1 else "number_in_steps"
+                return filled(words[name], **self._names())
+            case Multiple(labels=labels, at_most=at_most):
+                is_bound = at_most is not None and at_most < len(labels)
+                name = "choose_at_most" if is_bound else "choose_some"
+                return filled(words[name], **self._names())
+            case _:
+                return words["choose_one"]
+
+    def _option(self, kind: str, value: str, label: str) -> str:
+        name = f"q{self._number}"
+        return (
+            f'<label class="option" for="{name}-{value}"><input type="{kind}" name="{name}" '
+            f'id="{name}-{value}" value="{value}"> <span>{escape(label)}</span></label>\n'
+        )
+
+
+def _labels_of(question: Question, words: Words) -> Sequence[str]:
+    match question:
+        case Choice(labels=labels) | Multiple(labels=labels):
+            return labels
+        case YesNo():
+            return (words["yes"], words["no"])
+        case Scale(points=points):
+            return points
+        case Bins(labels=labels, unit=unit):
+            return [f"{label} {unit}".rstrip() for label in labels]
+        case Number():
+            return ()
+        case _:
+            kind = question.model_dump()["kind"]
+            raise ParameterError(f"question {question.name}: a page has no form for a {kind}")
+
+
+def _what(asked: Sequence[tuple[Task, Meaning]], words: Words) -> str:
+    """Return what happens to the answers, closed until somebody asks."""
+    configuration = asked[0][0].configuration
+    leader, helper = (
+        f"<bdi>{escape(urlsplit(url).netloc)}</bdi>"
+        for url in (
+            configuration.leader_aggregator_endpoint,
+            configuration.helper_aggregator_endpoint,
+        )
+    )
+    is_noisy = all(task.policy.mechanism.is_noisy for task, _ in asked)
+    said = [
+        filled(escape(words["what_split"]), leader=leader, helper=helper),
+        *(
+            escape(words[name])
+            for name in (
+                "what_trust",
+                "what_noise" if is_noisy else "what_exact",
+                "what_page",
+                "what_seen",
+                "what_kept",
+            )
+        ),
+    ]
+    points = "".join(f"<li>{each}</li>" for each in said)
+    return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
+
+
+def _origins(asked: Sequence[tuple[Task, Meaning]]) -> list[str]:
+    """Return whom the page may talk to; nobody else."""
+    found = {
+        f"{parts.scheme}://{parts.netloc}"
+        for task, _ in asked
+        for parts in (
+            urlsplit(task.configuration.leader_aggregator_endpoint),
+            urlsplit(task.configuration.helper_aggregator_endpoint),
+        )
+    }
+    return sorted(found)
+
+
+def _pair(number: Fraction) -> list[str]:
+    return [str(number.numerator), str(number.denominator)]
+
+
+def _module() -> str:
+    """Return the module without its exports, to stand before the page's own script."""
+    lines = joined_module().splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("export "))
+
+
+def _file(name: str) -> str:
+    return (files("aggregator.steward.survey.form") / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,96 @@
+"""Every string of a survey's page, in English; another language is a file with other values.
+
+Labels and questions are the survey's own. Names in braces stand for numbers and names that the page
+fills in; a translation has the same ones.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from aggregator.errors import ParameterError
+from aggregator.words import meant
+
+WORDS: Final[Mapping[str, str]] = {
+    "lang": "en",
+    "dir": "ltr",
+    "question": "Question {number} of {count}",
+    "choose_one": "Choose one.",
+    "choose_some": "Choose all that apply.",
+    "choose_at_most": "Choose at most {most}.",
+    "none": "None of these",
+    "number": "A number from {low} to {high}.",
+    "number_in_steps": "A number from {low} to {high}, in steps of {step}.",
+    "yes": "Yes",
+    "no": "No",
+    "skip": "I'd rather not say",
+    "send": "Send my answers",
+    "faults": "Please look at these again:",
+    "fault_one": "Choose an answer, or “I'd rather not say”.",
+    "fault_most": "Choose at most {most}.",
+    "fault_number": "Write a number from {low} to {high}, or choose “I'd rather not say”.",
+    "thanks": "Thank you",
+    "sending": "Your answers are being sent.",
+    "kept": "Your answers are kept on this device, and sent when this page is open and there is a "
+    "connection. You may close this page, and open it again later.",
+    "kept_by_page": "Your answers could not be sent yet, and this browser keeps nothing. Please "
+    "keep this page open until it says that they are counted.",
+    "clock": "Your answers wait, because the clock of this device is ahead.",
+    "counted": "Your answers are counted.",
+    "late": "Your answers came too late to be counted.",
+    "refused": "Your answers were not taken.",
+    "nothing": "You gave no answers, so none were sent.",
+    "already": "This browser remembers that you have answered. It does not remember what.",
+    "full": "This device has no room to keep your answers until they are sent.",
+    "unsupported": "This browser is too old to split and seal your answers, or this page did not "
+    "come by https. Please use another browser. Nothing was sent.",
+    "no_script": "This page splits your answers before they leave your browser. That needs "
+    "JavaScript, which is turned off here.",
+    "what": "What happens to my answers?",
+    "what_split": "This page splits each answer in your browser into two parts that say nothing by "
+    "themselves, and sends one to {leader} and one to {helper}.",
+    "what_trust": "These two could read your answers only together, if both broke their word.",
+    "what_noise": "They add up everybody's answers, and each adds random noise before the sums are "
+    "handed on.",
+    "what_exact": "They add up everybody's answers, and the sums are handed on without noise.",
+    "what_page": "Whoever gave you this page could have changed it, so that it sends your answers "
+    "elsewhere. Its fingerprint is published so that others can notice.",
+    "what_seen": "It can be seen that this device sent answers, and when. How many people answered "
+    "each question is public.",
+    "what_kept": "Until your answers are counted they are kept on this device, and then deleted. "
+    "This browser remembers that you answered, not what; other browsers know nothing of it.",
+}
+
+_NAMES = re.compile(r"\{([^{}]*)\}")
+
+
+def words_of(text: str) -> dict[str, str]:
+    """Return the words of a translation; what it leaves out stays English.
+
+    Raises:
+        ParameterError: It is no JSON object of texts, has a name that is not known, or a text
+            lacks a name in braces or has another.
+    """
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"words: not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ParameterError("words: must be a JSON object of texts")
+    for name, value in given.items():
+        if name not in WORDS:
+            raise ParameterError(f"words: there is no {name!r}{meant(name, WORDS)}")
+        if not isinstance(value, str):
+            raise ParameterError(f"words: {name} must be text")
+        if sorted(_NAMES.findall(value)) != sorted(_NAMES.findall(WORDS[name])):
+            names = ", ".join(_NAMES.findall(WORDS[name])) or "none"
+            raise ParameterError(f"words: {name} must have these names in braces: {names}")
+    if given.get("dir", "ltr") not in ("ltr", "rtl"):
+        raise ParameterError("words: dir must be ltr or rtl")
+    return {**WORDS, **given}
+
+
+def filled(text: str, **values: str) -> str:
+    """Return a text with its names in braces replaced."""
+    return _NAMES.sub(lambda match: values[match[1]], text)

@@ -1,0 +1,29 @@
+"""What `prio` writes for clients in other languages."""
+
+import json
+from pathlib import Path
+
+from aggregator.client.module import integrity_of
+from tests.support.commands import run_here
+from tests.support.tasks import task_text
+
+
+def test_vectors_are_of_the_measurements_given_or_of_the_two_furthest_apart(
+    tmp_path: Path,
+) -> None:
+    task = tmp_path / "task.toml"
+    task.write_text(task_text())
+    given = json.loads(run_here("client-vectors", task, "2").stdout)
+    assert [report["measurement"] for report in given["reports"]] == [2]
+    both = json.loads(run_here("client-vectors", task).stdout)
+    assert [report["measurement"] for report in both["reports"]] == [0, 3]
+    assert "0 to 3" in run_here("client-vectors", task, "4").stderr
+
+
+def test_the_module_is_written_with_the_hash_by_which_a_page_holds_on_to_it(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "prio.js"
+    done = run_here("client-module", "--out", out)
+    assert done.stderr.strip() == integrity_of(out.read_text("utf-8"))
+    assert run_here("client-module").stdout == out.read_text("utf-8")

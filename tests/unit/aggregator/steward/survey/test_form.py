@@ -1,0 +1,125 @@
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import task_to_toml
+from aggregator.steward.survey import Meaning
+from aggregator.steward.survey.form.page import MOST_OPTIONS, fingerprint, form_page
+from aggregator.steward.survey.form.words import WORDS, words_of
+from tests.support.commands import run_here
+from tests.support.serving import serving
+from tests.support.surveys import VISITS, department, task_of
+
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+def page_of(asked: str, **words: str) -> str:
+    task = task_of(VISITS + asked)
+    return form_page([(task, Meaning.of_task(task))], words_of(json.dumps(words)))
+
+
+def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
+    page = page_of(department())
+    assert page == page_of(department())
+    assert fingerprint(page) != fingerprint(page_of(department(("medicine", "surgery"))))
+
+
+def test_a_survey_cannot_write_into_its_page() -> None:
+    page = page_of(department((HOSTILE, "b"), text=HOSTILE), send=HOSTILE)
+    assert "<script>alert" not in page
+    assert page.count("<script") == 2
+    assert page.count("</script>") == 2
+
+
+def test_its_policy_names_what_it_runs_and_whom_it_talks_to() -> None:
+    page = page_of(department())
+    for kind, tag in (("script-src", '<script type="module">'), ("style-src", "<style>")):
+        text = page.split(tag)[1].split("</")[0]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} &#x27;sha256-{digest}&#x27;" in page
+    assert "connect-src https://helper.example https://leader.example;" in page
+    links = set(re.findall(r'(?:src|href)="([^"#]+)', page))
+    assert links == {"data:,"}
+
+
+def test_every_word_of_the_page_can_be_another() -> None:
+    # Names in braces stay; everything else is another word than in English.
+    words = {
+        name: "Ω" + "".join(re.findall(r"\{\w+\}", text))
+        for name, text in WORDS.items()
+        if name not in ("lang", "dir")
+    }
+    number = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 9\n'
+    some = '[[question]]\nname = "age"\nkind = "multiple"\nlabels = ["x", "y"]\n'
+    for question in (department(), number, number + 'step = "1/2"\n', some):
+        page = page_of(question, **words, lang="el", dir="rtl")
+        assert '<html lang="el" dir="rtl">' in page
+        body = page.split("<main>")[1].split("</main>")[0]
+        for text in WORDS.values():
+            assert len(text) < 4 or text not in body, text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "JSON object"),
+        ('{"thank": "x"}', "did you mean|there is no 'thank'"),
+        ('{"thanks": 3}', "thanks must be text"),
+        ('{"number": "from {low}"}', "number must have these names in braces: low, high"),
+        ('{"thanks": "{low}"}', "thanks must have these names in braces: none"),
+        ('{"dir": "up"}', "dir must be ltr or rtl"),
+    ],
+)
+def test_a_translation_that_would_not_fit_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        words_of(text)
+
+
+def test_a_question_that_a_page_has_no_form_for_is_named() -> None:
+    tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 64\nleaves = 64\n'
+    with pytest.raises(ParameterError, match="question age: a page has no form for a tree"):
+        page_of(tree)
+    labels = [str(number) for number in range(MOST_OPTIONS + 1)]
+    with pytest.raises(ParameterError, match=f"department: a page shows at most {MOST_OPTIONS}"):
+        page_of(department(labels))
+
+
+def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_path: Path) -> None:
+    tasks, out = tmp_path / "tasks.toml", tmp_path / "form.html"
+    tasks.write_text(task_to_toml(task_of(VISITS + department())), encoding="utf-8")
+    made = run_here("survey", "form", tasks, "--out", out)
+    assert made.stderr.strip() == f"SHA-256 {fingerprint(out.read_text('utf-8'))}"
+
+    async def serve(_: Request) -> Response:
+        return FileResponse(out)
+
+    with serving(Starlette(routes=[Route("/form.html", serve)])) as address:
+
+        def check(path: str, status: int) -> str:
+            done = run_here("survey", "form", tasks, "--check", f"{address}/{path}")
+            assert done.returncode == status, done.stderr
+            return done.stdout + done.stderr
+
+        assert "the same page" in check("form.html", 0)
+        out.write_text(out.read_text("utf-8").replace("surgery", "Surgery"), encoding="utf-8")
+        assert "another page" in check("form.html", 1)
+        out.write_bytes(out.read_bytes() + b"x" * 10**6)
+        assert "another page" in check("form.html", 1)
+        assert "404" in check("elsewhere", 3)
+
+
+def test_its_words_can_be_printed_to_be_translated(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.toml"
+    tasks.write_text(task_to_toml(task_of(VISITS + department())), encoding="utf-8")
+    printed = run_here("survey", "form", tasks, "--print-words").stdout
+    assert words_of(printed) == dict(WORDS)
