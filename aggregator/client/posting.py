@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from aggregator.dap.profile import DAP_18
+from aggregator.dap.profile import ERROR_NAMESPACE
 from aggregator.dap.resources import media_type, message_of
 from aggregator.dap.times import DAY
 
@@ -180,5 +180,5 @@ def _refusal(content_type: str, content: bytes) -> Refused | None:
         kind = json.loads(content)["type"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    namespace = DAP_18.error_namespace
-    return Refused(kind[len(namespace) :]) if str(kind).startswith(namespace) else None
+    is_a_drafts = str(kind).startswith(ERROR_NAMESPACE)
+    return Refused(kind.removeprefix(ERROR_NAMESPACE)) if is_a_drafts else None

@@ -46,6 +46,12 @@ _HEAD, _CIPHERTEXT_HEAD = ReportId.size + 8 + 2 + 4, 1 + 2 + 4
 """Bytes of a report beside its shares, and of each ciphertext beside its parts."""
 
 _LATE = (ReportError.BATCH_COLLECTED, ReportError.REPORT_DROPPED, ReportError.TASK_EXPIRED)
+_OUTDATED = (
+    ReportError.OUTDATED_CONFIG.draft_name,
+    ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name,
+)
+"""What a leader says, by its draft or its habit, of a report sealed to a key that it has not."""
+
 _EARLY = (ReportError.REPORT_TOO_EARLY, ReportError.TASK_NOT_STARTED)
 
 
@@ -87,7 +93,7 @@ class _Put:
     measurement: Measurement = dataclasses.field(repr=False)
     claim: str | None
     key: bytes | None = None
-    error: LocalError | None = None
+    error: Exception | None = None
 
 
 Settled = Callable[[bytes, str | None, Outcome], None]
@@ -177,7 +183,7 @@ class Reporter:
         own = _Put(measurement, claim)
         self._arriving.append(own)
         with self._putting:
-            if own.key is None and own.error is None:
+            while own.key is None and own.error is None:
                 self._put_arrived()
         if own.error is not None:
             raise own.error
@@ -294,14 +300,14 @@ class Reporter:
             group.append(self._arriving.popleft())
         try:
             keys = self.put_many([each.measurement for each in group], [e.claim for e in group])
-        except LocalError as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, its caller hears of it
             if len(group) == 1:
                 group[0].error = error
                 return
             for each in group:
                 try:
                     [each.key] = self.put_many([each.measurement], [each.claim])
-                except LocalError as its_own:
+                except Exception as its_own:  # noqa: BLE001  so with each
                     each.error = its_own
             return
         for each, key in zip(group, keys, strict=True):
@@ -332,9 +338,7 @@ class Reporter:
             else:
                 sealed.append(record)
         errors = self._post(sealed)
-        outdated = [
-            r for r in sealed if errors.get(r.key) == ReportError.OUTDATED_CONFIG.draft_name
-        ]
+        outdated = [r for r in sealed if errors.get(r.key) in _OUTDATED]
         self._conclude([r for r in sealed if r not in outdated], errors, done)
         if not outdated:
             return
@@ -344,7 +348,7 @@ class Reporter:
         again = [s for r in outdated if r.sealed_to != fresh for s in self._seal(r, fresh)]
         errors = self._post(again) if again else {}
         stuck = [r for r in outdated if r.sealed_to == fresh]
-        stuck += [r for r in again if errors.get(r.key) == ReportError.OUTDATED_CONFIG.draft_name]
+        stuck += [r for r in again if errors.get(r.key) in _OUTDATED]
         self._conclude([r for r in again if r not in stuck], errors, done)
         if stuck:
             done.reason = Reason.OUTDATED_CONFIG
@@ -405,7 +409,8 @@ class Reporter:
                 return {records[0].key: refused.reason}
             alone = [self._post([record]) for record in records]
             return {key: reason for each in alone for key, reason in each.items()}
-        return {status.id.value: status.error.draft_name for status in statuses}
+        named = self.task.profile.report_error
+        return {status.id.value: named(status.error).draft_name for status in statuses}
 
     def _keys(self) -> bytes:
         keys = self._outbox.keys(self._id, self._clock.now() - KEYS_SECONDS)

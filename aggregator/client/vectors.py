@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import override
 
-from aggregator import DAP_DRAFT, VDAF_DRAFT
+from aggregator import VDAF_DRAFT
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
     HpkeConfigList,
@@ -24,13 +24,12 @@ from aggregator.dap.hpke import (
     key_schedule,
     suite_of,
 )
-from aggregator.dap.ids import encode_base64url
 from aggregator.dap.messages import PlaintextInputShare, Report, UploadRequest, input_share_aad
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import Task, task_for_clients
 from aggregator.vdaf import flp
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.randomness import Randomness
@@ -108,11 +107,8 @@ def client_vectors(
     return {
         "version": 1,
         "warning": _WARNING,
-        "drafts": {"dap": DAP_DRAFT, "vdaf": VDAF_DRAFT},
-        "task": {
-            "id": str(task.task_id),
-            "configuration": encode_base64url(task.configuration_bytes),
-        },
+        "drafts": {"dap": task.profile.name, "vdaf": VDAF_DRAFT},
+        "task": task_for_clients(task),
         "read": {
             "leader": configuration.leader_aggregator_endpoint,
             "helper": configuration.helper_aggregator_endpoint,
@@ -160,8 +156,8 @@ def _report(
         "helper_input_share": prepared.helper_input_share.hex(),
         "report_metadata": encode(prepared.metadata).hex(),
         "input_share_aad": aad.hex(),
-        "leader_seal": _sealing(Role.LEADER, keypairs, prepared, leader_seed),
-        "helper_seal": _sealing(Role.HELPER, keypairs, prepared, helper_seed),
+        "leader_seal": _sealing(task, Role.LEADER, keypairs, prepared, leader_seed),
+        "helper_seal": _sealing(task, Role.HELPER, keypairs, prepared, helper_seed),
         "report": encode(report).hex(),
     }
     return steps, report
@@ -244,12 +240,16 @@ def _sharding(
 
 
 def _sealing(
-    role: Role, keypairs: dict[Role, HpkeKeypair], prepared: PreparedReport, private_key: bytes
+    task: Task,
+    role: Role,
+    keypairs: dict[Role, HpkeKeypair],
+    prepared: PreparedReport,
+    private_key: bytes,
 ) -> dict[str, object]:
     config = keypairs[role].config
     ephemeral = generate_keypair(config.id, _Given(private_key))
     share = prepared.leader_input_share if role is Role.LEADER else prepared.helper_input_share
-    enc, info = ephemeral.config.public_key, input_share_info(role)
+    enc, info = ephemeral.config.public_key, input_share_info(task.profile.tag, role)
     secret = ephemeral.exchange(config.public_key)
     key, nonce = key_schedule(suite_of(config), secret, enc + config.public_key, info)
     steps = {

@@ -60,7 +60,7 @@ class BatchTotals:
     @classmethod
     def of(cls, report_ids: Sequence[bytes], times: Sequence[int]) -> Self:
         """Return the totals of reports, given by their ids and their times in units."""
-        import numpy as np  # here, for commands that only name a batch need none of it
+        import numpy as np  # here, since clients import this module
 
         hashes = b"".join([hashlib.sha256(report_id).digest() for report_id in report_ids])
         rows = np.frombuffer(hashes, np.uint8).reshape(len(report_ids), CHECKSUM_SIZE)

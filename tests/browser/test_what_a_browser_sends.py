@@ -6,11 +6,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from aggregator.client.module import integrity_of, joined_module
+from aggregator.protocol.task import task_for_clients
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
 from tests.support.browser import visiting
-from tests.support.module_pair import Site, document_of, elsewhere, module_site
+from tests.support.module_pair import Site, elsewhere, module_site
 from tests.support.pair import NOW
 from tests.support.tasks import TIME_PRECISION, make_task
 
@@ -51,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def begin(page: Page, site: Site, name: str, now: int = NOW) -> None:
-    page.evaluate(_BEGIN, [document_of(site.pair.task), now, name])
+    page.evaluate(_BEGIN, [task_for_clients(site.pair.task), now, name])
 
 
 def test_every_visitor_is_counted_once_whatever_the_network_does(

@@ -13,6 +13,7 @@ from aggregator.steward.survey import Meaning
 from tests.support.browser import Visit, visiting
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
+from tests.support.patience import PATIENCE_SECONDS
 
 SURVEY = """
 title = "Your visit"
@@ -65,7 +66,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, list
 def see(visit: Visit) -> Page:
     visit.page.clock.set_fixed_time(TODAY)  # that of the services
     page = visit.see("/form.html")
-    expect(page.locator("html[data-ready]")).to_be_attached()
+    page.wait_for_selector("html[data-ready]")
     return page
 
 
@@ -83,7 +84,7 @@ def send(page: Page) -> None:
 
 
 def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_have_text(text)
+    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
 
 
 def test_what_people_answer_is_what_is_counted_and_no_answer_is_no_report(
@@ -110,7 +111,7 @@ def test_what_people_answer_is_what_is_counted_and_no_answer_is_no_report(
         answer(page, "children", "0", ["food"])
         page.context.set_offline(True)
         send(page)
-        expect(page.get_by_role("status")).to_contain_text("kept on this device")
+        says(page, "kept on this device")
         page.context.set_offline(False)
         says(page, "Your answers are counted.")
         visit._faults.clear()  # the console says of each request that it failed

@@ -178,6 +178,13 @@ for (const kind of ['memory', 'folder']) {
       assert.notEqual(first, second);
     });
 
+  it('a leader that calls it an unknown key means the same', async ({ client, pair }) => {
+    await client.put(1);
+    pair.next = [async (_, body) => { await pair.keys(); return says(4)(_, body); }];
+    assert.equal((await client.flush()).counted, 1);
+    assert.equal(pair.posts.length, 2);
+  });
+
   it('a leader that calls good keys outdated gets no other bytes', async ({ client, pair, clock }) => {
     await client.put(1);
     pair.next = [says(11), says(11), says(11)];
@@ -267,5 +274,5 @@ test('a process that died between a record and its claim has left a claim', asyn
 
 test('a client of a task that it cannot read is not made', () => {
   assert.throws(() => new Task({ ...document, id: 'AA' }), DecodeError);
-  assert.throws(() => new Task(document, 'dap-99'), DecodeError);
+  assert.throws(() => new Task({ ...document, profile: 'dap-99' }), DecodeError);
 });

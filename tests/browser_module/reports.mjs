@@ -71,6 +71,15 @@ for (const file of files) {
   });
 }
 
+test('a number of an error is what the draft of the task calls so', () => {
+  const said = (profile) => [...uploadErrors(new Task({ ...files[0].task, profile }),
+    Uint8Array.from([...Array(16).fill(1), 8, ...Array(16).fill(2), 200])).values()];
+  assert.deepEqual(said('dap-18'), ['invalid_message', 'report_error_200']);
+  assert.deepEqual(said('dap-19'), ['report_too_early', 'report_error_200']);
+  assert.throws(() => said('dap-17'), DecodeError);
+  assert.throws(() => said('toString'), DecodeError);
+});
+
 test('a task that differs in one byte is another, or refused', () => {
   const [file] = files;
   const whole = Buffer.from(file.task.configuration, 'base64url');
@@ -136,6 +145,7 @@ test('lists of keys and of errors are refused if they are cut', () => {
   const other = list.slice();
   other[4] ^= 1; // another KEM
   assert.throws(() => preferredConfig(other), /suite/);
-  assert.throws(() => uploadErrors(new Uint8Array(16)), DecodeError);
-  assert.equal(uploadErrors(new Uint8Array(0)).size, 0);
+  const task = new Task(files[0].task);
+  assert.throws(() => uploadErrors(task, new Uint8Array(16)), DecodeError);
+  assert.equal(uploadErrors(task, new Uint8Array(0)).size, 0);
 });

@@ -8,20 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.module_pair import document_of, module_site
+from aggregator.protocol.task import task_for_clients
+from tests.support.module_pair import module_site
 from tests.support.node import SCRIPTS, node
 from tests.support.pair import NOW
 from tests.support.tasks import make_task
 
 CASES: list[tuple[Mapping[str, str | int], list[int] | list[list[int]], tuple[int, ...]]] = [
     ({"type": "Prio3Count"}, [1, 0, 1, 1, 0] * 4, (12,)),
-    ({"type": "Prio3Sum", "max_measurement": 1000}, [1000, 0, 7] * 4, (4028,)),
     ({"type": "Prio3Histogram", "length": 4}, [0, 1, 1, 3, 3, 3] * 4, (4, 8, 0, 12)),
-    (
-        {"type": "Prio3SumVec", "length": 3, "max_measurement": 100},
-        [[1, 2, 3], [100, 0, 50]] * 4,
-        (404, 8, 212),
-    ),
     (
         {"type": "Prio3MultihotCountVec", "length": 5, "max_weight": 2},
         [[1, 0, 0, 0, 1], [0, 0, 0, 0, 0], [0, 1, 0, 0, 1]] * 4,
@@ -48,7 +43,7 @@ def test_reports_of_each_type_are_counted_once_though_every_other_answer_is_lost
     with module_site(tmp_path, task) as site:
         site.loses = lambda number: number % 2 == 1
         uploads = {
-            "task": document_of(task),
+            "task": task_for_clients(task),
             "measurements": measurements,
             "address": site.address,
             "now": NOW,

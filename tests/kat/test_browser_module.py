@@ -63,6 +63,7 @@ def test_whole_reports_are_ours_byte_for_byte(tmp_path: Path, *, is_joined: bool
     tasks += [
         make_task(privacy=LAPLACE, interval={"start": 100, "duration": 50}),
         make_task(privacy=LAPLACE, batch_mode="leader_selected"),
+        make_task(privacy=LAPLACE, profile="dap-19"),
         make_task(leader="https://leader.example/dap", helper="http://127.0.0.1:8081"),
     ]
     files = [

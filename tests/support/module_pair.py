@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from aggregator.client.module import joined_module
-from aggregator.dap.ids import TaskId, encode_base64url
+from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
@@ -34,14 +34,6 @@ T = TypeVar("T")
 
 PAGE = "<!doctype html><html lang=en><title>a page of nothing</title><main>a page</main></html>"
 POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:"
-
-
-def document_of(task: Task) -> dict[str, str]:
-    """Return a task as the module takes it."""
-    return {
-        "id": str(task.task_id),
-        "configuration": encode_base64url(task.configuration_bytes),
-    }
 
 
 class Site:
@@ -134,7 +126,7 @@ def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, list[Task]]]:
             site.pair.task = task
             elsewhere(site.pair.provision)
         try:
-            with serving(site, port) as site.address:
+            with serving(site, port=port) as site.address:
                 site.pages["form.html"] = form_page([(t, Meaning.of_task(t)) for t in tasks])
                 yield site, tasks
         finally:

@@ -25,6 +25,8 @@ const MOST_CONFIG_BYTES = 65537;
 const COUNTED = ['report_replayed'];
 const LATE = ['batch_collected', 'report_dropped', 'task_expired'];
 const EARLY = ['report_too_early', 'task_not_started'];
+/** What a leader says, by its draft or its habit, of a report sealed to a key that it has not. */
+const OUTDATED = ['outdated_config', 'hpke_unknown_config_id'];
 
 /** The network, or what stands in for it, has no usable answer now; it may later. */
 class Later extends Error {
@@ -200,7 +202,7 @@ export class Client extends EventTarget {
       if (record.body === null) await this.sealRecord(record, await this.keys());
     }
     for (const [record, error] of await this.post(records, known)) {
-      if (error !== 'outdated_config') {
+      if (!OUTDATED.includes(error)) {
         await this.conclude(record, error, known);
         continue;
       }
@@ -208,7 +210,7 @@ export class Client extends EventTarget {
       const configs = await this.keys('reload');
       if (sameKeys(configs, record.configs)) {
         // The leader contradicts itself. Another report could be counted twice: wait.
-        known.reason = error;
+        known.reason = 'outdated_config';
         await this.postpone(record, 3600);
         continue;
       }
@@ -217,8 +219,8 @@ export class Client extends EventTarget {
     }
     if (!waiting.length) return;
     for (const [record, error] of await this.post(waiting, known)) {
-      if (error === 'outdated_config') {
-        known.reason = error;
+      if (OUTDATED.includes(error)) {
+        known.reason = 'outdated_config';
         await this.postpone(record, 3600);
       } else {
         await this.conclude(record, error, known);
@@ -297,7 +299,7 @@ export class Client extends EventTarget {
     const keepalive = body.length < 60_000;
     const options = { method: 'POST', headers, body, cache: 'no-store', keepalive };
     try {
-      return uploadErrors(await this.ask(this.task.uploads, options, ERRORS_TYPE));
+      return uploadErrors(this.task, await this.ask(this.task.uploads, options, ERRORS_TYPE));
     } catch (error) {
       if (error.name === 'DecodeError') throw new Later('not_an_aggregator');
       throw error;

@@ -2,6 +2,8 @@
 export interface TaskDocument {
   id: string;
   configuration: string;
+  /** The draft that its aggregators speak; dap-18 if it is left out. */
+  profile?: 'dap-18' | 'dap-19';
 }
 
 /** What a task promises a person; rationals are exact, as text: "1/2". */
@@ -24,7 +26,7 @@ export interface Policy {
 /** A task whose configuration is read and checked. Everything in it is public. */
 export class Task {
   /** @throws {DecodeError} something is unknown, out of its range or too long; it is named */
-  constructor(task: TaskDocument, profile?: 'dap-18');
+  constructor(task: TaskDocument);
   readonly id: string;
   readonly idBytes: Uint8Array;
   readonly configuration: Uint8Array;
@@ -110,7 +112,7 @@ export function seal(
 /** Of an aggregator's list, the configuration to seal to. */
 export function preferredConfig(list: Uint8Array): HpkeConfig;
 /** Of a leader's answer to an upload: why reports were refused, by id in base64url. */
-export function uploadErrors(answer: Uint8Array): Map<string, string>;
+export function uploadErrors(task: Task, answer: Uint8Array): Map<string, string>;
 
 export type State = 'waiting' | 'counted' | 'late' | 'refused';
 

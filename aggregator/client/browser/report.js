@@ -10,12 +10,6 @@ import { joined } from './prio3.js';
 
 const CLIENT = 1, LEADER = 2, HELPER = 3;
 
-const REPORT_ERRORS = {
-  1: 'batch_collected', 2: 'report_replayed', 3: 'report_dropped', 4: 'hpke_unknown_config_id',
-  5: 'hpke_decrypt_error', 6: 'vdaf_verify_error', 7: 'task_expired', 8: 'invalid_message',
-  9: 'report_too_early', 10: 'task_not_started', 11: 'outdated_config',
-};
-
 /** Random bytes of the system; there is no other source and nothing to fall back to. */
 export const random = (size) => {
   const bytes = new Uint8Array(size);
@@ -91,13 +85,13 @@ export function preferredConfig(bytes) {
   return config;
 }
 
-/** Why reports were refused, by id; those that are not there were taken. */
-export function uploadErrors(bytes) {
+/** Why reports of a task were refused, by id; those that are not there were taken. */
+export function uploadErrors(task, bytes) {
   const reader = new Reader(bytes);
   const errors = new Map();
   while (!reader.isDone) {
     const id = toBase64Url(reader.take(16)), code = reader.number(1);
-    errors.set(id, REPORT_ERRORS[code] ?? `report_error_${code}`);
+    errors.set(id, task.reportErrors[code - 1] ?? `report_error_${code}`);
   }
   return errors;
 }

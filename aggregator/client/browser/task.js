@@ -29,15 +29,40 @@ const fault = (message) => {
   throw new DecodeError(message);
 };
 
+/**
+ * What the drafts that we speak differ in: how short `task_info` may be, and the names of report
+ * errors by their numbers, from 1 on. The tag of all domain separation is the profile's name.
+ */
+const PROFILES = {
+  'dap-18': {
+    least: 1,
+    errors: [
+      'batch_collected', 'report_replayed', 'report_dropped', 'hpke_unknown_config_id',
+      'hpke_decrypt_error', 'vdaf_verify_error', 'task_expired', 'invalid_message',
+      'report_too_early', 'task_not_started', 'outdated_config',
+    ],
+  },
+  'dap-19': {
+    least: 0,
+    errors: [
+      'batch_collected', 'report_replayed', 'report_dropped', 'hpke_unknown_config_id',
+      'hpke_decrypt_error', 'vdaf_verify_error', 'invalid_message', 'report_too_early',
+      'unknown_verification_key_id', 'unsupported_extension',
+    ],
+  },
+};
+
 export class Task {
   /**
-   * @param {{id: string, configuration: string}} task both in base64url
-   * @param {string} profile the draft that the aggregators speak
+   * @param {{id: string, configuration: string, profile?: string}} task the first two in base64url;
+   *   `profile` is the draft that the aggregators speak
    * @throws {DecodeError} naming the field
    */
-  constructor({ id, configuration }, profile = 'dap-18') {
-    if (profile !== 'dap-18') throw new DecodeError(`profile must be dap-18, not ${profile}`);
+  constructor({ id, configuration, profile = 'dap-18' }) {
+    if (!Object.hasOwn(PROFILES, profile)) fault('profile must be dap-18 or dap-19');
     this.profile = profile;
+    const { least, errors } = PROFILES[profile];
+    this.reportErrors = errors;
     this.id = id;
     this.idBytes = fromBase64Url(id);
     if (this.idBytes.length !== 32 || toBase64Url(this.idBytes) !== id) {
@@ -45,7 +70,7 @@ export class Task {
     }
     this.configuration = fromBase64Url(configuration);
     const reader = new Reader(this.configuration);
-    this.info = reader.opaque(1, 1);
+    this.info = reader.opaque(1, least);
     this.leader = endpoint(reader, 'leader_aggregator_endpoint');
     this.helper = endpoint(reader, 'helper_aggregator_endpoint');
     this.timePrecision = reader.number(8);

@@ -14,9 +14,8 @@ from importlib.resources import files
 from urllib.parse import urlsplit
 
 from aggregator.client.module import joined_module
-from aggregator.dap.ids import encode_base64url
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import WORDS, filled
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.questions.base import Question, as_text
@@ -130,10 +129,7 @@ class _Part:
         """Return what the script needs."""
         measure = self._design.measurement
         common = {
-            "task": {
-                "id": str(self._task.task_id),
-                "configuration": encode_base64url(self._task.configuration_bytes),
-            },
+            "task": task_for_clients(self._task),
             "text": self._text,
             "names": self._names(),
         }

@@ -23,6 +23,7 @@ from aggregator.client.reporter import KEYS_SECONDS, Reason, Reporter
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
 from tests.support.clock import ManualClock
@@ -46,7 +47,7 @@ def says(error: ReportError) -> Turn:
 
     def turn(_leader: "Leader", body: bytes) -> bytes:
         first = decode(UploadRequest, body).reports[0].report_metadata.report_id
-        return encode(UploadErrors((ReportUploadStatus(first, error),)))
+        return encode(UploadErrors((ReportUploadStatus(first, DAP_18.code(error)),)))
 
     return turn
 

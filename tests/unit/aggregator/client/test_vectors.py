@@ -4,11 +4,10 @@ import pytest
 
 from aggregator.client.vectors import client_vectors
 from aggregator.codec import decode
-from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair
-from aggregator.dap.messages import ReportShare, UploadRequest
+from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, input_share_info, open_
+from aggregator.dap.messages import PlaintextInputShare, UploadRequest
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.protocol.reports import OpenedShare, open_reports
 from aggregator.vdaf.circuits.measurements import Measurement
 from tests.support.tasks import make_task
 
@@ -34,10 +33,10 @@ def test_reports_of_the_vectors_open_with_their_keys_and_add_up(
         keys = file["hpke"][name]
         [config] = decode(HpkeConfigList, bytes.fromhex(keys["hpke_config_list"])).configs
         keypair = HpkeKeypair(config, bytes.fromhex(keys["private_key"]))
-        share = ReportShare(report.report_metadata, report.public_share, sealed)
-        [opened] = open_reports(task, role, {config.id: keypair}, [share], None)
-        assert isinstance(opened, OpenedShare)
-        assert opened.input_share.hex() == steps[f"{name}_input_share"]
+        aad = bytes.fromhex(steps["input_share_aad"])
+        opened = open_(keypair, input_share_info(task.profile.tag, role), aad, sealed)
+        payload = decode(PlaintextInputShare, opened).payload
+        assert payload.hex() == steps[f"{name}_input_share"]
         assert steps[f"{name}_seal"]["enc"] == sealed.enc.hex()
     # The steps on the way are parts of what comes out.
     shard = steps["shard"]
