@@ -12,6 +12,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from tests.support.balance import check_books
 from tests.support.engines import ON_SQLITE
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
 from tests.support.store import read_shares
@@ -92,11 +93,17 @@ async def persistent_work(pair: Pair) -> None:
             idle = 0 if await pair.work() else idle + 1
         except* Died:
             pair.leader.restart()
+            await check_books_of(pair)
             idle = 0
         if idle > 1:
             return
         pair.clock.advance(LEASE_SECONDS + 1)
     raise AssertionError("the workers never came to rest")
+
+
+async def check_books_of(pair: Pair) -> None:
+    task_id = pair.task.task_id.value
+    await pair.leader.database.read("books", lambda tx: check_books(tx, task_id))
 
 
 async def ledger_of(service: Service) -> list[LedgerEntry]:
@@ -127,7 +134,9 @@ async def test_a_crash_changes_nothing_that_anybody_sees(
     victim.on_moment = killer
 
     assert (await persistent_upload(pair, await pair.reports(MEASUREMENTS))).status == ()
+    await check_books_of(pair)
     await persistent_work(pair)
+    await check_books_of(pair)
     location = (await persistent_ask(pair)).headers["location"]
     await persistent_work(pair)
     finished = await pair.poll(location)

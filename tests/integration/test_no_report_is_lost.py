@@ -21,7 +21,8 @@ from aggregator.service.storage.operator.interventions import (
     retry_aggregation_job,
 )
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
 from tests.support.between import Between, refusal
 from tests.support.clock import ManualClock
@@ -345,11 +346,13 @@ async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) ->
     reports = await pair.reports([0, 1, 2])
     await pair.upload(reports)
     spoiled = reports[1].report_metadata.report_id.value
-    report, table = tables.reports.c, tables.report_bodies[0]
-    key = select(report.id).where(report.report_id == spoiled).scalar_subquery()
+    table = tables.report_bodies[0]
 
     def spoil(tx: Transaction) -> None:
-        tx.connection.execute(update(table).where(table.c.report == key).values(body=b"?"))
+        body: bytes = tx.connection.execute(select(table.c.body)).scalar_one()
+        after = body.index(spoiled) + ID_SIZE
+        changed = body[:after] + b"\xff" * 20 + body[after + 20 :]
+        tx.connection.execute(update(table).values(body=changed))
 
     await pair.leader.database.run("spoil", spoil)
     assert (await pair.collect()).report_count == 2
@@ -380,7 +383,9 @@ async def test_a_task_whose_secret_does_not_decrypt_stands_still_alone_and_is_na
 
     def spoil(tx: Transaction) -> None:
         put_task(tx, record)
-        put_reports(tx, other_id, [StoredReport(bytes(ID_SIZE), bytes(8), b"?")], 1)
+        put_reports(
+            tx, other_id, [StoredReport(bytes(ID_SIZE), bytes(8), bytes(ID_SIZE) + b"?")], 1
+        )
         short = update(tables.tasks).where(row.task_id == other_id).values(verify_key=b"?")
         tx.connection.execute(short)
 

@@ -32,6 +32,7 @@ from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
 from aggregator.service.storage.reports.reports import has_reports
+from tests.support.balance import check_books
 from tests.support.entropy import SeededEntropy
 from tests.support.light import lightly
 from tests.support.lossy_network import Network
@@ -66,8 +67,8 @@ LONGEST_PAUSE = 700
 """More than a collection that waits is put off, in seconds."""
 DEATHS = 0.02
 """How likely an aggregator dies at one moment of a transaction that writes."""
-STARTING = ("look for keys", "destroy keys")
-"""Transactions of a process that starts; it would have to be started again."""
+SPARED = ("look for keys", "destroy keys", "books")
+"""Transactions of a process that starts, which would have to be started again, and the check."""
 SETTINGS = DriverSettings(
     concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=1_000, peer_attempts=1
 )
@@ -179,10 +180,11 @@ class History:
         )
         for step in [self._upload, *self.choose.choices(steps, k=self.choose.choice(STEPS))]:
             await self._survive(step)
+            await self._check_books()
             self.pair.clock.advance(self.choose.choice([0, 1, 7, LEASE_SECONDS + 1, 60]))
 
     def _may_die(self, transaction: str, _moment: str) -> None:
-        if transaction not in STARTING and self.choose.random() < DEATHS:
+        if transaction not in SPARED and self.choose.random() < DEATHS:
             raise Died
 
     async def _survive(self, step: Callable[[], Awaitable[object]]) -> None:
@@ -359,6 +361,7 @@ class History:
     async def _check(self) -> None:
         await self._check_ledgers()
         await self._check_bodies()
+        await self._check_books()
         results = [result for _, result in self.results.values()]
         certain = Counter(each.measurement for each in self.sent if each.must_count)
         possible = Counter(each.measurement for each in self.sent if each.may_count)
@@ -382,6 +385,11 @@ class History:
         assert await store.read("bodiless", count_bodiless) == 0
         waits = await store.read("waits", lambda tx: has_reports(tx, self.task.task_id.value))
         assert waits or not bodies_left(store)
+
+    async def _check_books(self) -> None:
+        """No report is lost or there twice, whoever has just died."""
+        task_id = self.task.task_id.value
+        await self.pair.leader.database.read("books", lambda tx: check_books(tx, task_id))
 
     async def _check_ledgers(self) -> None:
         """Both charged the same batches, each once, and counted the same reports."""

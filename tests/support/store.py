@@ -33,14 +33,12 @@ from aggregator.service.storage.jobs.collection_jobs import (
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.charges import Charge
+from aggregator.service.storage.reports.bodies import bodies_of
+from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.service.storage.reports.groups import StoredReport, as_groups
 from aggregator.service.storage.reports.ids import admit
-from aggregator.service.storage.reports.reports import (
-    JobSize,
-    StoredReport,
-    put_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import TaskRecord, keep_for, put_task
 from tests.support.clock import ManualClock
@@ -96,7 +94,15 @@ def report_id(number: int) -> bytes:
 
 
 def new_reports(numbers: Iterable[int], time: int = 5) -> list[StoredReport]:
-    return [StoredReport(report_id(number), unit(time), b"body %d" % number) for number in numbers]
+    return [StoredReport(report_id(number), unit(time), body_of(number)) for number in numbers]
+
+
+def body_of(number: int) -> bytes:
+    """Return what stands for an encoded Report: its id, and more."""
+    return report_id(number) + b"body"
+
+
+BODY_SIZE = len(body_of(0))
 
 
 def unit(time: int) -> bytes:
@@ -141,23 +147,23 @@ def turn_generations(store: Database, clock: ManualClock) -> int:
 
 
 def bodies_left(store: Database) -> int:
-    """Return how many bodies of reports the store has, of use or not."""
+    """Return how many bodies of groups the store has, of use or not."""
     return sum(
         store.read_sync(
-            "bodies", lambda tx, t=table: tx.connection.scalar(select(func.count(t.c.report)))
+            "bodies", lambda tx, t=table: tx.connection.scalar(select(func.count(t.c.report_group)))
         )
         for table in tables.report_bodies
     )
 
 
 def count_bodiless(tx: Transaction) -> int:
-    """Return how many live reports have no body where they say it is."""
-    report, missing = tables.reports.c, 0
+    """Return how many groups have no body where they say it is."""
+    group, missing = tables.report_groups.c, 0
     for generation, table in enumerate(tables.report_bodies):
         query = (
             select(func.count())
-            .select_from(tables.reports.outerjoin(table, table.c.report == report.id))
-            .where(report.generation == generation, table.c.report.is_(None))
+            .select_from(tables.report_groups.outerjoin(table, table.c.report_group == group.id))
+            .where(group.generation == generation, table.c.report_group.is_(None))
         )
         missing += tx.connection.execute(query).scalar_one()
     return missing
@@ -211,9 +217,31 @@ def create_job(
 
 def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     """Return how many reports of a task wait for an aggregation job."""
-    report = tables.reports.c
-    query = select(func.count()).where(report.task == tx.task_key(task_id), report.job.is_(None))
-    return tx.connection.execute(query).scalar_one()
+    group = tables.report_groups.c
+    query = select(func.coalesce(func.sum(group.reports), 0))
+    of_task = query.where(group.task == tx.task_key(task_id), group.job.is_(None))
+    return int(tx.connection.execute(of_task).scalar_one())
+
+
+def job_reports(tx: Transaction, job: int) -> list[StoredReport]:
+    """Return the reports of a job, each with its bucket."""
+    table = tables.report_groups
+    groups = as_groups(tx.connection.execute(table.select().where(table.c.job == job)))
+    bodies = bodies_of(tx, {each.id: each.generation for each in groups})
+    buckets = {
+        bodies[each.id][place * each.width :][:16]: each.bucket
+        for each in groups
+        for place in each.places
+    }
+    found = reports_of_job(tx, job)
+    return [
+        StoredReport(each, buckets[each], body)
+        for each, body in zip(found.ids, found.bodies, strict=True)
+    ]
+
+
+def reports_in(store: Database, job: int) -> list[StoredReport]:
+    return store.read_sync("read", lambda tx: job_reports(tx, job))
 
 
 def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:
@@ -227,7 +255,7 @@ def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
         store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"request", {}))
 
     def finish(tx: Transaction) -> None:
-        reports = reports_of_job(tx, leased.job.key)
+        reports = job_reports(tx, leased.job.key)
         for bucket in {report.bucket for report in reports}:
             ids = [report.report_id for report in reports if report.bucket == bucket]
             time = int.from_bytes(bucket, "big")

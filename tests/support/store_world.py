@@ -44,8 +44,10 @@ from aggregator.service.storage.jobs.collection_jobs import (
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.journal import share_sha256
 from aggregator.service.storage.ledger.journal_file import JournalFile
-from aggregator.service.storage.reports.reports import JobSize, put_reports, reports_of_job
+from aggregator.service.storage.reports.claims import JobSize, reports_of_job
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
+from tests.support.balance import check_books
 from tests.support.clock import ManualClock
 from tests.support.store import (
     MAX_REPORTS,
@@ -98,6 +100,7 @@ class World:
         self.shown: set[bytes] = set()
         for store, journal in zip((self.leader, self.helper), self.journals, strict=True):
             reconcile(store, journal)
+        self.leader.read_sync("books", lambda tx: check_books(tx, TASK_ID))
         is_open = True
 
     def close(self) -> None:
@@ -148,7 +151,7 @@ class World:
 
     def _aggregate(self, leased: Leased[AggregationJob]) -> None:
         reports = self.leader.read_sync("load", lambda tx: reports_of_job(tx, leased.job.key))
-        ids = [report.report_id for report in reports]
+        ids = reports.ids
         request = leased.job.request
         if request is None:
             request = b"".join(ids)

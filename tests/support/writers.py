@@ -25,7 +25,8 @@ from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.postgresql import Postgresql
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
-from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.outcomes import OutShares
@@ -35,7 +36,7 @@ from tests.support.tasks import make_task
 
 KINDS = ("upload", "aggregate")
 JOB_REPORTS = 512
-_BODY = bytes(5480)
+_BODY = bytes(5464)
 _VDAF = {"type": "Prio3Histogram", "length": 256, "chunk_length": 16}
 _SAMPLE_SECONDS = 0.02
 Work = Callable[[Transaction], None]
@@ -129,7 +130,8 @@ def _sampled(url: str) -> Iterator[Counter[bool]]:
 
 def _upload(task: Task) -> tuple[int, Work]:
     def work(tx: Transaction) -> None:
-        reports = [StoredReport(os.urandom(16), unit(5), _BODY) for _ in range(GROUP_REPORTS)]
+        ids = [os.urandom(16) for _ in range(GROUP_REPORTS)]
+        reports = [StoredReport(each, unit(5), each + _BODY) for each in ids]
         put_reports(tx, TASK_ID, reports, task.max_reports, task.smallest_batch)
 
     return GROUP_REPORTS, work

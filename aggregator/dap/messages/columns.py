@@ -134,6 +134,20 @@ class ReportColumns:
         others = sorted({*range(len(reports))} - {*fitting}) if len(rows) < len(reports) else []
         return cls(rows, sizes), others
 
+    @classmethod
+    def joined(
+        cls, body: bytes, width: int, sizes: ReportSizes
+    ) -> tuple["ReportColumns", list[int]]:
+        """The same of encoded reports of one width that come one after another, without a copy."""
+        count = len(body) // width if width else 0
+        if width != sizes.report:
+            return cls(np.empty((0, sizes.report), np.uint8), sizes), [*range(count)]
+        rows = np.frombuffer(body, np.uint8).reshape(-1, width)
+        is_right = _is_right(rows, _layout(_report_fields(sizes)))
+        if is_right.all():
+            return cls(rows, sizes), []
+        return cls(rows[is_right], sizes), [int(place) for place in np.flatnonzero(~is_right)]
+
     @property
     def ids(self) -> list[bytes]:
         """The reports' ids."""

@@ -25,12 +25,8 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,
     largest_job,
 )
-from aggregator.service.storage.reports.reports import (
-    Claimable,
-    JobSize,
-    claimable_reports,
-    tasks_with_unclaimed_reports,
-)
+from aggregator.service.storage.reports.claims import Claimable, JobSize, claimable_reports
+from aggregator.service.storage.reports.reports import tasks_with_unclaimed_reports
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.tracing import note, span
 

@@ -57,14 +57,13 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     note_unprocessed,
     release_aggregation_job,
     renew_aggregation_job,
-    reports_in_job,
     split_aggregation_job,
     store_job_location,
     store_request,
 )
 from aggregator.service.storage.jobs.leases import Leased
+from aggregator.service.storage.reports.claims import JobReports, reports_in_job, reports_of_job
 from aggregator.service.storage.reports.counters import reason
-from aggregator.service.storage.reports.reports import StoredReport, reports_of_job
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
@@ -152,7 +151,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         stored = await self._reports(leased.job)
         keypairs = await self._runtime.keypairs()
         sizes = report_sizes(served.task)
-        reports, others = ReportColumns.of([each.body for each in stored], sizes)
+        reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
         init = await self._runtime.verify(
             served.task,
             lambda: leader_init(
@@ -166,7 +165,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
             ),
         )
         # A body that was damaged on the disk, or another program's, stops no other report.
-        damaged = [ReportId(stored[place].report_id) for place in others]
+        ids = stored.ids if others else []
+        damaged = [ReportId(ids[place]) for place in others]
         rejected = [
             *init.rejected,
             *(Rejected(each, ReportError.INVALID_MESSAGE) for each in damaged),
@@ -207,7 +207,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
     ) -> tuple[Verified, list[Rejected]]:
-        stored = [] if request.state is not None else await self._reports(job)
+        stored = JobReports(b"", 0) if request.state is not None else await self._reports(job)
         keypairs = await self._runtime.keypairs()
 
         def finish() -> tuple[Verified, list[Rejected]]:
@@ -218,7 +218,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                     served.verification_key,
                     keypairs,
                     request.body,
-                    ReportColumns.of([each.body for each in stored], report_sizes(served.task))[0],
+                    ReportColumns.joined(stored.body, stored.width, report_sizes(served.task))[0],
                 )
             is_final = job.failures + 1 >= self._settings.max_attempts
             answered = served.task.profile.framing.read_answer(answer.body)
@@ -312,7 +312,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             job = note_failure(tx, lease)
             then = after_refused_aggregation(
                 refusal,
-                reports=lambda: reports_in_job(tx, job),
+                reports=lambda: reports_in_job(tx, job.key),
                 failures=job.failures,
                 unanswered=job.unanswered,
                 max_attempts=self._settings.max_attempts,
@@ -358,7 +358,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         else:
             log.info("job waits", next_in=f"{delay}s")
 
-    async def _reports(self, job: AggregationJob) -> list[StoredReport]:
+    async def _reports(self, job: AggregationJob) -> JobReports:
         reports = await self._runtime.database.read(
             "reports of job", lambda tx: reports_of_job(tx, job.key)
         )

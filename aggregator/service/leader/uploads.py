@@ -42,8 +42,9 @@ from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.reports.counters import Stage, count_reports
+from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.past_units import PAST_SECONDS
-from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS

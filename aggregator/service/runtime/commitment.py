@@ -10,7 +10,7 @@ from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
-from aggregator.service.storage.reports.ids import admit
+from aggregator.service.storage.reports.ids import admit, let_in
 from aggregator.service.storage.reports.room import room_to_add
 from aggregator.vdaf.prio3 import Prio3
 
@@ -18,13 +18,14 @@ from aggregator.vdaf.prio3 import Prio3
 def commit(
     tx: Transaction, verified: Verified, job: bytes, first_day: int | None = None
 ) -> dict[bytes, ReportError]:
-    """Add verified reports to their buckets and remember their ids.
+    """Add verified reports to their buckets; a helper remembers their ids.
 
     Args:
         tx: The transaction.
         verified: The reports.
         job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
-        first_day: At the helper, as of `admit`. A leader has each report in one job.
+        first_day: At the helper, as of `admit`. None at a leader: each of its reports is in one
+            job, which ends in this transaction, and its id was remembered when it was uploaded.
 
     Returns:
         The ids of reports that were left out because they are late, replayed or too many, and why.
@@ -42,7 +43,10 @@ def commit(
     batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
     room = room_to_add(tx, task_id, batches, task.max_reports, len(arrivals))
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
-    errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
+    if first_day is None:
+        errors = let_in([bucket for _, bucket in arrivals], closed, room)
+    else:
+        errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
     refused = {
         report_id: error
         for (report_id, _), error in zip(arrivals, errors, strict=True)

@@ -122,7 +122,7 @@ def read_aggregator_health(
         *_task_metrics(tasks),
         Metric(
             "prio_report_bodies",
-            "About how many bodies of reports the store has, by the table that holds them.",
+            "About how many groups of reports have bodies, by the table that holds them.",
             "gauge",
             [({"generation": str(each)}, held) for each, held in sorted(bodies_held(tx).items())],
         ),

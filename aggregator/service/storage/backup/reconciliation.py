@@ -33,7 +33,7 @@ from aggregator.service.storage.ledger.journal import (
 )
 from aggregator.service.storage.ledger.journal_mark import mark_journal, marked_at
 from aggregator.service.storage.reports.counters import reason
-from aggregator.service.storage.reports.reports import reject_waiting
+from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.tasks.tasks import end_task, list_tasks
 from aggregator.service.telemetry.lines import log
 

@@ -26,7 +26,7 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
         size: How many reports fill a batch.
     """
     locks.claim_waiting(tx, task_id)
-    bucket, job, report = tables.buckets.c, tables.aggregation_jobs.c, tables.reports.c
+    bucket, job, group = tables.buckets.c, tables.aggregation_jobs.c, tables.report_groups.c
     task = tx.task_key(task_id)
     of_task = select(job.bucket).where(job.task == task, job.bucket.is_not(None))
     newest_first = of_task.order_by(job.bucket.desc()).limit(1)
@@ -45,7 +45,9 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
         in_bucket = (bucket.task == task, bucket.bucket == key)
         aggregated = select(func.coalesce(func.sum(bucket.report_count), 0)).where(*in_bucket)
         jobs = select(job.id).where(job.task == task, job.bucket == key)
-        claimed = select(func.count()).where(report.task == task, report.job.in_(jobs))
+        claimed = select(func.coalesce(func.sum(group.reports), 0)).where(
+            group.task == task, group.job.in_(jobs)
+        )
         # In one statement: a job that ends meanwhile is counted once.
         both = select(aggregated.scalar_subquery() + claimed.scalar_subquery())
         room = size - int(tx.connection.execute(both).scalar_one())

@@ -28,8 +28,9 @@ What the order of the transactions promises, whenever a process is killed:
   reason: a verdict on this report, or an operator's command. A batch is not frozen while one of
   its stored reports is not aggregated, and no report is stored for a batch that is asked for,
   frozen or collected.
-- **A report is counted once.** `report_ids` refuses a second upload, `reports.job` lets one job
-  claim it, `aggregated_reports` is written in the transaction that adds to the bucket.
+- **A report is counted once.** At the Leader `report_ids` refuses a second upload, a report is
+  live in one group, `report_groups.job` lets one job claim that, and the group is deleted in the
+  transaction that adds to the bucket. At the Helper `aggregated_reports` is written in it.
   Ids are forgotten when a report of their age is refused; `id_memories` says from when on they
   are remembered, before any is deleted.
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and

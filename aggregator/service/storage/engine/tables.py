@@ -283,27 +283,39 @@ report_ids = _table(
     sqlite_with_rowid=False,
 )
 
-reports = _table(
-    "reports",
-    _key("Key; its order is the order of arrival and of a job's reports."),
+report_groups = _table(
+    "report_groups",
+    _key("Key; its order is the order of arrival, and of the groups of a job."),
     _task(),
-    _bytes("report_id", "DAP ReportID, 16 bytes.", 16),
-    _bytes("bucket", "The bucket it falls in; empty until its job decides that, if the job does."),
-    _seconds("received_at", "Seconds; when the report was stored."),
+    _bytes(
+        "bucket", "The bucket its reports fall in; empty until its job decides that, if it does."
+    ),
+    _seconds("received_at", "Seconds; when its reports were stored."),
     _int64("job", "The aggregation job that claimed it; null while unclaimed.", nullable=True),
     _seconds(
         "waits_until",
-        "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
+        "Seconds; no job claims it before, for an aggregator found its reports too early. Null for "
+        "at once.",
         nullable=True,
     ),
-    _int64("bytes", "How many bytes its body has."),
+    _integer("size", "How many reports its body has, of which some may be of no use any more."),
+    _integer("width", "How many bytes each of them has."),
+    _bytes(
+        "live",
+        "Which of them are to be aggregated, a bit each, the first being the lowest bit of the "
+        "first byte. Null if all are.",
+        nullable=True,
+    ),
+    _integer("reports", "How many those are; a group without any is deleted."),
     _integer("generation", "In which table its body lies, 0 for `report_bodies_0`."),
-    # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
+    # Serves claiming (job null, first bucket first), a job's groups, and counting a batch's.
     Index(None, "task", "job", "bucket"),
-    # With the task, or to delete a job would take a look at all reports: that index begins with it.
+    # With the task, or to delete a job would take a look at all groups: that index begins with it.
     ForeignKeyConstraint(["job", "task"], ["aggregation_jobs.id", "aggregation_jobs.task"]),
     Index(None, "generation"),
-    comment="Leader: reports that are not aggregated yet. A row leaves with its job.",
+    comment="Leader: reports that are not aggregated yet, those together that one transaction has "
+    "stored for one bucket. What is rejected or put into another group leaves `live`; a row leaves "
+    "with its job.",
     sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
 )
 
@@ -323,17 +335,18 @@ release_journals = _table(
 
 report_generations = _table(
     "report_generations",
-    _number("generation", "As in `reports`."),
+    _number("generation", "As in `report_groups`."),
     _int64(
         "turn",
         "How often another generation had become the current one by the time that this one did. "
         "The current one, to which bodies are added, is that of the last turn.",
     ),
     _seconds("begun_at", "Seconds; when that was."),
-    _int64("after_report", "About the greatest key in `reports` at that time."),
+    _int64("after_group", "About the greatest key in `report_groups` at that time."),
     _seconds(
         "unused_since",
-        "Seconds; when it was found that no row of `reports` names it any more. Null unless so.",
+        "Seconds; when it was found that no row of `report_groups` names it any more. Null unless "
+        "so.",
         nullable=True,
     ),
     comment="Leader: the tables of bodies, each one row from the beginning.",
@@ -342,12 +355,14 @@ report_generations = _table(
 report_bodies = tuple(
     _table(
         f"report_bodies_{number}",
-        _number("report", "Its key in `reports`.", _BIGINT),
+        _number("report_group", "Its key in `report_groups`.", _BIGINT),
         _bytes(
-            "body", "The encoded Report as it came: both input shares are still HPKE ciphertext."
+            "body",
+            "The encoded Reports as they came, one after another, each beginning with its "
+            "ReportID: both input shares are still HPKE ciphertext.",
         ),
-        comment="Leader: bodies of reports. Rows without one in `reports` are of no use; all rows "
-        "leave together.",
+        comment="Leader: bodies of groups. Rows without one in `report_groups` are of no use; all "
+        "rows leave together.",
     )
     for number in range(GENERATIONS)
 )
@@ -356,12 +371,12 @@ report_bodies = tuple(
 waiting_reports = _table(
     "waiting_reports",
     _task(primary_key=True),
-    _bytes("bucket", "The bucket, as in `reports`.", primary_key=True),
+    _bytes("bucket", "The bucket, as in `report_groups`.", primary_key=True),
     _shard(),
     _int64(
         "reports",
-        "How many rows of `reports` came less those that left. Over all shards of a bucket that is "
-        "how many it has; one shard alone may be less than 0.",
+        "How many reports of `report_groups` came less those that left. Over all shards of a "
+        "bucket that is how many it has; one shard alone may be less than 0.",
     ),
     comment="Leader: how many reports of each bucket are stored and not aggregated yet.",
     sqlite_with_rowid=False,
@@ -415,7 +430,7 @@ aggregation_jobs = _table(
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
-    # By which `reports` name it. In this order nobody takes the index for one of a task's jobs.
+    # By which `report_groups` name it. In this order nobody takes the index for one of a task's.
     UniqueConstraint("id", "task"),
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
@@ -428,7 +443,7 @@ aggregated_reports = _table(
     _task(primary_key=True),
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
     _integer("day", "Days since 1970; when the id was stored."),
-    comment="Both: ids of reports whose out shares are in a bucket, written in the bucket's own "
+    comment="Helper: ids of reports whose out shares are in a bucket, written in the bucket's own "
     "transaction. Being there is the replay check, until a report of their age is refused.",
     sqlite_with_rowid=False,
 )

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy import insert, or_, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
@@ -19,16 +19,15 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import AGGREGATION_JOB, AggregationJobState
 from aggregator.service.storage.jobs import leases
 from aggregator.service.storage.jobs.leases import Lease, Leased
-from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
-from aggregator.service.storage.reports.reports import (
+from aggregator.service.storage.reports.claims import (
     JobSize,
     claim_reports,
     claimable_reports,
-    drop_reports,
+    move_half,
     postpone_reports,
-    reject_reports,
-    report_ids_of_job,
 )
+from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
+from aggregator.service.storage.reports.rejecting import drop_reports, reject_reports
 
 TOO_EARLY_SECONDS = 60
 """How long a report waits that one of the aggregators found too early."""
@@ -86,7 +85,7 @@ def create_aggregation_job(
     if not claimable.reports or (only_full and not claimable.is_full):
         return None
     job = _put_job(tx, task_id, bucket)
-    claim_reports(tx, task_id, job.key, size, bucket)
+    claim_reports(tx, task_id, job.key, claimable, bucket)
     return job
 
 
@@ -189,17 +188,8 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
     _take_request_back(tx, lease)
     job = _get(tx, lease.key)
     _bound_jobs(tx, job.task_id, size // 2)
-    report = tables.reports.c
-    of_job = (report.task == tx.task_key(job.task_id), report.job == job.key)
-    keys = tx.connection.execute(select(report.id).where(*of_job).order_by(report.id)).scalars()
-    moved = list(keys)
-    del moved[: (len(moved) + 1) // 2]
-    if not moved:
-        raise tx.refuse(Conflict("a job of one report cannot be split"))
     other = _put_job(tx, job.task_id, job.bucket)
-    tx.connection.execute(
-        update(tables.reports).where(*of_job, report.id >= moved[0]).values(job=other.key)
-    )
+    move_half(tx, job.key, other.key)
 
 
 def largest_job(tx: Transaction, task_id: bytes) -> int | None:
@@ -262,11 +252,11 @@ def finish_aggregation_job(
     leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
     job = _get(tx, lease.key)
     named = [*aggregated, *rejected, *too_early]
-    if len(set(named)) != len(named) or set(named) != report_ids_of_job(tx, job.key):
-        raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
     postpone_reports(tx, job.key, too_early, TOO_EARLY_SECONDS)
     reject_reports(tx, job.task_id, job.key, rejected)
-    drop_reports(tx, job.task_id, job.key)
+    dropped = drop_reports(tx, job.task_id, job.key)
+    if len(set(named)) != len(named) or dropped != len(aggregated):
+        raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
     if aggregated:
         count_reports(tx, job.task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
 
@@ -290,15 +280,6 @@ def release_aggregation_job(
     """
     leases.write(tx, tables.aggregation_jobs, lease, {"reason": reason})
     leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
-
-
-def reports_in_job(tx: Transaction, job: AggregationJob) -> int:
-    """Return how many reports the job has left."""
-    report = tables.reports.c
-    query = select(func.count()).where(
-        report.task == tx.task_key(job.task_id), report.job == job.key
-    )
-    return tx.connection.execute(query).scalar_one()
 
 
 def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:

@@ -21,8 +21,9 @@ from aggregator.service.storage.engine.states import (
     Machine,
 )
 from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.reports.claims import return_reports
 from aggregator.service.storage.reports.counters import Stage, count_reports
-from aggregator.service.storage.reports.reports import drop_reports, return_reports
+from aggregator.service.storage.reports.rejecting import drop_reports
 
 DROPPED = "dropped_by_operator"
 """The reason that counts reports whose job an operator gave up with them."""
@@ -84,14 +85,14 @@ def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha2
 
     Those of its reports that are in other batches are dropped too: they have the same answer.
     """
-    job, report = tables.aggregation_jobs.c, tables.reports.c
+    job, group = tables.aggregation_jobs.c, tables.report_groups.c
     query = (
         select(job.job_id)
-        .join(tables.reports, (report.task == job.task) & (report.job == job.id))
+        .join(tables.report_groups, (group.task == job.task) & (group.job == job.id))
         .where(
             job.task == tx.task_key(task_id),
             job.request_sha256 == request_sha256,
-            report.bucket.between(batch.first, batch.last),
+            group.bucket.between(batch.first, batch.last),
         )
         .limit(1)
     )

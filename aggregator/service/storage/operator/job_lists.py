@@ -127,10 +127,10 @@ def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
 
 
 def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
-    job, report = tables.aggregation_jobs, tables.reports.c
+    job, group = tables.aggregation_jobs, tables.report_groups.c
     left = (
-        select(func.count())
-        .where(report.task == job.c.task, report.job == job.c.id)
+        select(func.coalesce(func.sum(group.reports), 0))
+        .where(group.task == job.c.task, group.job == job.c.id)
         .scalar_subquery()
     )
     columns = [column for column in job.c if column.name != "request"]  # which may be long
@@ -139,7 +139,7 @@ def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Lis
             tx,
             AGGREGATION,
             row,
-            reports=row.reports,
+            reports=int(row.reports),
             request_sha256=row.request_sha256,
             failures=row.failures,
             may_be_counted=row.unanswered > 0,
@@ -195,16 +195,16 @@ def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:
 
 
 def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
-    report = tables.reports.c
+    group = tables.report_groups.c
     query = (
         select(
             tables.tasks.c.task_id,
-            func.count().label("reports"),
-            func.min(report.received_at).label("received_at"),
-            func.min(report.waits_until).label("next_at"),
+            func.sum(group.reports).label("reports"),
+            func.min(group.received_at).label("received_at"),
+            func.min(group.waits_until).label("next_at"),
         )
-        .join(tables.tasks, tables.tasks.c.id == report.task)
-        .where(report.job.is_(None), report.waits_until > tx.now, *conditions)
+        .join(tables.tasks, tables.tasks.c.id == group.task)
+        .where(group.job.is_(None), group.waits_until > tx.now, *conditions)
         .group_by(tables.tasks.c.task_id)
     )
     return [
@@ -214,7 +214,7 @@ def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Listed
             job_id=b"",
             state="too_early",
             created_at=row.received_at,
-            reports=row.reports,
+            reports=int(row.reports),
             reason="too early for the clock of one of the aggregators",
             next_at=row.next_at,
         )

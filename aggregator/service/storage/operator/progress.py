@@ -80,18 +80,15 @@ class JobProgress:
 
 def task_progress(tx: Transaction) -> list[TaskProgress]:
     """Return all tasks of an aggregator, oldest first."""
-    task, report, counter, entry = (
+    task, group, counter, entry = (
         tables.tasks.c,
-        tables.reports.c,
+        tables.report_groups.c,
         tables.report_counters.c,
         tables.ledger.c,
     )
-    waiting = select(report.task, func.count(), func.min(report.id)).group_by(report.task)
-    backlog = {key: (count, first) for key, count, first in tx.connection.execute(waiting)}
-    firsts = select(report.id, report.received_at).where(
-        report.id.in_([first for _, first in backlog.values()])
-    )
-    received = dict(tx.connection.execute(firsts).all())
+    waiting = select(group.task, func.sum(group.reports), func.min(group.received_at))
+    of_each = tx.connection.execute(waiting.group_by(group.task))
+    backlog = {key: (int(count), oldest) for key, count, oldest in of_each}
     counts: defaultdict[int, defaultdict[str, dict[str, int]]] = defaultdict(
         lambda: defaultdict(dict)
     )
@@ -115,7 +112,7 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
             task_id=task_id,
             ended_at=ended_at,
             waiting=backlog[key][0] if key in backlog else 0,
-            oldest_at=received[backlog[key][1]] if key in backlog else None,
+            oldest_at=backlog[key][1] if key in backlog else None,
             counts=counts[key],
             last_release_at=released[key][0] if key in released else None,
             releases=released[key][1] if key in released else 0,
@@ -181,7 +178,7 @@ def newest_entry_at(tx: Transaction) -> int:
     """Return when something was last stored that the store tells the time of, in seconds."""
     columns = (
         tables.tasks.c.created_at,
-        tables.reports.c.received_at,
+        tables.report_groups.c.received_at,
         tables.aggregation_jobs.c.created_at,
         tables.answered_jobs.c.created_at,
         tables.closed_batches.c.changed_at,

@@ -1,18 +1,19 @@
-"""The bodies of reports: each written once, into the table of the generation that is current.
+"""The bodies of groups: each written once, into the table of the generation that is current.
 
-A body is never deleted by itself. A generation that no row of `reports` names any more is emptied
-as a whole (`generations`), so a report costs its leader no second writing of its body.
+A body is never deleted by itself. A generation that no row of `report_groups` names any more is
+emptied as a whole (`generations`), so a report costs its leader no second writing of its body.
 
 To which generation a transaction adds is no matter of life: on PostgreSQL it may be one that has
 just ceased to be the current one. It is never emptied meanwhile, since whoever empties it locks its
 table against all others first, and looks then whether it is named: a transaction that has added a
-body holds the table until its rows in `reports` can be seen, and one that has not yet does so
+body holds the table until its rows in `report_groups` can be seen, and one that has not yet does so
 afterwards. On SQLite there is one writer.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 
-from sqlalchemy import ColumnElement, Table, select
+from sqlalchemy import Table, bindparam, select
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Insert
@@ -33,39 +34,36 @@ _CURRENT = (
 
 
 def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) -> None:
-    """Add bodies to a generation, which the rows of their reports name, by their reports' keys."""
-    rows = [{"report": key, "body": body} for key, body in bodies.items()]
-    tx.insert_many(_inserts_of(tx)[generation], rows)
-
-
-def _inserts_of(tx: Transaction) -> list[Insert]:
-    return tx.prepared(_inserts)
+    """Add bodies to a generation, which the rows of their groups name, by their groups' keys."""
+    rows = [{"report_group": key, "body": body} for key, body in bodies.items()]
+    tx.insert_many(tx.prepared(_inserts)[generation], rows)
 
 
 def _inserts(insert: Callable[[Table], Insert]) -> list[Insert]:
     return [insert(table) for table in tables.report_bodies]
 
 
-def bodies_of(
-    tx: Transaction, generations: Iterable[int], chosen: Iterable[ColumnElement[bool]]
-) -> dict[int, bytes]:
-    """Return the bodies of reports by their keys.
+def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, bytes]:
+    """Return the bodies of groups by their keys, as far as they are where they should be.
 
-    Only the tables of `generations` are read, for whoever reads one keeps it from being emptied.
+    Only tables that are named are read, for whoever reads one keeps it from being emptied.
 
     Args:
         tx: The transaction.
-        generations: Where they lie.
-        chosen: Conditions on rows of `reports`.
+        generations: Where each group's body lies, by the group's key.
     """
-    report, conditions = tables.reports.c, tuple(chosen)
+    keys: defaultdict[int, list[int]] = defaultdict(list)
+    for key, generation in generations.items():
+        keys[generation].append(key)
     found: dict[int, bytes] = {}
-    for generation in generations:
-        body = tables.report_bodies[generation].c
-        query = (
-            select(body.report, body.body)
-            .join(tables.reports, report.id == body.report)
-            .where(report.generation == generation, *conditions)
-        )
-        found.update(dict(tx.connection.execute(query).all()))
+    for generation, some in keys.items():
+        found.update(dict(tx.connection.execute(_READING[generation], {"keys": some}).all()))
     return found
+
+
+_READING = [
+    select(table.c.report_group, table.c.body).where(
+        table.c.report_group.in_(bindparam("keys", expanding=True))
+    )
+    for table in tables.report_bodies
+]

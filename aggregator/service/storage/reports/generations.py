@@ -1,13 +1,13 @@
 """Turns the tables of bodies over: one takes new ones, those of no use any more are emptied.
 
 A generation ceases to be the current one after a minute if another is empty; with none empty it
-just grows. When there is no empty one left, the bodies of those reports that stay in one, which are
+just grows. When there is no empty one left, the bodies of those groups that stay in one, which are
 held or wait for something, are moved to the current one, if they are few beside those that came
 with them or that have come since: so what is stored is a few times what waits at most, and a minute
-or two of uploads.
+or two of uploads. What is no longer live in a group is left behind then.
 
 What makes it right: one transaction at a time does any of this (`locks.turn_generations`), and
-nobody but this module takes a row of `reports` to another generation, which holds the row
+nobody but this module takes a row of `report_groups` to another generation, which holds the row
 meanwhile. `bodies` says why uploads need no lock. On PostgreSQL a table that is emptied
 (TRUNCATE) is empty at once even for readers whose snapshot is older. So it has been of no use for a
 minute before, which is longer than any of our reads, and `pg_dump` locks all tables as it begins.
@@ -16,21 +16,23 @@ minute before, which is longer than any of our reads, and `pg_dump` locks all ta
 import dataclasses
 from collections.abc import Iterable
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import func, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports.bodies import put_bodies
+from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, bodies
 
 TURN_SECONDS = 60
 """How long a generation is the current one at least."""
 UNUSED_SECONDS = 60
 """How long one is without use before it is emptied."""
 LEFT = 4
-"""One is given up if what is left of it is no more than one in so many of its reports, or of those
+"""One is given up if what is left of it is no more than one in so many of its groups, or of those
 that the current one has taken: a few held reports at each time of little traffic block no table."""
-STEP_REPORTS = 500
+STEP_GROUPS = 500
 STEP_BYTES = 4 << 20
-"""The most reports that are moved at once, and the most bytes of them; a report alone always."""
+"""The most groups that are moved at once, and the most bytes of them; a group alone always."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class _Generation:
     generation: int
     turn: int
     begun_at: int
-    after_report: int
+    after_group: int
     unused_since: int | None
 
 
@@ -51,15 +53,15 @@ def turn_over(tx: Transaction) -> int:
     rows = tx.connection.execute(select(ring).order_by(ring.c.turn.desc()))
     current, *others = [_Generation(*row) for row in rows]
     others.reverse()  # the oldest first
-    filled = [each for each in others if _last_report(tx, each) is not None]
+    filled = [each for each in others if _last_group(tx, each) is not None]
     if any(_empty(tx, each) for each in filled):
         return 1
-    last = _last_report(tx, current)
+    last = _last_group(tx, current)
     if last is None or 0 <= tx.now - current.begun_at < TURN_SECONDS:
         return 0
     for each in others:
         if each not in filled:
-            values = {"turn": current.turn + 1, "begun_at": tx.now, "after_report": last}
+            values = {"turn": current.turn + 1, "begun_at": tx.now, "after_group": last}
             _note(tx, each, **values, unused_since=None)
             return 1
     if not all(_named(tx, each, 1) for each in filled):  # one will be empty soon
@@ -68,28 +70,28 @@ def turn_over(tx: Transaction) -> int:
 
 
 def bodies_held(tx: Transaction) -> dict[int, int]:
-    """Return about how many bodies each generation holds, those of no use any more included."""
+    """Return about how many groups have bodies in each generation, those of no use included."""
     # By the keys at its ends, which an index gives: to count the rows would be to read them all.
     rows = tx.connection.execute(select(tables.report_generations))
     generations = [_Generation(*row) for row in rows]
-    return {each.generation: _ever(each, _last_report(tx, each)) for each in generations}
+    return {each.generation: _ever(each, _last_group(tx, each)) for each in generations}
 
 
 def _ever(one: _Generation, last: int | None) -> int:
-    """Return about how many new bodies were put into a generation since it was empty."""
-    return 0 if last is None else last - one.after_report
+    """Return about how many new groups were put into a generation since it was empty."""
+    return 0 if last is None else last - one.after_group
 
 
-def _last_report(tx: Transaction, one: _Generation) -> int | None:
+def _last_group(tx: Transaction, one: _Generation) -> int | None:
     """Return the greatest key of a body in a generation, None if it is empty."""
     body = tables.report_bodies[one.generation].c
-    return tx.connection.execute(select(func.max(body.report))).scalar()
+    return tx.connection.execute(select(func.max(body.report_group))).scalar()
 
 
 def _named(tx: Transaction, one: _Generation, limit: int) -> int:
-    """Return how many reports have their bodies in a generation; more than `limit` as so many."""
-    report = tables.reports.c
-    some = select(report.id).where(report.generation == one.generation).limit(limit)
+    """Return how many groups have their bodies in a generation; more than `limit` as so many."""
+    group = tables.report_groups.c
+    some = select(group.id).where(group.generation == one.generation).limit(limit)
     return tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one()
 
 
@@ -114,33 +116,34 @@ def _empty(tx: Transaction, one: _Generation) -> bool:
 
 def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
     """Move bodies from a generation of which little is left to the current one."""
-    most = max(_ever(each, _last_report(tx, each)) for each in (one, current)) // LEFT
+    most = max(_ever(each, _last_group(tx, each)) for each in (one, current)) // LEFT
     if _named(tx, one, most + 1) > most:
         return 0
-    report, body = tables.reports.c, tables.report_bodies[one.generation].c
-    query = select(report.id, report.bytes).where(report.generation == one.generation)
+    table = tables.report_groups
+    query = GROUPS.where(table.c.generation == one.generation).order_by(table.c.id)
     # Whoever has a row at this moment is about to drop it, most likely.
-    rows = query.order_by(report.id).limit(STEP_REPORTS).with_for_update(skip_locked=True)
-    keys = _first(tx.connection.execute(rows).all())
-    if keys:
-        bodies = select(body.report, body.body).where(body.report.in_(keys))
-        to = tables.report_bodies[current.generation]
-        tx.connection.execute(insert(to).from_select(["report", "body"], bodies))
-        moved = update(tables.reports).where(report.id.in_(keys))
-        tx.connection.execute(moved.values(generation=current.generation))
-    return len(keys)
+    rows = query.limit(STEP_GROUPS).with_for_update(skip_locked=True)
+    moving = _first(as_groups(tx.connection.execute(rows)))
+    found = bodies(tx, moving)
+    if moving:
+        living = {each.id: each.living(found[each.id]) for each in moving}
+        put_bodies(tx, current.generation, living)
+    for each in moving:
+        values = {"generation": current.generation, "size": each.reports, "live": None}
+        tx.connection.execute(update(table).where(table.c.id == each.id).values(values))
+    return len(moving)
 
 
-def _first(rows: Iterable[Row[int, int]]) -> list[int]:
-    """Return the keys of the first rows, whose bodies are not too much at once."""
-    keys: list[int] = []
+def _first(groups: Iterable[Group]) -> list[Group]:
+    """Return the first groups, whose bodies are not too much at once."""
+    some: list[Group] = []
     left = STEP_BYTES
-    for key, size in rows:
-        left -= size
-        if left < 0 and keys:
+    for each in groups:
+        left -= each.size * each.width
+        if left < 0 and some:
             break
-        keys.append(key)
-    return keys
+        some.append(each)
+    return some
 
 
 def _note(tx: Transaction, one: _Generation, **values: int | None) -> None:

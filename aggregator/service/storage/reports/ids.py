@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Table, select
+from sqlalchemy import Integer, LargeBinary, Table, bindparam, func, literal, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
@@ -17,6 +17,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.id_memory import check_memory
 
 _IDS_PER_QUERY = 500
+_ID_SIZE = 16
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -87,18 +88,61 @@ def admit(
     return errors
 
 
-def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
+def let_in(
+    buckets: Iterable[bytes], closed: Container[bytes], room: Mapping[bytes, Room]
+) -> list[ReportError | None]:
+    """Decide which reports count whose ids are known to be new; the rest is as of `admit`.
+
+    Args:
+        buckets: The key of each report's bucket.
+        closed: The buckets that take no more reports.
+        room: What is left for a bucket, for those with a limit; it is taken from.
+    """
+    errors = []
+    for bucket in buckets:
+        shared = room.get(bucket)
+        error = refusal(is_closed=bucket in closed, is_full=shared is not None and shared.left <= 0)
+        if shared is not None and error is None:
+            shared.left -= 1
+        errors.append(error)
+    return errors
+
+
+def _inserted(
+    tx: Transaction, table: Table, task: int, report_ids: Collection[bytes]
+) -> set[bytes]:
     """Insert the ids, in an order of their own; return those that were new."""
-    day = tx.now // DAY
-    rows = [{"task": task, "report_id": report_id, "day": day} for report_id in sorted(report_ids)]
-    if not rows:
+    if not report_ids:
         return set()
-    return {row.report_id for row in tx.insert_many(tx.prepared(_INSERTING[table.name]), rows)}
+    values = {"task": task, "day": tx.now // DAY, "count": len(report_ids)}
+    inserting = tx.prepared(_INSERTING[table.name])
+    ids = b"".join(sorted(report_ids))
+    return set(tx.connection.execute(inserting, {**values, "ids": ids}).scalars())
 
 
 def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
+    """Return what makes the statement that inserts ids, which come one after another.
+
+    So a statement has four values, however many ids.
+    """
+
     def inserting(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
-        return insert(table).on_conflict_do_nothing().returning(table.c.report_id)
+        first = select(literal(0, literal_execute=True).label("number")).cte(
+            "numbers", recursive=True
+        )
+        more = select(first.c.number + 1).where(
+            first.c.number + 1 < bindparam("count", type_=Integer())
+        )
+        number = first.union_all(more).c.number
+        of_ids = table.c
+        each = select(
+            bindparam("task", type_=of_ids.task.type),
+            func.substr(bindparam("ids", type_=LargeBinary()), number * _ID_SIZE + 1, _ID_SIZE),
+            bindparam("day", type_=of_ids.day.type),
+        ).where(number >= 0)  # without a condition SQLite takes ON CONFLICT for one of a join
+        columns = [of_ids.task, of_ids.report_id, of_ids.day]
+        statement = insert(table).from_select(columns, each, include_defaults=False)
+        return statement.on_conflict_do_nothing().returning(of_ids.report_id)
 
     return inserting
 

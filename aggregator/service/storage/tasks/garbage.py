@@ -96,7 +96,7 @@ class _Retention:
 
 
 def _jobs_of_no_use() -> Sequence[ColumnElement[bool]]:
-    job, report = tables.aggregation_jobs.c, tables.reports.c
+    job, group = tables.aggregation_jobs.c, tables.report_groups.c
     # A leader that selects batches takes the number of its newest one from its jobs: those stay.
     others = tables.aggregation_jobs.alias("others").c
     newest = (
@@ -108,7 +108,7 @@ def _jobs_of_no_use() -> Sequence[ColumnElement[bool]]:
     return (
         job.state.in_((AggregationJobState.FINISHED, AggregationJobState.ABANDONED)),
         or_(job.bucket.is_(None), job.bucket < newest.scalar_subquery()),
-        ~exists().where(report.task == job.task, report.job == job.id),
+        ~exists().where(group.task == job.task, group.job == job.id),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from aggregator.cli.service import services
 from aggregator.service.config import LeaderSettings
 from aggregator.service.storage.reports import generations
-from aggregator.service.storage.reports.reports import drop_reports
+from aggregator.service.storage.reports.rejecting import drop_reports
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import TASK_ID, bodies_left, create_job, make_store, stored_in, upload
 
@@ -29,7 +29,7 @@ async def test_a_leader_empties_generations_by_itself(
     job = create_job(store)
     assert job is not None
     store.run_sync("drop", lambda tx: drop_reports(tx, TASK_ID, job.key))
-    assert bodies_left(store) == 3
+    assert bodies_left(store) == 1
     settings = LeaderSettings(database=f"sqlite:///{stored_in(tmp_path)}", store_key_file=key)
     stop = anyio.Event()
     with anyio.fail_after(PATIENCE_SECONDS):

@@ -26,7 +26,8 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
 )
 from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
-from aggregator.service.storage.reports.reports import JobSize, put_reports
+from aggregator.service.storage.reports.claims import JobSize
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import begin_to_forget
 from aggregator.service.storage.tasks.tasks import end_task, put_task
 from aggregator.service.transport.permits import Permits

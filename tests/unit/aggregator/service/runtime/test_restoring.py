@@ -20,13 +20,14 @@ from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import BatchState, LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger, releases_made, reserve, spent_by
 from aggregator.service.storage.ledger.populations import Population, put_population
-from aggregator.service.storage.reports.reports import StoredReport, put_reports
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import TaskRecord, get_task, put_task
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
 from tests.support.empty_store import upgraded, url_of
-from tests.support.store import add_to_bucket, adding, report_id, totals, unit, units
+from tests.support.store import add_to_bucket, adding, body_of, report_id, totals, unit, units
 from tests.support.tasks import LAPLACE, make_task
 
 PRECISION = 100
@@ -139,7 +140,7 @@ def test_they_are_charged_from_the_beginning_of_the_tasks_interval(
 
 def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_path: Path) -> None:
     task = with_task(store)
-    reports = [StoredReport(report_id(1), unit(3), b"body")]
+    reports = [StoredReport(report_id(1), unit(3), body_of(1))]
     store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
     assert presume(tmp_path).charges == 17
 
@@ -168,7 +169,7 @@ def test_a_task_whose_reports_name_no_batch_ends(store: Database, tmp_path: Path
     task = with_task(store, "leader_selected", max_releases=5)
     bucket = (1).to_bytes(8, "big") + bytes(24)
     put_bucket(store, task, bucket)
-    reports = [StoredReport(report_id(1), b"", b"body")]
+    reports = [StoredReport(report_id(1), b"", body_of(1))]
     store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
     assert presume(tmp_path).charges == 5
     assert charged(store)[0] == Batch(bucket, bucket)

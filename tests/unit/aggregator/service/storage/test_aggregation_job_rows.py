@@ -27,7 +27,6 @@ from aggregator.service.storage.operator.interventions import (
     retry_aggregation_job,
 )
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from aggregator.service.storage.reports.reports import reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
     TASK_ID,
@@ -36,6 +35,7 @@ from tests.support.store import (
     finish_job,
     lease_job,
     report_id,
+    reports_in,
     unclaimed_reports,
     units,
     upload,
@@ -55,7 +55,7 @@ def counts(store: Database) -> dict[str, int]:
 
 
 def bodies(store: Database) -> list[bytes]:
-    return [r.report_id for r in store.read_sync("read", lambda tx: reports_of_job(tx, 1))]
+    return [r.report_id for r in reports_in(store, 1)]
 
 
 def test_no_job_is_made_for_too_few_reports(store: Database) -> None:
@@ -262,7 +262,7 @@ def test_reports_that_are_too_early_wait_for_another_job(
     clock.advance(60)
     again = create_job(store)
     assert again is not None
-    ids = store.read_sync("read", lambda tx: reports_of_job(tx, again.key))
+    ids = reports_in(store, again.key)
     assert [report.report_id for report in ids] == [IDS[0], IDS[2]]
 
 
@@ -297,13 +297,7 @@ def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Da
     job = store.run_sync("refused", lambda tx: note_failure(tx, leased.lease))
     assert (job.failures, job.unanswered) == (1, 0)
     store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
-    halves = [
-        [
-            report.report_id
-            for report in store.read_sync("read", lambda tx, key=key: reports_of_job(tx, key))
-        ]
-        for key in (1, 2)
-    ]
+    halves = [[report.report_id for report in reports_in(store, key)] for key in (1, 2)]
     assert halves == [IDS[:2], IDS[2:]]
     assert lease_job(store).job.key == 2  # the first one is still ours
     assert job.state == "sent"

@@ -14,17 +14,13 @@ from typing import Any
 import pytest
 
 from aggregator.service.storage.engine.database import Database, Transaction
-from aggregator.service.storage.reports import generations, reports
+from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import current_generation, put_bodies
+from aggregator.service.storage.reports.claims import reports_of_job, return_reports
 from aggregator.service.storage.reports.generations import turn_over
-from aggregator.service.storage.reports.reports import (
-    StoredReport,
-    drop_reports,
-    has_reports,
-    put_reports,
-    reports_of_job,
-    return_reports,
-)
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.rejecting import drop_reports
+from aggregator.service.storage.reports.reports import has_reports, put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.store import (
@@ -118,13 +114,13 @@ class Race:
                 continue
             read, drop = partial(reports_of_job, job=job.key), partial(drop_reports, job=job.key)
             found = store.read_sync("read", read)
-            assert all(each.body == body_of(each.report_id) for each in found)
+            assert found.bodies == [body_of(each) for each in found.ids]
             turn += 1
             if turn % STAYING == 0:
                 store.run_sync("return", partial(return_reports, job=job.key))
             else:
                 assert store.run_sync("drop", partial(drop, task_id=TASK_ID)) == len(found)
-                self.dropped += [each.report_id for each in found]
+                self.dropped += found.ids
 
     def _turn(self, store: Database, _: int) -> None:
         while not self._is_over:
@@ -158,7 +154,7 @@ def test_no_body_of_a_live_report_is_ever_missing(
     """Uploads pause between their looks and their inserts, and the ring turns meanwhile."""
     for name in ("TURN_SECONDS", "UNUSED_SECONDS"):
         monkeypatch.setattr(generations, name, 0)
-    monkeypatch.setattr(generations, "STEP_REPORTS", 3)
+    monkeypatch.setattr(generations, "STEP_GROUPS", 3)
     chance = random.Random(7)  # noqa: S311  no secrets
 
     def slowly_put(tx: Transaction, generation: int, bodies: dict[int, bytes]) -> None:
@@ -171,8 +167,8 @@ def test_no_body_of_a_live_report_is_ever_missing(
         time.sleep(chance.choice(PAUSES))
         return generation
 
-    monkeypatch.setattr(reports, "put_bodies", slowly_put)
-    monkeypatch.setattr(reports, "current_generation", slowly_look)
+    monkeypatch.setattr(groups, "put_bodies", slowly_put)
+    monkeypatch.setattr(groups, "current_generation", slowly_look)
     race.run()
     assert race.bodiless == 0
     assert sorted(race.dropped) == sorted(race.stored)

@@ -16,7 +16,8 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,
     lease_aggregation_jobs,
 )
-from aggregator.service.storage.reports.reports import JobSize, put_reports, report_ids_of_job
+from aggregator.service.storage.reports.claims import JobSize
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks import forgetting, garbage
 from aggregator.service.storage.tasks.forgetting import begin_to_forget, forget_some
 from aggregator.service.storage.tasks.garbage import collect_garbage
@@ -32,6 +33,7 @@ from tests.support.store import (
     leader_task,
     new_reports,
     report_id,
+    reports_in,
     unit,
     units,
     upload,
@@ -61,13 +63,11 @@ def put_ended_jobs(tx: Transaction, count: int) -> None:
 
 
 def put_waiting_reports(tx: Transaction, count: int) -> None:
-    task, reports = tx.task_key(TASK_ID), tables.reports
-    waiting = {"task": task, "received_at": tx.now, "bytes": 5000, "generation": 0}
-    rows = [
-        {**waiting, "report_id": report_id(number), "bucket": unit(number // 100)}
-        for number in range(count)
-    ]
-    tx.connection.execute(insert(reports), rows)
+    task, groups = tx.task_key(TASK_ID), tables.report_groups
+    waiting = {"task": task, "received_at": tx.now, "width": 5000, "generation": 0}
+    waiting |= {"size": 1, "reports": 1}
+    rows = [{**waiting, "bucket": unit(number // 100)} for number in range(count)]
+    tx.connection.execute(insert(groups), rows)
 
 
 def test_a_job_is_deleted_without_a_look_at_all_reports(
@@ -141,7 +141,7 @@ def test_a_report_of_a_closed_batch_is_in_no_job(store: Database) -> None:
     store.run_sync("close", lambda tx: mark_collected(tx, TASK_ID, units(3, 6)))
     job = create_job(store)
     assert job is not None
-    found = store.read_sync("ids", lambda tx: report_ids_of_job(tx, job.key))
+    found = {each.report_id for each in reports_in(store, job.key)}
     assert found == {report_id(1), report_id(7)}
 
 

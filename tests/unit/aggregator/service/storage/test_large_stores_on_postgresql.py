@@ -16,7 +16,7 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import AggregationJobState, BatchState, ResourceState
 from aggregator.service.storage.jobs.aggregation_jobs import create_aggregation_job
-from aggregator.service.storage.reports.reports import JobSize, claimable_reports
+from aggregator.service.storage.reports.claims import JobSize, claimable_reports
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.tasks import put_task
 from tests.support.clock import ManualClock
@@ -43,12 +43,10 @@ def rows_read(tx: Transaction) -> int:
 
 def put_waiting_reports(tx: Transaction) -> None:
     task = tx.task_key(TASK_ID)
-    waiting = {"task": task, "received_at": tx.now, "bytes": 5000, "generation": 0}
-    rows = [
-        {**waiting, "report_id": report_id(number), "bucket": unit(number // 100)}
-        for number in range(ROWS)
-    ]
-    tx.insert_many(tx.insert(tables.reports), rows)
+    waiting = {"task": task, "received_at": tx.now, "width": 5000, "generation": 0}
+    waiting |= {"size": 1, "reports": 1}
+    rows = [{**waiting, "bucket": unit(number // 100)} for number in range(ROWS)]
+    tx.insert_many(tx.insert(tables.report_groups), rows)
 
 
 def test_a_job_is_made_of_the_first_reports_without_a_look_at_all_that_wait(

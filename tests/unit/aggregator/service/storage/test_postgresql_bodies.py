@@ -11,15 +11,12 @@ from sqlalchemy import Connection, Table
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.postgresql import Postgresql
-from aggregator.service.storage.reports import reports
+from aggregator.service.storage.reports import groups
 from aggregator.service.storage.reports.bodies import put_bodies
 from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
-from aggregator.service.storage.reports.reports import (
-    StoredReport,
-    drop_reports,
-    put_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.rejecting import drop_reports
+from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.patience import PATIENCE_SECONDS
@@ -27,8 +24,10 @@ from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
     bodies_left,
+    body_of,
     create_job,
     report_id,
+    reports_in,
     turn_generations,
     unit,
     upload,
@@ -48,7 +47,7 @@ def uploading(store: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
         assert may_commit.wait(PATIENCE_SECONDS)
 
     with monkeypatch.context() as patch:
-        patch.setattr(reports, "put_bodies", put_and_wait)
+        patch.setattr(groups, "put_bodies", put_and_wait)
         thread = threading.Thread(target=upload, args=(store, [100]))
         thread.start()
         assert has_put.wait(PATIENCE_SECONDS)
@@ -82,20 +81,20 @@ def make_unused(store: Database, clock: ManualClock) -> None:
 def check_the_upload(store: Database) -> None:
     job = create_job(store)
     assert job is not None
-    (found,) = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
-    assert found.body == b"body 100"
+    (found,) = reports_in(store, job.key)
+    assert found.body == body_of(100)
 
 
 def test_an_upload_that_is_not_committed_keeps_its_generation(
     store: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(reports, "current_generation", lambda _: 0)  # it has looked long ago
+        patch.setattr(groups, "current_generation", lambda _: 0)  # it has looked long ago
         make_unused(store, clock)
         with uploading(store, monkeypatch) as commit:
-            assert (turn(store), bodies_left(store)) == (0, 3)  # and waits for nobody
+            assert (turn(store), bodies_left(store)) == (0, 1)  # and waits for nobody
             commit()
-    assert (turn(store), bodies_left(store)) == (0, 4)
+    assert (turn(store), bodies_left(store)) == (0, 2)
     check_the_upload(store)
 
 
@@ -103,7 +102,7 @@ def test_an_upload_that_is_committed_between_a_look_and_the_lock_keeps_its_gener
     store: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock_alone = Postgresql.lock_alone
-    monkeypatch.setattr(reports, "current_generation", lambda _: 0)
+    monkeypatch.setattr(groups, "current_generation", lambda _: 0)
     make_unused(store, clock)
     with uploading(store, monkeypatch) as commit:
 
@@ -112,7 +111,7 @@ def test_an_upload_that_is_committed_between_a_look_and_the_lock_keeps_its_gener
             return lock_alone(self, connection, table)
 
         monkeypatch.setattr(Postgresql, "lock_alone", lock_late)
-        assert (turn(store), bodies_left(store)) == (0, 4)
+        assert (turn(store), bodies_left(store)) == (0, 2)
     monkeypatch.setattr(Postgresql, "lock_alone", lock_alone)
     check_the_upload(store)
 
@@ -132,7 +131,7 @@ def test_a_table_that_somebody_reads_is_emptied_the_next_time(
     reader = threading.Thread(target=store.read_sync, args=("read", read))
     reader.start()
     assert has_looked.wait(PATIENCE_SECONDS)
-    assert (turn(store), bodies_left(store)) == (0, 3)
+    assert (turn(store), bodies_left(store)) == (0, 1)
     may_end.set()
     reader.join()
     assert (turn(store), bodies_left(store)) == (1, 0)
@@ -149,7 +148,8 @@ def test_the_log_of_the_server_has_a_body_once(
         query = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
         return int(tx.connection.exec_driver_sql(query).scalar_one())
 
-    sent = [StoredReport(report_id(each), unit(5), os.urandom(size)) for each in range(count)]
+    ids = [report_id(each) for each in range(count)]
+    sent = [StoredReport(each, unit(5), each + os.urandom(size - len(each))) for each in ids]
     before = store.run_sync("position", position)
     store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
     uploaded = store.run_sync("position", position)

@@ -46,8 +46,9 @@ from aggregator.service.storage.jobs.leases import LeaseLost
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.populations import Population, get_population, put_population
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
+from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from aggregator.service.storage.reports.reports import JobSize, put_reports, report_ids_of_job
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.caller_tokens import (
     add_caller_token,
     end_caller_token,
@@ -76,6 +77,7 @@ from tests.support.store import (
     read_shares,
     record_fresh,
     report_id,
+    reports_in,
     totals,
     unit,
     units,
@@ -165,10 +167,7 @@ def test_a_report_goes_into_one_job(racers: Racers) -> None:
     jobs = racers.run(lambda tx, _: create_aggregation_job(tx, TASK_ID, size))
     made = [job.key for job in jobs if job is not None]
     assert len(made) == 5
-    members = [
-        racers.store.read_sync("ids", lambda tx, key=key: report_ids_of_job(tx, key))
-        for key in made
-    ]
+    members = [{each.report_id for each in reports_in(racers.store, key)} for key in made]
     assert sorted(map(len, members)) == [10] * 5
     assert len(set.union(*members)) == 50
 

@@ -1,6 +1,7 @@
 """Bodies of reports leave together with their generation, and never while one is of use."""
 
 import time
+from collections.abc import Iterable
 
 import pytest
 from sqlalchemy import Table, insert, select
@@ -9,26 +10,26 @@ from aggregator.service.storage.engine import sqlite, tables
 from aggregator.service.storage.engine.backends import BodyGone
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
-from aggregator.service.storage.reports import generations, reports
+from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation
+from aggregator.service.storage.reports.claims import JobReports, reports_of_job
 from aggregator.service.storage.reports.generations import (
     LEFT,
     TURN_SECONDS,
     UNUSED_SECONDS,
     turn_over,
 )
-from aggregator.service.storage.reports.reports import (
-    drop_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.rejecting import drop_reports
 from tests.support.clock import ManualClock
 from tests.support.patience import measured
 from tests.support.store import (
     TASK_ID,
     bodies_left,
+    body_of,
     create_job,
     finish_job,
     lease_job,
+    reports_in,
     turn_generations,
     upload,
 )
@@ -57,9 +58,22 @@ def created(store: Database, limit: int = 100) -> AggregationJob:
     return job
 
 
-def bodies(store: Database, job: AggregationJob) -> list[bytes]:
-    found = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
-    return [each.body for each in found]
+def bodies(store: Database, job: AggregationJob) -> list[int]:
+    """Return the numbers of a job's reports, which have the bodies that they came with."""
+    found = reports_in(store, job.key)
+    numbers = [int.from_bytes(each.report_id, "big") for each in found]
+    assert [each.body for each in found] == [body_of(number) for number in numbers]
+    return numbers
+
+
+def upload_one_by_one(store: Database, numbers: Iterable[int], time: int = 5) -> None:
+    """Upload reports that are a group each."""
+    for number in numbers:
+        upload(store, [number], time)
+
+
+def read_job(store: Database, job: AggregationJob) -> JobReports:
+    return store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
 
 
 def drop(store: Database, job: AggregationJob) -> int:
@@ -67,7 +81,7 @@ def drop(store: Database, job: AggregationJob) -> int:
 
 
 def generations_named(store: Database) -> set[int]:
-    query = select(tables.reports.c.generation)
+    query = select(tables.report_groups.c.generation)
     return set(store.read_sync("named", lambda tx: tx.connection.execute(query).scalars().all()))
 
 
@@ -75,9 +89,9 @@ def test_bodies_leave_together_after_their_reports(store: Database, clock: Manua
     upload(store, range(5))
     job = created(store)
     assert turn_generations(store, clock) == 1  # another is begun
-    assert bodies(store, job) == [b"body %d" % number for number in range(5)]
+    assert bodies(store, job) == [*range(5)]
     finish_job(store, lease_job(store))
-    assert bodies_left(store) == 5
+    assert bodies_left(store) == 1
     assert turn_generations(store, clock) == 1
     assert bodies_left(store) == 0
     upload(store, range(5, 7))
@@ -93,7 +107,7 @@ def test_a_generation_is_emptied_when_it_was_of_no_use_for_a_while(
     drop(store, job)
     assert turn(store) == 0  # it is found to be of no use
     clock.advance(UNUSED_SECONDS - 1)
-    assert (turn(store), bodies_left(store)) == (0, 3)
+    assert (turn(store), bodies_left(store)) == (0, 1)
     clock.advance(1)
     assert (turn(store), bodies_left(store)) == (1, 0)
     assert turn(store) == 0
@@ -108,12 +122,12 @@ def test_a_generation_that_is_used_again_is_not_emptied(
     drop(store, job)
     assert turn(store) == 0
     with monkeypatch.context() as patch:  # an upload that has looked long ago
-        patch.setattr(reports, "current_generation", lambda _: 0)
+        patch.setattr(groups, "current_generation", lambda _: 0)
         upload(store, [2])
     clock.advance(UNUSED_SECONDS)
     assert (turn(store), bodies_left(store)) == (0, 2)
     job = created(store)
-    assert bodies(store, job) == [b"body 2"]
+    assert bodies(store, job) == [2]
     drop(store, job)
     assert turn(store) == 0  # a while begins anew
     clock.advance(UNUSED_SECONDS)
@@ -134,7 +148,7 @@ def test_a_clock_that_is_put_back_delays_by_a_while_at_most(
     clock.advance(UNUSED_SECONDS)
     turn_generations(store, clock)
     assert bodies_left(store) == 1
-    assert bodies(store, created(store)) == [b"body 2"]
+    assert bodies(store, created(store)) == [2]
 
 
 def test_a_generation_is_current_for_a_minute_and_for_as_long_as_it_is_empty(
@@ -163,7 +177,7 @@ def test_where_none_is_empty_the_current_one_grows(store: Database, clock: Manua
     assert turn(store) == 0
     upload(store, [10])
     assert (current(store), turn_generations(store, clock)) == (last, 0)
-    assert bodies(store, created(store)) == [b"body 0", b"body 1", b"body 2", b"body 3", b"body 10"]
+    assert bodies(store, created(store)) == [0, 1, 2, 3, 10]
 
 
 @pytest.mark.parametrize("step_bytes", [1, 12, 10**6])
@@ -174,7 +188,7 @@ def test_the_few_that_stay_are_moved_where_none_is_empty(
     left: list[AggregationJob] = []
     for number in range(tables.GENERATIONS):
         first = 100 * number
-        upload(store, range(first, first + 8), time=number)
+        upload_one_by_one(store, range(first, first + 8), time=number)
         drop(store, created(store, 6))
         left.append(created(store, 2))
         upload(store, [first + 9], time=10 + number)
@@ -189,7 +203,7 @@ def test_the_few_that_stay_are_moved_where_none_is_empty(
     assert len(generations_named(store)) < tables.GENERATIONS
     assert bodies_left(store) < 9 * tables.GENERATIONS
     assert [bodies(store, job) for job in left] == [[], *before[1:]]
-    assert bodies(store, created(store)) == [b"body 9", b"body 109", b"body 209", b"body 309"]
+    assert bodies(store, created(store)) == [9, 109, 209, 309]
 
 
 @pytest.mark.slow
@@ -213,7 +227,7 @@ def test_a_few_that_stay_block_no_generation_when_little_is_uploaded(
         drop(store, created(store))
         turn_generations(store, clock)
     assert bodies_left(store) <= 3 * (1 + LEFT)
-    assert bodies(store, held) == [b"body 0", b"body 1", b"body 2"]
+    assert bodies(store, held) == [0, 1, 2]
 
 
 def test_what_each_generation_holds_is_told(store: Database, clock: ManualClock) -> None:
@@ -222,12 +236,12 @@ def test_what_each_generation_holds_is_told(store: Database, clock: ManualClock)
 
     assert held() == dict.fromkeys(range(tables.GENERATIONS), 0)
     upload(store, range(5))
-    assert (held()[current(store)], sum(held().values())) == (5, 5)
+    assert (held()[current(store)], sum(held().values())) == (1, 1)
     second = begin_another(store, clock)
     upload(store, range(5, 8))
-    assert (held()[second], sum(held().values())) == (3, 8)
+    assert (held()[second], sum(held().values())) == (1, 2)
     drop(store, created(store))
-    assert sum(held().values()) == 8
+    assert sum(held().values()) == 2
     turn_generations(store, clock)
     assert sum(held().values()) == bodies_left(store) == 0
 
@@ -239,26 +253,27 @@ def test_a_read_whose_bodies_were_moved_is_made_again(
     job = created(store)
     looks: list[int] = []
 
-    def late(tx: Transaction, named: set[int], chosen: tuple[object, ...]) -> dict[int, bytes]:
+    def late(tx: Transaction, named: dict[int, int]) -> dict[int, bytes]:
         looks.append(len(named))
-        return {} if len(looks) == 1 else bodies_of(tx, named, chosen)  # type: ignore[arg-type]  # as given
+        return {} if len(looks) == 1 else bodies_of(tx, named)
 
-    monkeypatch.setattr(reports, "bodies_of", late)
-    assert len(bodies(store, job)) == 3
+    monkeypatch.setattr(groups, "bodies_of", late)
+    assert len(read_job(store, job)) == 3
     assert looks == [1, 1]
-    monkeypatch.setattr(reports, "bodies_of", lambda *_: {})
+    monkeypatch.setattr(groups, "bodies_of", lambda *_: {})
     with pytest.raises(BodyGone):
-        bodies(store, job)
+        read_job(store, job)
     assert clock.now() > 0
 
 
-def test_no_key_of_a_report_is_used_twice(store: Database, clock: ManualClock) -> None:
+def test_no_key_of_a_group_is_used_twice(store: Database, clock: ManualClock) -> None:
     """Its body stays for longer than its row, in which the key would else be free."""
     seen: set[int] = set()
     for number in range(3):
         upload(store, [number])
         (key,) = store.read_sync(
-            "keys", lambda tx: tx.connection.execute(select(tables.reports.c.id)).scalars().all()
+            "keys",
+            lambda tx: tx.connection.execute(select(tables.report_groups.c.id)).scalars().all(),
         )
         assert key not in seen
         seen.add(key)
@@ -272,7 +287,7 @@ BODY = 5480
 
 
 def fill(store: Database, table: Table, count: int, size: int) -> None:
-    rows = [{"report": number, "body": bytes(size)} for number in range(count)]
+    rows = [{"report_group": number, "body": bytes(size)} for number in range(count)]
     store.run_sync("fill", lambda tx: tx.connection.execute(insert(table), rows))
 
 

@@ -27,7 +27,8 @@ from aggregator.service.storage.jobs.collection_jobs import (
     lease_collection_jobs,
 )
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
-from aggregator.service.storage.reports.reports import JobSize, put_reports, reports_of_job
+from aggregator.service.storage.reports.claims import JobSize, reports_of_job
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks import garbage
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.tasks import get_task, keep_for, put_task
@@ -96,9 +97,9 @@ def aggregate_one(tx: Transaction, task_id: bytes, number: int) -> None:
     assert put_reports(tx, task_id, new_reports([number], number), MAX_REPORTS) == [None]
     assert create_aggregation_job(tx, task_id, JobSize(1, 100)) is not None
     (leased,) = lease_aggregation_jobs(tx, 1, 60, task_id)
-    (report,) = reports_of_job(tx, leased.job.key)
-    add_to_bucket(tx, task_id, report.bucket, adding(1), totals([report.report_id], number))
-    finish_aggregation_job(tx, leased.lease, [report.report_id], {})
+    ids = reports_of_job(tx, leased.job.key).ids
+    add_to_bucket(tx, task_id, unit(number), adding(1), totals(ids, number))
+    finish_aggregation_job(tx, leased.lease, ids, {})
 
 
 def fail_a_collection(tx: Transaction, task_id: bytes, number: int) -> None:

@@ -20,18 +20,15 @@ from aggregator.service.storage.jobs.collection_jobs import (
     select_batch,
 )
 from aggregator.service.storage.jobs.collection_room import forget_those_in_vain
-from aggregator.service.storage.reports.reports import (
-    JobSize,
-    StoredReport,
-    has_reports,
-    put_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.claims import JobSize, reports_of_job
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.reports import has_reports, put_reports
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
     add_to_bucket,
     adding,
+    body_of,
     lease_collection,
     lease_job,
     report_id,
@@ -44,7 +41,8 @@ SIZE = 5
 def upload(store: Database, count: int, first: int = 0) -> None:
     """Upload reports that are in no bucket yet."""
     reports = [
-        StoredReport(report_id(number), b"", b"body") for number in range(first, first + count)
+        StoredReport(report_id(number), b"", body_of(number))
+        for number in range(first, first + count)
     ]
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, MAX_REPORTS))
 
@@ -67,7 +65,7 @@ def finish(store: Database, rejected: int = 0) -> None:
     leased = lease_job(store)
 
     def end(tx: Transaction) -> None:
-        ids = [report.report_id for report in reports_of_job(tx, leased.job.key)]
+        ids = reports_of_job(tx, leased.job.key).ids
         good = ids[rejected:]
         add_to_bucket(tx, TASK_ID, leased.job.bucket, adding(len(good)), totals(good))
         reasons = dict.fromkeys(ids[:rejected], "vdaf_verify_error")

@@ -10,12 +10,9 @@ from sqlalchemy import Connection
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
-from aggregator.service.storage.reports.reports import (
-    StoredReport,
-    drop_reports,
-    put_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.rejecting import drop_reports
+from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_SQLITE
 from tests.support.store import (
@@ -24,6 +21,7 @@ from tests.support.store import (
     bodies_left,
     create_job,
     report_id,
+    reports_in,
     turn_generations,
     unit,
     upload,
@@ -37,7 +35,7 @@ IO = Path("/proc/self/io")
 
 
 def bodies(store: Database, job: AggregationJob) -> list[bytes]:
-    found = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
+    found = reports_in(store, job.key)
     return [each.body for each in found]
 
 
@@ -91,10 +89,9 @@ def test_a_body_is_written_once_beside_the_log(store: Database, clock: ManualClo
     jobs: list[AggregationJob] = []
 
     def put(number: int) -> None:
-        sent = [
-            StoredReport(report_id(size * number + each), unit(number), os.urandom(BODY))
-            for each in range(size)
-        ]
+        ids = [report_id(size * number + each) for each in range(size)]
+        rest = BODY - len(ids[0])
+        sent = [StoredReport(each, unit(number), each + os.urandom(rest)) for each in ids]
         store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
 
     def each(step: Callable[[int], object]) -> float:

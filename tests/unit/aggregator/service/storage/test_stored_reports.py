@@ -4,25 +4,24 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import freeze, mark_collected, unfreeze
 from aggregator.service.storage.engine.database import Database
-from aggregator.service.storage.engine.tables import aggregated_reports
-from aggregator.service.storage.engine.tables import reports as reports_table
+from aggregator.service.storage.engine.tables import aggregated_reports, report_groups
 from aggregator.service.storage.jobs.aggregation_jobs import store_request
 from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts
+from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.ids import admit
-from aggregator.service.storage.reports.reports import (
-    StoredReport,
-    put_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from tests.support.store import (
+    BODY_SIZE,
     MAX_REPORTS,
     TASK_ID,
+    body_of,
     create_job,
     finish_job,
     lease_job,
     new_reports,
     report_id,
+    reports_in,
     unclaimed_reports,
     unit,
     units,
@@ -52,7 +51,7 @@ def test_the_first_of_two_reports_with_the_same_id_in_one_call_is_stored(store: 
 
 def test_a_replay_is_refused_after_its_body_was_aggregated(store: Database) -> None:
     put(store, [1])
-    store.run_sync("drop", lambda tx: tx.connection.execute(reports_table.delete()))
+    store.run_sync("drop", lambda tx: tx.connection.execute(report_groups.delete()))
     assert put(store, [1]) == [REPLAYED]
 
 
@@ -100,13 +99,12 @@ def test_reports_are_claimed_first_bucket_first_and_read_in_order_of_arrival(
     put(store, [1, 2], time=9)
     put(store, [3, 4], time=2**63)
     put(store, [5, 6], time=7)
-    job = create_job(store, limit=3)
+    job = create_job(store, limit=4)
     assert job is not None
-    reports = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
+    reports = reports_in(store, job.key)
     assert [(r.report_id, r.bucket, r.body) for r in reports] == [
-        (report_id(1), unit(9), b"body 1"),
-        (report_id(5), unit(7), b"body 5"),
-        (report_id(6), unit(7), b"body 6"),
+        (report_id(number), unit(time), body_of(number))
+        for number, time in ((1, 9), (2, 9), (5, 7), (6, 7))
     ]
 
 
@@ -116,7 +114,7 @@ def test_reports_of_a_frozen_bucket_are_not_claimed(store: Database) -> None:
     store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, units(5, 6)))
     job = create_job(store)
     assert job is not None
-    (report,) = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
+    (report,) = reports_in(store, job.key)
     assert report.report_id == report_id(2)
 
 
@@ -146,32 +144,48 @@ def test_two_threads_claim_disjoint_reports(store: Database) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    claimed = [
-        report.report_id
-        for key in (1, 2, 3)
-        for report in store.read_sync("read", lambda tx, k=key: reports_of_job(tx, k))
-    ]
+    claimed = [report.report_id for key in (1, 2, 3) for report in reports_in(store, key)]
     assert sorted(claimed) == [report_id(number) for number in range(90)]
 
 
 def test_a_job_is_filled_by_the_bytes_that_its_reports_have(store: Database) -> None:
-    sizes = [10, 60, 50, 50, 200, 10, 10]
-    sent = [StoredReport(report_id(n), unit(5), bytes(size)) for n, size in enumerate(sizes)]
+    for number, size in enumerate([2, 1, 1, 3, 1]):
+        put(store, [10 * number + each for each in range(size)])
+    jobs = []
+    while (job := create_job(store, 3, stored_bytes=3 * BODY_SIZE - 1)) is not None:
+        jobs.append(len(reports_in(store, job.key)))
+    assert jobs == [2, 2, 2, 2]
+
+
+def test_a_report_alone_fills_a_job_whatever_its_size(store: Database) -> None:
+    put(store, [1, 2])
+    sizes = []
+    while (job := create_job(store, 3, stored_bytes=1)) is not None:
+        sizes.append(len(reports_in(store, job.key)))
+    assert sizes == [1, 1]
+
+
+def test_reports_of_different_sizes_are_in_different_jobs(store: Database) -> None:
+    """As if the sizes of a task's reports were changed: a job has reports of one width."""
+    ids = [report_id(number) for number in range(4)]
+    sent = [
+        StoredReport(each, unit(5), each + bytes(size))
+        for each, size in zip(ids, [1, 2, 1, 1], strict=True)
+    ]
     store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
     jobs = []
-    while (job := create_job(store, 3, stored_bytes=100)) is not None:
-        reports = store.read_sync("read", lambda tx, k=job.key: reports_of_job(tx, k))
-        jobs.append([len(report.body) for report in reports])
-    assert jobs == [[10, 60], [50, 50], [200], [10, 10]]
+    while (job := create_job(store, only_full=not jobs)) is not None:
+        jobs.append([each.report_id for each in reports_in(store, job.key)])
+    assert jobs == [[ids[0], ids[2], ids[3]], [ids[1]]]
 
 
 def test_a_job_is_full_by_its_reports_or_by_their_bytes(store: Database) -> None:
-    put(store, [1, 2])  # bodies of six bytes
+    put(store, [1, 2])
     assert create_job(store, 3, 100, only_full=True) is None
     assert create_job(store, 2, 100, only_full=True) is not None
     put(store, [3, 4])
-    assert create_job(store, 3, 12, only_full=True) is None
-    assert create_job(store, 3, 11, only_full=True) is not None
+    assert create_job(store, 3, 3 * BODY_SIZE, only_full=True) is None
+    assert create_job(store, 3, 2 * BODY_SIZE, only_full=True) is not None
 
 
 def test_an_id_is_remembered_once_and_that_of_a_closed_batch_only_looked_up(
@@ -244,10 +258,10 @@ def test_a_report_that_was_rejected_leaves_its_place_to_another(store: Database)
 def test_a_report_that_is_in_no_bucket_yet_is_in_no_batch(store: Database) -> None:
     for batch in (Batch(b"a" * 32, b"a" * 32), Batch(bytes(32), bytes(32))):
         store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
-    waiting = StoredReport(report_id(1), b"", b"body")
+    waiting = StoredReport(report_id(1), b"", body_of(1))
     assert store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, [waiting], MAX_REPORTS)) == [
         STORED
     ]
     job = create_job(store)
     assert job is not None
-    assert store.read_sync("read", lambda tx: reports_of_job(tx, job.key)) == [waiting]
+    assert reports_in(store, job.key) == [waiting]

@@ -1,7 +1,7 @@
 """The first schema.
 
 A revision never changes once it is released: it spells every table out and imports nothing of ours.
-It is numbered 0004 because 0001 to 0003 were replaced before anything was released; a store that
+It is numbered 0009 because 0001 to 0008 were replaced before anything was released; a store that
 they made is refused by its version.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
+revision = "0009"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -60,6 +60,7 @@ def upgrade() -> None:  # noqa: PLR0915  a statement for each table
         sa.Column("forgotten_at", BIGINT, nullable=True),
         sa.Column("emptied_at", BIGINT, nullable=True),
         sa.Column("retention_seconds", sa.Integer(), nullable=True),
+        sa.Column("largest_job", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
         sa.UniqueConstraint("task_id", name="uq_tasks_task_id"),
         sqlite_strict=True,
@@ -429,42 +430,46 @@ def upgrade() -> None:  # noqa: PLR0915  a statement for each table
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "reports",
+        "report_groups",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
-        sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
         sa.Column("waits_until", BIGINT, nullable=True),
-        sa.Column("bytes", BIGINT, nullable=False),
+        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("width", sa.Integer(), nullable=False),
+        sa.Column("live", sa.LargeBinary(), nullable=True),
+        sa.Column("reports", sa.Integer(), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
             ["job", "task"],
             ["aggregation_jobs.id", "aggregation_jobs.task"],
-            name="fk_reports_job_task",
+            name="fk_report_groups_job_task",
         ),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
-        sa.PrimaryKeyConstraint("id", name="pk_reports"),
-        sqlite_strict=True,
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_report_groups_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_report_groups"),
         sqlite_autoincrement=True,
+        sqlite_strict=True,
     )
-    op.create_index("ix_reports_task_job_bucket", "reports", ["task", "job", "bucket"])
-    op.create_index("ix_reports_generation", "reports", ["generation"])
+    op.create_index("ix_report_groups_task_job_bucket", "report_groups", ["task", "job", "bucket"])
+    op.create_index("ix_report_groups_generation", "report_groups", ["generation"])
     for number in range(GENERATIONS):
         op.create_table(
             f"report_bodies_{number}",
-            sa.Column("report", BIGINT, autoincrement=False, nullable=False),
+            sa.Column("report_group", BIGINT, autoincrement=False, nullable=False),
             sa.Column("body", sa.LargeBinary(), nullable=False),
-            sa.PrimaryKeyConstraint("report", name=f"pk_report_bodies_{number}"),
+            sa.PrimaryKeyConstraint("report_group", name=f"pk_report_bodies_{number}"),
             sqlite_strict=True,
         )
         # It would read and write what is truncated soon, and keep that from being done meanwhile.
+        # What is encrypted is not worth a try to compress it.
         if op.get_context().dialect.name == "postgresql":
             op.execute(
                 f"ALTER TABLE report_bodies_{number} "
                 "SET (autovacuum_enabled = false, toast.autovacuum_enabled = false)"
             )
+            op.execute(f"ALTER TABLE report_bodies_{number} ALTER COLUMN body SET STORAGE EXTERNAL")
     versions = op.create_table(
         "settings_versions",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
@@ -473,12 +478,19 @@ def upgrade() -> None:  # noqa: PLR0915  a statement for each table
         sqlite_strict=True,
     )
     op.bulk_insert(versions, [{"id": 1, "version": 0}])
+    op.create_table(
+        "release_journals",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("made_at", BIGINT, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_release_journals"),
+        sqlite_strict=True,
+    )
     generations = op.create_table(
         "report_generations",
         sa.Column("generation", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("turn", BIGINT, nullable=False),
         sa.Column("begun_at", BIGINT, nullable=False),
-        sa.Column("after_report", BIGINT, nullable=False),
+        sa.Column("after_group", BIGINT, nullable=False),
         sa.Column("unused_since", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("generation", name="pk_report_generations"),
         sqlite_strict=True,
@@ -486,7 +498,7 @@ def upgrade() -> None:  # noqa: PLR0915  a statement for each table
     op.bulk_insert(
         generations,
         [
-            {"generation": number, "turn": -number, "begun_at": 0, "after_report": 0}
+            {"generation": number, "turn": -number, "begun_at": 0, "after_group": 0}
             for number in range(GENERATIONS)
         ],
     )
@@ -507,10 +519,11 @@ def downgrade() -> None:
     """Drop every table, with all that is stored."""
     op.drop_table("waiting_reports")
     op.drop_table("report_generations")
+    op.drop_table("release_journals")
     op.drop_table("settings_versions")
     for number in range(GENERATIONS):
         op.drop_table(f"report_bodies_{number}")
-    op.drop_table("reports")
+    op.drop_table("report_groups")
     op.drop_table("report_ids")
     op.drop_table("report_counters")
     op.drop_table("populations")

@@ -1,0 +1,341 @@
+"""Reports and aggregation jobs: a job claims whole groups, and gives some or all of them back.
+
+A group that is too large for a job is split, and so is one of which little would fit beside what
+the job has: otherwise a job may be half full, for to copy reports costs more than a job.
+"""
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    bindparam,
+    func,
+    null,
+    select,
+    update,
+)
+
+from aggregator.service.storage.batches.closed import is_closed
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports.groups import (
+    GROUPS,
+    ID_SIZE,
+    Group,
+    as_groups,
+    bodies,
+    split_off,
+)
+from aggregator.service.storage.reports.waiting import count_waiting
+
+_GROUP = tables.report_groups.c
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobSize:
+    """How much goes into an aggregation job; a report alone always does.
+
+    Attributes:
+        reports: The most reports.
+        stored_bytes: The most bytes of their bodies together.
+    """
+
+    reports: int
+    stored_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claimable:
+    """What a job could be made of now.
+
+    Attributes:
+        reports: How many reports it would have.
+        is_full: Whether no others would fit in, or too few.
+        groups: The keys of groups that it would claim whole.
+        part: The key of one of which it would claim the first reports, and how many; if any.
+    """
+
+    reports: int
+    is_full: bool
+    groups: Sequence[int] = ()
+    part: tuple[int, int] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobReports:
+    """The reports of a job, in their fixed order; all encoded Reports have one width.
+
+    Attributes:
+        body: The encoded Reports, one after another.
+        width: How many bytes each of them has.
+    """
+
+    body: bytes = dataclasses.field(repr=False)
+    width: int
+
+    def __len__(self) -> int:
+        """Return how many they are."""
+        return len(self.body) // self.width if self.width else 0
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The encoded Reports."""
+        ends = range(self.width, len(self.body) + 1, self.width) if self.width else ()
+        return [self.body[end - self.width : end] for end in ends]
+
+    @property
+    def ids(self) -> list[bytes]:
+        """Their ids."""
+        starts = range(0, len(self.body), self.width) if self.width else ()
+        return [self.body[start : start + ID_SIZE] for start in starts]
+
+
+def is_due(now: object) -> ColumnElement[bool]:
+    """Return the condition that a group does not wait for its time."""
+    return _GROUP.waits_until.is_(None) | (_GROUP.waits_until <= now)
+
+
+def _waiting() -> Select[Any]:
+    """Select the first groups that may be claimed, up to those with so many reports.
+
+    Each comes with the number of reports before it.
+    """
+    first = (
+        select(_GROUP.id, _GROUP.bucket, _GROUP.reports, _GROUP.width)
+        .where(
+            _GROUP.task == bindparam("task"),
+            _GROUP.job.is_(None),
+            is_due(bindparam("now")),
+            ~is_closed(_GROUP),
+        )
+        # PostgreSQL reads an index in its order only if columns that are null are named here too.
+        .order_by(_GROUP.job, _GROUP.bucket, _GROUP.id)
+        .limit(bindparam("reports"))
+    ).subquery()
+    up_to = func.sum(first.c.reports).over(order_by=(first.c.bucket, first.c.id))
+    row = select(*first.c, up_to.label("up_to")).subquery().c
+    return (
+        select(row.id, row.reports, row.width)
+        .where(row.up_to - row.reports < bindparam("reports"))
+        .order_by(row.up_to)
+    )
+
+
+_WAITING = _waiting()
+
+
+def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
+    """Return what a job could be made of: unclaimed reports, first bucket first.
+
+    Those whose bucket is closed are never claimed, and postponed ones not yet.
+    """
+    place = {"task": tx.task_key(task_id), "now": tx.now, "reports": size.reports}
+    rows = tx.connection.execute(_WAITING, place).all()
+    if not rows:
+        return Claimable(0, is_full=False)
+    width = rows[0].width
+    most = min(size.reports, max(1, size.stored_bytes // width))
+    groups: list[int] = []
+    chosen = 0
+    for key, reports, its_width in rows:
+        if its_width != width:  # as if the sizes of the task's reports were changed
+            return Claimable(chosen, is_full=True, groups=groups)
+        if chosen + reports > most:
+            if chosen >= most / 2:
+                return Claimable(chosen, is_full=True, groups=groups)
+            return Claimable(most, is_full=True, groups=groups, part=(key, most - chosen))
+        groups.append(key)
+        chosen += reports
+    return Claimable(chosen, is_full=chosen == most, groups=groups)
+
+
+def claim_reports(
+    tx: Transaction, task_id: bytes, job: int, claimable: Claimable, bucket: bytes = b""
+) -> None:
+    """Claim reports for the job with key `job`, while nobody else does (`locks.claim_waiting`).
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        job: The job's key.
+        claimable: What to claim.
+        bucket: The bucket that they fall in with the job; empty if each has one already.
+    """
+    values = {"job": job, "bucket": bucket} if bucket else {"job": job}
+    claimed = 0
+    if claimable.groups:
+        place = {"keys": claimable.groups, "new_job": job, "new_bucket": bucket}
+        if not bucket:
+            del place["new_bucket"]
+        claiming = _CLAIMING_INTO if bucket else _CLAIMING
+        claimed += sum(tx.connection.execute(claiming, place).scalars())
+    if claimable.part:
+        key, reports = claimable.part
+        found = as_groups(tx.connection.execute(_UNCLAIMED, {"key": key}))
+        for group in found:
+            body = bodies(tx, [group])[key]
+            some = group.places[:reports]
+            split_off(tx, group, body, some, **values)
+            claimed += len(some)
+    if bucket and claimed:
+        count_waiting(tx, tx.task_key(task_id), {b"": -claimed, bucket: claimed})
+
+
+def _claiming(*names: str) -> Any:  # noqa: ANN401  SQLAlchemy's own, which has three parameters
+    values = {name: bindparam(f"new_{name}", type_=_GROUP[name].type) for name in names}
+    return (
+        update(tables.report_groups)
+        .where(_GROUP.id.in_(bindparam("keys", expanding=True)), _GROUP.job.is_(None))
+        .values(values)
+        .returning(_GROUP.reports)
+    )
+
+
+_CLAIMING, _CLAIMING_INTO = _claiming("job"), _claiming("job", "bucket")
+_UNCLAIMED = GROUPS.where(_GROUP.id == bindparam("key"), _GROUP.job.is_(None)).with_for_update()
+
+
+def reports_of_job(tx: Transaction, job: int) -> JobReports:
+    """Return the reports of the job with key `job` that were not rejected, in their fixed order.
+
+    Raises:
+        BodyGone: They were dropped since this snapshot, or their bodies moved.
+    """
+    groups = as_groups(tx.connection.execute(_OF_JOB, {"job": job}))
+    found = bodies(tx, groups)
+    width = groups[0].width if groups else 0
+    return JobReports(b"".join(each.living(found[each.id]) for each in groups), width)
+
+
+def _task_of_job() -> ScalarSelect[int]:
+    # Every index starts with the task, so we find a job's groups through the job's task.
+    jobs = tables.aggregation_jobs.c
+    return select(jobs.task).where(jobs.id == bindparam("job")).scalar_subquery()
+
+
+OF_JOB = (_GROUP.task == _task_of_job(), _GROUP.job == bindparam("job"))
+"""The condition that a group is in the job with the key `job`."""
+
+_OF_JOB = GROUPS.where(*OF_JOB).order_by(_GROUP.id)
+_LOCKED_OF_JOB = _OF_JOB.with_for_update()
+
+
+def places_in_job(
+    tx: Transaction, job: int, report_ids: Collection[bytes]
+) -> list[tuple[Group, bytes, list[int]]]:
+    """Return where some of the job's reports are: groups, their bodies and the places in them.
+
+    The transaction keeps these groups as they are.
+
+    Raises:
+        Conflict: One of them is not in the job.
+    """
+    if not report_ids:
+        return []
+    wanted = set(report_ids)
+    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    found = bodies(tx, groups)
+    places: list[tuple[Group, bytes, list[int]]] = []
+    for group in groups:
+        body, width = found[group.id], group.width
+        some = [
+            place
+            for place in group.places
+            if body[place * width : place * width + ID_SIZE] in wanted
+        ]
+        if some:
+            places.append((group, body, some))
+    if sum(len(some) for _, _, some in places) != len(wanted):
+        raise tx.refuse(Conflict("a report that was named is not in the aggregation job"))
+    return places
+
+
+def reports_in_job(tx: Transaction, job: int) -> int:
+    """Return how many reports the job with key `job` has left."""
+    return int(tx.connection.execute(_COUNTING, {"job": job}).scalar_one())
+
+
+_COUNTING = select(func.coalesce(func.sum(_GROUP.reports), 0)).where(*OF_JOB)
+
+
+def move_half(tx: Transaction, job: int, other: int) -> None:
+    """Move half of a job's reports into another job: the later ones, of an odd number the fewer.
+
+    Raises:
+        Conflict: The job has a single report, or none.
+    """
+    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    reports = sum(group.reports for group in groups)
+    if reports < 2:  # noqa: PLR2004  halves
+        raise tx.refuse(Conflict("a job of one report cannot be split"))
+    staying = (reports + 1) // 2
+    for group in groups:
+        here = min(staying, group.reports)
+        staying -= here
+        moving = group.places[here:]
+        if moving:
+            # The body is read only of the one group that is cut, if any.
+            body = bodies(tx, [group])[group.id] if here else b""
+            split_off(tx, group, body, moving, job=other)
+
+
+def return_reports(tx: Transaction, job: int) -> int:
+    """Take the job's reports out of it, free for another job at once; return how many."""
+    bucket = _bucket_of(tx, job)
+    returning = _RETURNING_OUT if bucket else _RETURNING
+    returned: int = sum(tx.connection.execute(returning, {"job": job}).scalars())
+    _leave_bucket(tx, job, bucket, returned)
+    return returned
+
+
+def _returning(**values: object) -> Any:  # noqa: ANN401  as above
+    statement = update(tables.report_groups).where(*OF_JOB)
+    return statement.values(job=null(), waits_until=null(), **values).returning(_GROUP.reports)
+
+
+_RETURNING, _RETURNING_OUT = _returning(), _returning(bucket=b"")
+
+
+def postpone_reports(
+    tx: Transaction, job: int, report_ids: Collection[bytes], seconds: int
+) -> None:
+    """Take some of the job's reports out of it; no job claims them for `seconds`.
+
+    Reports that have waited long wait a quarter as long again, so that a clock that is never set
+    right does not make jobs without end.
+
+    Raises:
+        Conflict: One of them is not in the job.
+    """
+    places = places_in_job(tx, job, report_ids)
+    if not places:
+        return
+    bucket = _bucket_of(tx, job)
+    for group, body, some in places:
+        waits = max(seconds, (tx.now - group.received_at) // 4)
+        values: dict[str, object] = {"job": None, "waits_until": tx.now + waits}
+        split_off(tx, group, body, some, **values, **({"bucket": b""} if bucket else {}))
+    _leave_bucket(tx, job, bucket, sum(len(some) for _, _, some in places))
+
+
+def _bucket_of(tx: Transaction, job: int) -> bytes | None:
+    """Return the bucket into which the job put its reports; None if each has one of its own."""
+    bucket: bytes | None = tx.connection.execute(_BUCKET, {"job": job}).one().bucket
+    return bucket
+
+
+_JOBS = tables.aggregation_jobs.c
+_BUCKET = select(_JOBS.bucket, _JOBS.task).where(_JOBS.id == bindparam("job"))
+
+
+def _leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int) -> None:
+    """Count reports that have left the job, and with it the bucket that it put them into."""
+    if not bucket or not reports:
+        return
+    task = tx.connection.execute(_BUCKET, {"job": job}).one().task
+    count_waiting(tx, task, {bucket: -reports, b"": reports})

@@ -1,0 +1,204 @@
+"""Groups of reports: how they are packed, which of their reports are live, and how one is split.
+
+Reports of one task, one bucket and one size that one transaction stores lie in one row, with one
+body: as many pieces of one width, each of which begins with its report's id. So what is done with
+most reports is done with a few rows. What befalls some reports of a group alone is a bit of `live`.
+Where some must go another way than the others, they are copied into a group of their own, which
+few reports need.
+
+On PostgreSQL whoever changes what is live in a group, or takes its body elsewhere, locks its row
+before it reads the body: the places of reports in a body change when it is moved.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import Row, Table, bindparam, delete, select, update
+from sqlalchemy.sql.dml import ReturningInsert, Update
+
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import BodyGone, Insert
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports.bodies import bodies_of, current_generation, put_bodies
+
+ID_SIZE: Final = 16
+"""Bytes of a report's id, with which an encoded Report begins."""
+
+MOST_REPORTS: Final = 400
+MOST_BYTES: Final = 2 << 20
+"""The most reports of a group, and the most bytes of them; a report alone always is one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredReport:
+    """An uploaded report.
+
+    Attributes:
+        report_id: Its id, 16 bytes.
+        bucket: The key of its bucket; empty if a job decides that.
+        body: The encoded Report, which begins with the id.
+    """
+
+    report_id: bytes
+    bucket: bytes
+    body: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """A row of `report_groups`."""
+
+    id: int
+    task: int
+    bucket: bytes
+    received_at: int
+    job: int | None
+    waits_until: int | None
+    size: int
+    width: int
+    live: bytes | None
+    reports: int
+    generation: int
+
+    @property
+    def places(self) -> Sequence[int]:
+        """Where in the body its live reports are, in order."""
+        if self.live is None:
+            return range(self.size)
+        bits = int.from_bytes(self.live, "little")
+        return [place for place in range(self.size) if bits >> place & 1]
+
+    def pieces(self, body: bytes, places: Iterable[int]) -> bytes:
+        """Return the reports at some places of its body, one after another."""
+        width = self.width
+        return b"".join(body[place * width : (place + 1) * width] for place in places)
+
+    def living(self, body: bytes) -> bytes:
+        """Return its live reports, one after another."""
+        return body if self.live is None else self.pieces(body, self.places)
+
+
+GROUPS = select(tables.report_groups)
+"""All groups; `as_groups` reads its rows."""
+
+
+def as_groups(rows: Iterable[Row[Any]]) -> list[Group]:
+    """Return rows of `GROUPS`."""
+    return [Group(*tuple(row)) for row in rows]
+
+
+def packed(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:
+    """Yield reports in groups, none of which is too large.
+
+    Raises:
+        ValueError: A body does not begin with its report's id.
+    """
+    alike: dict[tuple[bytes, int], list[StoredReport]] = {}
+    for each in reports:
+        if not each.body.startswith(each.report_id):
+            raise ValueError("the body of a report must begin with its id")
+        alike.setdefault((each.bucket, len(each.body)), []).append(each)
+    for (_, width), some in alike.items():
+        most = min(MOST_REPORTS, max(1, MOST_BYTES // width))
+        for start in range(0, len(some), most):
+            yield some[start : start + most]
+
+
+def put_groups(tx: Transaction, task: int, groups: Iterable[Sequence[StoredReport]]) -> None:
+    """Store groups whose ids are new, as `packed` yields them."""
+    place = {"task": task, "received_at": tx.now, "job": None, "waits_until": None, "live": None}
+    made: list[tuple[dict[str, object], bytes]] = []
+    for some in groups:
+        kind = {"bucket": some[0].bucket, "width": len(some[0].body)}
+        count = {"size": len(some), "reports": len(some)}
+        made.append(({**place, **kind, **count}, b"".join(each.body for each in some)))
+    _put(tx, made)
+
+
+def _put(tx: Transaction, made: Sequence[tuple[dict[str, object], bytes]]) -> None:
+    """Store rows of groups, without keys and generations, each with its body."""
+    generation = current_generation(tx)
+    rows = [{**row, "generation": generation} for row, _ in made]
+    # Which of the new keys is whose matters only where what the rows say differs.
+    keys: dict[tuple[object, ...], list[int]] = {}
+    for row in tx.insert_many(tx.prepared(_making), rows):
+        keys.setdefault((row.bucket, row.size, row.width), []).append(row.id)
+    found = {keys[row["bucket"], row["size"], row["width"]].pop(): body for row, body in made}
+    put_bodies(tx, generation, found)
+
+
+def _making(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
+    group = tables.report_groups.c
+    return insert(tables.report_groups).returning(group.id, group.bucket, group.size, group.width)
+
+
+def bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
+    """Return the bodies of groups by their keys.
+
+    Raises:
+        BodyGone: They were dropped since this snapshot, or their bodies moved.
+    """
+    named = {each.id: each for each in groups}
+    found = bodies_of(tx, {key: each.generation for key, each in named.items()})
+    if found.keys() != named.keys():
+        raise BodyGone("the body of a group of reports has been dropped or moved since")
+    if any(len(body) != named[key].size * named[key].width for key, body in found.items()):
+        raise BodyGone("the body of a group of reports is not of the length that it should have")
+    return found
+
+
+def split_off(
+    tx: Transaction, group: Group, body: bytes, places: Collection[int], **values: object
+) -> None:
+    """Store other values of some live reports of a group, whose row the transaction has locked.
+
+    If they are not all of its live reports they get a group of their own.
+    """
+    chosen = sorted(places)
+    if len(chosen) == group.reports:
+        changed = {f"new_{name}": value for name, value in values.items()}
+        tx.connection.execute(_changing(tuple(values)), {"key": group.id, **changed})
+        return
+    row: dict[str, object] = {
+        "task": group.task,
+        "bucket": group.bucket,
+        "received_at": group.received_at,
+        "job": group.job,
+        "waits_until": group.waits_until,
+        "size": len(chosen),
+        "width": group.width,
+        "live": None,
+        "reports": len(chosen),
+        **values,
+    }
+    _put(tx, [(row, group.pieces(body, chosen))])
+    take_away(tx, group, chosen)
+
+
+def take_away(tx: Transaction, group: Group, places: Collection[int]) -> None:
+    """Have some reports of a group no longer live; delete the group if none is left."""
+    gone = set(places)
+    left = [place for place in group.places if place not in gone]
+    if not left:
+        tx.connection.execute(_DELETING, {"key": group.id})
+        return
+    values = {"new_live": bitmap(left, group.size), "new_reports": len(left)}
+    tx.connection.execute(_changing(("live", "reports")), {"key": group.id, **values})
+
+
+def bitmap(places: Iterable[int], size: int) -> bytes:
+    """Return `live` of a group of `size` reports of which those at `places` are."""
+    return sum(1 << place for place in places).to_bytes((size + 7) // 8, "little")
+
+
+@lru_cache
+def _changing(names: tuple[str, ...]) -> Update:
+    """Return the statement that stores other values, `new_…`, in the row of a group."""
+    group = tables.report_groups
+    values = {name: bindparam(f"new_{name}", type_=group.c[name].type) for name in names}
+    return update(group).where(group.c.id == bindparam("key")).values(values)
+
+
+_DELETING = delete(tables.report_groups).where(tables.report_groups.c.id == bindparam("key"))
