@@ -148,6 +148,14 @@ def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
     found, others = ReportColumns.of(spoiled, SIZES)
     assert width == SIZES.report
     assert others == [n for n, (_, fits) in enumerate(made) if not fits]
+    flipped = [
+        body if fits else body[:24] + b"\1" + body[25:]
+        for body, (_, fits) in zip(whole, made, strict=True)
+    ]
+    alike, damaged = ReportColumns.joined(b"".join(flipped), width, SIZES)
+    assert (alike.rows.tobytes(), damaged) == (found.rows.tobytes(), others)
+    none, all_ = ReportColumns.joined(b"".join(whole) + bytes(len(whole)), width + 1, SIZES)
+    assert (len(none), all_) == (0, [*range(len(whole))])
     kept = [report(number) for number, fits in made if fits]
     assert found.ids == [each.report_metadata.report_id.value for each in kept]
     for shares, sealed in (

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     func,
     insert,
     select,
@@ -31,6 +32,7 @@ from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
 from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.secrets.crypter import (
     KEY_SIZE,
@@ -126,7 +128,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         slots = tx.keys.put(sealed, _first_unused_slot(tx))
         tx.made_slots += slots
         rows = [{**place, "slot": slot} for place, slot in zip(keys, slots, strict=True)]
-        tx.connection.execute(insert(tables.bucket_keys), rows)
+        tx.connection.execute(_PUTTING_KEYS, rows)
     _put(tx, tables.bucket_shares, shares)
     _put(tx, tables.buckets, counts)
 
@@ -284,12 +286,19 @@ def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:
 
 def shard_cipher(tx: Transaction, task_id: bytes, bucket: bytes, shard: int) -> Crypter:
     """Return a crypter under the own key of a shard whose share is not destroyed."""
-    key = tables.bucket_keys.c
-    query = select(key.slot).where(
-        key.task == tx.task_key(task_id), key.bucket == bucket, key.shard == shard
-    )
-    stored = tx.connection.execute(query).scalar_one()
+    place = {"task": tx.task_key(task_id), "bucket": bucket, "shard": shard}
+    stored = tx.connection.execute(_SLOT, place).scalar_one()
     return _stored_cipher(tx, shard_row(task_id, bucket, shard), stored)
+
+
+_KEY = tables.bucket_keys.c
+_PUTTING_KEYS = insert(tables.bucket_keys)
+_LAST_SLOT = select(func.max(_KEY.slot))
+_SLOT = select(_KEY.slot).where(
+    _KEY.task == bindparam("task"),
+    _KEY.bucket == bindparam("bucket"),
+    _KEY.shard == bindparam("shard"),
+)
 
 
 def replace_share(tx: Transaction, task_id: bytes, stored: StoredShard) -> None:
@@ -305,27 +314,32 @@ def replace_share(tx: Transaction, task_id: bytes, stored: StoredShard) -> None:
 def _stored_shards(
     tx: Transaction, task_id: bytes, buckets: Sequence[bytes], shard: int
 ) -> dict[bytes, Row[tuple[object, ...]]]:
-    counts, found = tables.buckets.c, {}
+    found, place = {}, {"task": tx.task_key(task_id), "shard": shard}
     for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
         some = buckets[start : start + _BUCKETS_PER_QUERY]
-        query = _stored().where(
-            counts.task == tx.task_key(task_id), counts.bucket.in_(some), counts.shard == shard
-        )
-        found.update({row.bucket: row for row in tx.connection.execute(query)})
+        rows = tx.connection.execute(_STORED_OF_SHARD, {**place, "some": some})
+        found.update({row.bucket: row for row in rows})
     return found
 
 
 def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert the rows of shards, or replace those that are there."""
-    statement = tx.insert(table)
-    replaced = [column.name for column in table.c if not column.primary_key]
-    tx.connection.execute(
-        statement.on_conflict_do_update(
+    tx.connection.execute(tx.prepared(_REPLACING[table.name]), rows)
+
+
+def _replacing(table: Table) -> Callable[[Callable[[Table], Insert]], Insert]:
+    def replacing(insert_: Callable[[Table], Insert]) -> Insert:
+        statement = insert_(table)
+        replaced = [column.name for column in table.c if not column.primary_key]
+        return statement.on_conflict_do_update(
             index_elements=["task", "bucket", "shard"],
             set_={name: statement.excluded[name] for name in replaced},
-        ),
-        rows,
-    )
+        )
+
+    return replacing
+
+
+_REPLACING = {table.name: _replacing(table) for table in (tables.bucket_shares, tables.buckets)}
 
 
 def has_share() -> ColumnElement[bool]:
@@ -347,9 +361,16 @@ def _stored() -> Select[tuple[object, ...]]:
     )
 
 
+_STORED_OF_SHARD = _stored().where(
+    tables.buckets.c.task == bindparam("task"),
+    tables.buckets.c.bucket.in_(bindparam("some", expanding=True)),
+    tables.buckets.c.shard == bindparam("shard"),
+)
+
+
 def _first_unused_slot(tx: Transaction) -> int:
     """Return the first slot above those of all buckets."""
-    last = tx.connection.execute(select(func.max(tables.bucket_keys.c.slot))).scalar()
+    last = tx.connection.execute(_LAST_SLOT).scalar()
     return 0 if last is None else last + 1
 
 

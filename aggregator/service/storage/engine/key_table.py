@@ -7,7 +7,17 @@ docs/operations/postgresql.md says.
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import BigInteger, Connection, any_, delete, insert, literal, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    any_,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from aggregator.service.storage.engine.tables import bucket_key_slots
@@ -32,6 +42,10 @@ class KeyTable:
         """Do nothing: only transactions have connections."""
 
 
+_PUTTING = insert(bucket_key_slots).returning(bucket_key_slots.c.slot, sort_by_parameter_order=True)
+_GETTING = select(bucket_key_slots.c.key).where(bucket_key_slots.c.slot == bindparam("of_slot"))
+
+
 class SlotRows:
     """The keys as a transaction sees them."""
 
@@ -41,11 +55,8 @@ class SlotRows:
 
     def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:  # noqa: ARG002  the server numbers no two rows alike
         """Store keys; return their slots."""
-        statement = insert(bucket_key_slots).returning(
-            bucket_key_slots.c.slot, sort_by_parameter_order=True
-        )
         rows = [{"key": key} for key in keys]
-        return list(self._connection.execute(statement, rows).scalars())
+        return list(self._connection.execute(_PUTTING, rows).scalars())
 
     def get(self, slot: int) -> bytes:
         """Return a key.
@@ -53,8 +64,7 @@ class SlotRows:
         Raises:
             KeyGone: The slot holds none.
         """
-        query = select(bucket_key_slots.c.key).where(bucket_key_slots.c.slot == slot)
-        key: bytes | None = self._connection.execute(query).scalar()
+        key: bytes | None = self._connection.execute(_GETTING, {"of_slot": slot}).scalar()
         if key is None:
             raise KeyGone(f"the store has no key in slot {slot}")
         return key

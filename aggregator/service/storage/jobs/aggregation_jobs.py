@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
@@ -130,26 +130,26 @@ def store_request(
     digest = hashlib.sha256(request).digest()
     values = {"request": request, "request_sha256": digest, "unanswered": 1}
     leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
-    reject_reports(tx, _get(tx, lease.key).task_id, lease.key, rejected)
+    reject_reports(tx, _task_of(tx, lease.key), lease.key, rejected)
     postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
 
 
 def note_sending(tx: Transaction, lease: Lease) -> None:
     """Remember, before the stored request is sent once more, that it may be processed."""
     table = tables.aggregation_jobs
-    leases.write(tx, table, lease, {"unanswered": table.c.unanswered + 1})
+    leases.count(tx, table, lease, "unanswered", 1)
 
 
 def note_unprocessed(tx: Transaction, lease: Lease) -> None:
     """Take `note_sending` back: the Helper has surely not processed what was sent this time."""
     table = tables.aggregation_jobs
-    leases.write(tx, table, lease, {"unanswered": table.c.unanswered - 1})
+    leases.count(tx, table, lease, "unanswered", -1)
 
 
 def note_failure(tx: Transaction, lease: Lease) -> AggregationJob:
     """Count a refusal or an unusable answer; return the job as it is now."""
     table = tables.aggregation_jobs
-    leases.write(tx, table, lease, {"failures": table.c.failures + 1})
+    leases.count(tx, table, lease, "failures", 1)
     return _get(tx, lease.key)
 
 
@@ -250,15 +250,15 @@ def finish_aggregation_job(
     table = tables.aggregation_jobs
     values = {"request": None, "reason": None}
     leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
-    job = _get(tx, lease.key)
+    task_id = _task_of(tx, lease.key)
     named = [*aggregated, *rejected, *too_early]
-    postpone_reports(tx, job.key, too_early, TOO_EARLY_SECONDS)
-    reject_reports(tx, job.task_id, job.key, rejected)
-    dropped = drop_reports(tx, job.task_id, job.key)
+    postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
+    reject_reports(tx, task_id, lease.key, rejected)
+    dropped = drop_reports(tx, task_id, lease.key)
     if len(set(named)) != len(named) or dropped != len(aggregated):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
     if aggregated:
-        count_reports(tx, job.task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
+        count_reports(tx, task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
 
 
 def release_aggregation_job(
@@ -284,30 +284,40 @@ def release_aggregation_job(
 
 def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
     job_id = tx.random_id()
-    table = tables.aggregation_jobs
-    key: int = tx.connection.execute(
-        insert(table)
-        .values(
-            task=tx.task_key(task_id),
-            job_id=job_id,
-            state=AggregationJobState.CREATED,
-            failures=0,
-            unanswered=0,
-            lease_expires_at=tx.now,
-            lease_set_at=tx.now,
-            lease_attempts=0,
-            created_at=tx.now,
-            bucket=bucket or None,
-        )
-        .returning(table.c.id)
-    ).scalar_one()
+    row = {
+        "task": tx.task_key(task_id),
+        "job_id": job_id,
+        "state": AggregationJobState.CREATED,
+        "failures": 0,
+        "unanswered": 0,
+        "lease_expires_at": tx.now,
+        "lease_set_at": tx.now,
+        "lease_attempts": 0,
+        "created_at": tx.now,
+        "bucket": bucket or None,
+    }
+    key: int = tx.connection.execute(_PUTTING, row).scalar_one()
     return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
 
 
+def _task_of(tx: Transaction, key: int) -> bytes:
+    """Return the id of a job's task."""
+    task_id: bytes = tx.connection.execute(_TASK, {"key": key}).scalar_one()
+    return task_id
+
+
+_JOB = tables.aggregation_jobs
+_PUTTING = insert(_JOB).returning(_JOB.c.id)
+_TASK = (
+    select(tables.tasks.c.task_id)
+    .join(_JOB, tables.tasks.c.id == _JOB.c.task)
+    .where(_JOB.c.id == bindparam("key"))
+)
+_GETTING = _TASK.add_columns(*_JOB.c)
+
+
 def _get(tx: Transaction, key: int) -> AggregationJob:
-    job = tables.aggregation_jobs
-    query = select(tables.tasks.c.task_id, job).join(tables.tasks, tables.tasks.c.id == job.c.task)
-    row = tx.connection.execute(query.where(job.c.id == key)).one()
+    row = tx.connection.execute(_GETTING, {"key": key}).one()
     return AggregationJob(
         key=row.id,
         task_id=row.task_id,

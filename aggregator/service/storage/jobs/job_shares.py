@@ -71,17 +71,13 @@ def put_job_share(tx: Transaction, task_id: bytes, share: JobShare) -> None:
     shard = locks.own_shard(tx, task)
     cipher = shard_cipher(tx, task_id, share.bucket, shard)
     row = shard_row(task_id, share.bucket, shard) + share.job
-    tx.connection.execute(
-        insert(tables.job_shares).values(
-            task=task,
-            bucket=share.bucket,
-            shard=shard,
-            job=share.job,
-            share=cipher.encrypt("job_shares", row, "share", share.share),
-            counted_at=tx.now,
-            **totals_columns(share.totals),
-        )
-    )
+    place = {"task": task, "bucket": share.bucket, "shard": shard, "job": share.job}
+    sealed = cipher.encrypt("job_shares", row, "share", share.share)
+    columns = {**place, "share": sealed, "counted_at": tx.now, **totals_columns(share.totals)}
+    tx.connection.execute(_PUTTING, columns)
+
+
+_PUTTING = insert(tables.job_shares)
 
 
 def list_counted_jobs(tx: Transaction, task_id: bytes, batch: Batch) -> list[CountedJob]:

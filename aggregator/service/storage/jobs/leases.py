@@ -9,9 +9,10 @@ back to well before it began; it would last too long.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Table, func, select, update
+from sqlalchemy import ColumnElement, Select, Table, Update, bindparam, func, select, update
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
@@ -54,14 +55,18 @@ def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int
 
     A task that is being forgotten still has rows for a while, which nobody leases any more.
     """
+    return dict(tx.connection.execute(_due(table, tuple(states)), _now(tx)).all())
+
+
+@cache
+def _due(table: Table, states: tuple[str, ...]) -> Select[Any]:
     task = tables.tasks.c
-    query = (
+    return (
         select(task.task_id, func.count())
         .join(table, task.id == table.c.task)
-        .where(table.c.state.in_(states), _is_free(tx, table), task.forgotten_at.is_(None))
+        .where(table.c.state.in_(states), _is_free(table), task.forgotten_at.is_(None))
         .group_by(task.id)
     )
-    return dict(tx.connection.execute(query).all())
 
 
 def acquire(
@@ -76,36 +81,48 @@ def acquire(
 
     Jobs that another transaction is leasing, moving or deleting are passed over.
     """
-    free = (
-        select(table.c.id, table.c.lease_attempts)
-        .where(table.c.state.in_(states), _is_free(tx, table))
-        .order_by(table.c.lease_expires_at, table.c.id)
-        .limit(limit)
-        .with_for_update(skip_locked=True)  # on SQLite there is nobody else, and no such words
-    )
+    place: dict[str, object] = {**_now(tx), "limit": limit}
     if task_id is not None:
-        free = free.where(table.c.task == tx.task_key(task_id))
+        place["of_task"] = tx.task_key(task_id)
+    free = _free(table, tuple(states), of_one=task_id is not None)
     leases = [
         Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
-        for key, attempts in tx.connection.execute(free).all()
+        for key, attempts in tx.connection.execute(free, place).all()
     ]
     for lease in leases:
-        tx.connection.execute(
-            update(table)
-            .where(table.c.id == lease.key)
-            .values(
-                lease_token=lease.token,
-                lease_expires_at=lease.expires_at,
-                lease_set_at=tx.now,
-                lease_attempts=lease.attempts,
-            )
-        )
+        taken = {
+            "lease_token": lease.token,
+            "lease_expires_at": lease.expires_at,
+            "lease_set_at": tx.now,
+            "lease_attempts": lease.attempts,
+        }
+        statement = _writing(table, tuple(taken), is_taking=True)
+        tx.connection.execute(statement, {"key": lease.key, **_new(taken)})
     return leases
 
 
-def _is_free(tx: Transaction, table: Table) -> ColumnElement[bool]:
+@cache
+def _free(table: Table, states: tuple[str, ...], *, of_one: bool) -> Select[Any]:
+    free = (
+        select(table.c.id, table.c.lease_attempts)
+        .where(table.c.state.in_(states), _is_free(table))
+        .order_by(table.c.lease_expires_at, table.c.id)
+        .limit(bindparam("limit"))
+        .with_for_update(skip_locked=True)  # on SQLite there is nobody else, and no such words
+    )
+    return free.where(table.c.task == bindparam("of_task")) if of_one else free
+
+
+def _is_free(table: Table) -> ColumnElement[bool]:
     """Return whether a job may be leased; what was set by a clock since put back is void."""
-    return (table.c.lease_expires_at <= tx.now) | (table.c.lease_set_at > tx.now + LATE_SECONDS)
+    return (table.c.lease_expires_at <= bindparam("now")) | (
+        table.c.lease_set_at > bindparam("later")
+    )
+
+
+def _now(tx: Transaction) -> dict[str, object]:
+    """Return the values of `_is_free`."""
+    return {"now": tx.now, "later": tx.now + LATE_SECONDS}
 
 
 def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
@@ -161,8 +178,56 @@ def write(
     Raises:
         LeaseLost: It is not.
     """
-    statement = update(table).where(table.c.id == lease.key, table.c.lease_token == lease.token)
+    statement = _writing(table, tuple(values), sources=tuple(sources))
+    _write(tx, table, lease, statement, values)
+
+
+def count(tx: Transaction, table: Table, lease: Lease, column: str, more: int) -> None:
+    """Add to a count in the leased job's row, if the lease is ours.
+
+    Raises:
+        LeaseLost: It is not.
+    """
+    _write(tx, table, lease, _writing(table, (column,), is_adding=True), {column: more})
+
+
+def _write(
+    tx: Transaction, table: Table, lease: Lease, statement: Update, values: Mapping[str, object]
+) -> None:
+    place = {"key": lease.key, "token": lease.token}
+    if tx.connection.execute(statement, place | _new(values)).rowcount != 1:
+        raise tx.refuse(LeaseLost(f"the lease on {table.name} {lease.key} was lost"))
+
+
+def _new(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters of `_writing` with which it stores these values."""
+    return {f"new_{name}": value for name, value in values.items()}
+
+
+@cache
+def _writing(
+    table: Table,
+    names: tuple[str, ...],
+    *,
+    sources: tuple[str, ...] = (),
+    is_taking: bool = False,
+    is_adding: bool = False,
+) -> Update:
+    """Return the statement that writes into a job's row.
+
+    Args:
+        table: The job's table.
+        names: The columns that it writes.
+        sources: The states that the job may be in; any if empty.
+        is_taking: Whether it writes whoever holds the lease.
+        is_adding: Whether it adds to what the columns hold.
+    """
+    statement = update(table).where(table.c.id == bindparam("key"))
+    if not is_taking:
+        statement = statement.where(table.c.lease_token == bindparam("token"))
     if sources:
         statement = statement.where(table.c.state.in_(sources))
-    if tx.connection.execute(statement.values(**values)).rowcount != 1:
-        raise tx.refuse(LeaseLost(f"the lease on {table.name} {lease.key} was lost"))
+    values = {name: bindparam(f"new_{name}", type_=table.c[name].type) for name in names}
+    if is_adding:
+        return statement.values({name: table.c[name] + new for name, new in values.items()})
+    return statement.values(values)

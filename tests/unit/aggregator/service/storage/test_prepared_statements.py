@@ -1,15 +1,38 @@
-"""An upload builds no statement: what each transaction runs was made once."""
+"""An upload builds no statement, nor does a job: what each transaction runs was made once."""
 
 from collections import Counter
 
 import pytest
 from sqlalchemy.sql import coercions
 
-from aggregator.service.storage.engine.database import Database
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.batches.sums import Addition, accumulate
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    due_aggregation_jobs,
+    finish_aggregation_job,
+    note_sending,
+    store_request,
+)
+from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import Stage, count_reports
-from aggregator.service.storage.reports.reports import put_reports
+from aggregator.service.storage.reports.rejecting import reject_waiting
+from aggregator.service.storage.reports.reports import put_reports, tasks_with_unclaimed_reports
+from aggregator.service.storage.reports.room import room_to_add
 from aggregator.service.storage.tasks.version import settings_version
-from tests.support.store import TASK_ID, new_reports
+from tests.support.store import (
+    MAX_REPORTS,
+    TASK_ID,
+    adding,
+    create_job,
+    lease_job,
+    new_reports,
+    totals,
+    unit,
+    units,
+    upload,
+)
 
 
 @pytest.fixture
@@ -39,4 +62,35 @@ def test_an_upload_builds_no_statement(store: Database, built: Counter[str]) -> 
     upload(0)  # statements are compiled, and those of this kind of database made
     built.clear()
     upload(10)
+    assert built.total() == 0, built
+
+
+def test_the_way_of_an_aggregation_job_builds_no_statement(
+    store: Database, built: Counter[str]
+) -> None:
+    def go(first: int) -> None:
+        upload(store, range(first, first + 6))
+        built.clear()
+        store.read_sync("waiting", tasks_with_unclaimed_reports)
+        assert create_job(store, 5) is not None  # a part of the group, which is copied
+        store.read_sync("due", due_aggregation_jobs)
+        leased = lease_job(store)
+        job, lease = leased.job.key, leased.lease
+        ids = store.read_sync("read", lambda tx: reports_of_job(tx, job)).ids
+        rejected, early = {ids[0]: "invalid_message"}, [ids[1]]
+        store.run_sync("send", lambda tx: store_request(tx, lease, b"request", rejected, early))
+        store.run_sync("again", lambda tx: note_sending(tx, lease))
+
+        def finish(tx: Transaction) -> None:
+            room_to_add(tx, TASK_ID, {unit(5): Batch(unit(5), unit(5))}, MAX_REPORTS, len(ids))
+            share = totals(ids[2:])
+            accumulate(tx, TASK_ID, [Addition(unit(5), adding(2), share)])
+            put_job_share(tx, TASK_ID, JobShare(unit(5), bytes(32), b"2", share))
+            finish_aggregation_job(tx, lease, ids[2:], {})
+
+        store.run_sync("finish", finish)
+
+    go(0)
+    store.run_sync("reject", lambda tx: reject_waiting(tx, TASK_ID, units(0, 10), "left"))
+    go(10)
     assert built.total() == 0, built
