@@ -17,7 +17,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
@@ -205,11 +205,11 @@ def release_collection_job(
 def note_refusal(tx: Transaction, lease: Lease) -> int:
     """Remember that the Helper refuses; return for how many seconds it has done so."""
     table = tables.collection_jobs
-    since = func.coalesce(table.c.refused_since, tx.now)
+    query = select(table.c.refused_since).where(table.c.id == lease.key).with_for_update()
+    found: int | None = tx.connection.execute(query).scalar()
+    since = tx.now if found is None else found
     leases.write(tx, table, lease, {"refused_since": since})
-    query = select(table.c.refused_since).where(table.c.id == lease.key)
-    refused_since: int = tx.connection.execute(query).scalar_one()
-    return tx.now - refused_since
+    return tx.now - since
 
 
 def select_batch(tx: Transaction, lease: Lease, batch: Batch) -> None:

@@ -61,31 +61,56 @@ def admit(
         IdsForgotten: Ids from `first_day` on were deleted.
     """
     task = tx.task_key(task_id)
-    arriving = Counter(room[bucket] for _, bucket in arrivals if bucket in room)
+    of_bucket = Counter(bucket for _, bucket in arrivals)
+    arriving: Counter[Room] = Counter()
+    for bucket, reports in of_bucket.items():
+        if bucket in room:
+            arriving[room[bucket]] += reports
+    shut = {bucket for bucket in of_bucket if bucket in closed}
     tight = {bucket: shared for bucket, shared in room.items() if shared.left < arriving[shared]}
-    known = _known(
-        tx, table, task, [each for each, bucket in arrivals if bucket in closed or bucket in tight]
-    )
+    entering = {report_id for report_id, _ in arrivals}
+    known: set[bytes] = set()
+    enters = [True] * len(arrivals)
+    if shut or tight:
+        known = _known(
+            tx,
+            table,
+            task,
+            [each for each, bucket in arrivals if bucket in shut or bucket in tight],
+        )
+        entering, enters = _let_in_new(arrivals, shut, tight, known)
+    fresh = _inserted(tx, table, task, entering)
+    if first_day is not None:
+        check_memory(tx, table.name, task_id, first_day)
+    if len(fresh) == len(arrivals):  # as nearly always
+        return [None] * len(arrivals)
+    errors = []
+    for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
+        is_seen = report_id not in fresh if is_let_in else report_id in known
+        errors.append(refusal(is_seen=is_seen, is_closed=bucket in shut, is_full=not is_let_in))
+        if is_let_in:
+            fresh.discard(report_id)
+    return errors
+
+
+def _let_in_new(
+    arrivals: Sequence[tuple[bytes, bytes]],
+    shut: Container[bytes],
+    tight: Mapping[bytes, Room],
+    known: Container[bytes],
+) -> tuple[set[bytes], list[bool]]:
+    """Choose who is let in where not everybody is; return their ids, and of each whether it is."""
     entering: set[bytes] = set()
     enters = []
     for report_id, bucket in arrivals:
-        is_let_in = bucket not in closed and report_id not in known
+        is_let_in = bucket not in shut and report_id not in known
         if is_let_in and bucket in tight and report_id not in entering:
             is_let_in = tight[bucket].left > 0
             tight[bucket].left -= is_let_in
         if is_let_in:
             entering.add(report_id)
         enters.append(is_let_in)
-    fresh = _inserted(tx, table, task, entering)
-    if first_day is not None:
-        check_memory(tx, table.name, task_id, first_day)
-    errors = []
-    for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
-        is_seen = report_id not in fresh if is_let_in else report_id in known
-        errors.append(refusal(is_seen=is_seen, is_closed=bucket in closed, is_full=not is_let_in))
-        if is_let_in:
-            fresh.discard(report_id)
-    return errors
+    return entering, enters
 
 
 def let_in(
@@ -117,7 +142,7 @@ def _inserted(
     values = {"task": task, "day": tx.now // DAY, "count": len(report_ids)}
     inserting = tx.prepared(_INSERTING[table.name])
     ids = b"".join(sorted(report_ids))
-    return set(tx.connection.execute(inserting, {**values, "ids": ids}).scalars())
+    return set(tx.connection.execute(inserting, {**values, "ids": ids}).scalars().all())
 
 
 def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:

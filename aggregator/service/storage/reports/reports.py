@@ -77,16 +77,21 @@ def put_reports(
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     if stored:
-        put_groups(tx, key, packed(stored))
-        count_waiting(tx, key, Counter(each.bucket for each in stored))
+        groups = list(packed(stored))
+        put_groups(tx, key, groups)
+        waiting: Counter[bytes] = Counter()
+        for group in groups:
+            waiting[group[0].bucket] += len(group)
+        count_waiting(tx, key, waiting)
     reasons = Counter(
-        STORED
-        if error is None
-        else PAST_UNITS
+        PAST_UNITS
         if error is ReportError.REPORT_DROPPED and report.bucket in unopened
         else reason(error)
         for report, error in zip(reports, errors, strict=True)
+        if error is not None
     )
+    if stored:
+        reasons[STORED] = len(stored)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
 
