@@ -27,6 +27,11 @@ from aggregator.service.storage.engine.sqlite import Sqlite
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
+AS_BYTES = "as_bytes"
+"""An option of statements that read long values: whether the database sends what it has as it is.
+
+Each of their columns must be bytes or a whole number."""
+
 Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Table, bindparam, select
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import Insert
+from aggregator.service.storage.engine.backends import AS_BYTES, Insert
 from aggregator.service.storage.engine.database import Transaction
 
 
@@ -62,8 +62,8 @@ def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, byte
 
 
 _READING = [
-    select(table.c.report_group, table.c.body).where(
-        table.c.report_group.in_(bindparam("keys", expanding=True))
-    )
+    select(table.c.report_group, table.c.body)
+    .where(table.c.report_group.in_(bindparam("keys", expanding=True)))
+    .execution_options(**{AS_BYTES: True})
     for table in tables.report_bodies
 ]

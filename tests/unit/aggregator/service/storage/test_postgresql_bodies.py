@@ -2,11 +2,14 @@
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Table
+from psycopg import Cursor
+from sqlalchemy import Connection, Engine, Table, event
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database, Transaction
@@ -161,6 +164,24 @@ def test_the_log_of_the_server_has_a_body_once(
     assert bodies_left(store) == 0
     assert after - before < most * count, (after - before) / count
     assert after - uploaded < 0.5 * size * count, (after - uploaded) / count
+
+
+def test_bodies_come_as_bytes_and_not_as_the_digits_that_the_driver_asks_for(
+    store: Database,
+) -> None:
+    formats: Counter[int] = Counter()
+
+    def note(_connection: object, cursor: Cursor[Any], statement: str, *_: object) -> None:
+        if "FROM report_bodies" in statement:
+            formats[int(cursor.format)] += 1
+
+    upload(store, [100])
+    event.listen(Engine, "after_cursor_execute", note)
+    try:
+        check_the_upload(store)
+    finally:
+        event.remove(Engine, "after_cursor_execute", note)
+    assert set(formats) == {1}
 
 
 def test_the_server_leaves_cleaning_of_bodies_to_the_service(store: Database) -> None:

@@ -63,7 +63,7 @@ def refuse_reports(tx: Transaction, failures: int, code: str, moment: str) -> No
     )
     timing = "DEFERRABLE INITIALLY DEFERRED" if moment == "at the commit" else ""
     tx.connection.exec_driver_sql(
-        f"CREATE CONSTRAINT TRIGGER refusal AFTER INSERT ON reports {timing} "
+        f"CREATE CONSTRAINT TRIGGER refusal AFTER INSERT ON report_groups {timing} "
         "FOR EACH ROW EXECUTE FUNCTION refuse()"
     )
 
