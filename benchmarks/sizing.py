@@ -53,10 +53,8 @@ MEASURED = Costs(
 BODY = 5480
 """Bytes of an uploaded report: a histogram of 256 buckets."""
 ID = 125
-"""Bytes of a report's id with its index."""
-IDS = (("leader", 2), ("helper", 1))
-"""How many ids of a report an aggregator keeps: the leader one of the upload, each one of what it
-has counted."""
+"""Bytes of a report's id with its index; the leader keeps it from its upload, the helper from when
+it was counted."""
 PEAK = 3
 """How many times the day's mean the busiest hour brings."""
 LOAD = 0.6
@@ -118,8 +116,8 @@ def purchase(costs: Costs) -> Iterator[Sequence[str]]:
         *(f"{cores(each, costs.database_alone):,}" for each in DAYS),
     )
     yield ("their log at the peak, MB/s", *(_mega(peak(each) * costs.log) for each in DAYS))
-    for name, ids in IDS:
-        yield (f"{name}: ids, GB a year", *(f"{each * 365 * ids * ID / 1e9:,.0f}" for each in DAYS))
+    for name in ("leader", "helper"):
+        yield (f"{name}: ids, GB a year", *(f"{each * 365 * ID / 1e9:,.0f}" for each in DAYS))
     yield (
         "leader: a day's reports that wait, GB",
         *(f"{each / 86_400 * BACKLOG_SECONDS * STORED / 1e9:,.0f}" for each in DAYS),

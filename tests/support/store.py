@@ -34,7 +34,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.charges import Charge
 from aggregator.service.storage.reports.bodies import bodies_of
-from aggregator.service.storage.reports.claims import JobSize, reports_of_job
+from aggregator.service.storage.reports.claims import JobReports, JobSize, reports_of_job
 from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
 from aggregator.service.storage.reports.groups import StoredReport, as_groups
 from aggregator.service.storage.reports.ids import admit
@@ -236,8 +236,14 @@ def job_reports(tx: Transaction, job: int) -> list[StoredReport]:
     found = reports_of_job(tx, job)
     return [
         StoredReport(each, buckets[each], body)
-        for each, body in zip(found.ids, found.bodies, strict=True)
+        for each, body in zip(found.ids, pieces(found), strict=True)
     ]
+
+
+def pieces(reports: JobReports) -> list[bytes]:
+    """Return the bodies of a job's reports."""
+    width = reports.width
+    return [reports.body[place * width :][:width] for place in range(len(reports))]
 
 
 def reports_in(store: Database, job: int) -> list[StoredReport]:

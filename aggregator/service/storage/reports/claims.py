@@ -83,12 +83,6 @@ class JobReports:
         return len(self.body) // self.width if self.width else 0
 
     @property
-    def bodies(self) -> list[bytes]:
-        """The encoded Reports."""
-        ends = range(self.width, len(self.body) + 1, self.width) if self.width else ()
-        return [self.body[end - self.width : end] for end in ends]
-
-    @property
     def ids(self) -> list[bytes]:
         """Their ids."""
         starts = range(0, len(self.body), self.width) if self.width else ()

@@ -30,6 +30,7 @@ from tests.support.store import (
     count_bodiless,
     create_job,
     make_store,
+    pieces,
     report_id,
     store_url,
     unit,
@@ -114,7 +115,7 @@ class Race:
                 continue
             read, drop = partial(reports_of_job, job=job.key), partial(drop_reports, job=job.key)
             found = store.read_sync("read", read)
-            assert found.bodies == [body_of(each) for each in found.ids]
+            assert pieces(found) == [body_of(each) for each in found.ids]
             turn += 1
             if turn % STAYING == 0:
                 store.run_sync("return", partial(return_reports, job=job.key))
