@@ -5,6 +5,7 @@ import json
 import random
 import tomllib
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -26,6 +27,7 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.results import open_result
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.service.storage.engine.states import LedgerState
+from tests.support.balance import check_books
 from tests.support.bounds import assert_near
 from tests.support.processes import Processes
 
@@ -129,6 +131,8 @@ class MeasuredTask:
             with open_aggregator(self.services.configs[party]) as desk:
                 task_id = TaskId.parse(self.task_id).value
                 states = [each.state for each in desk.ledger() if each.task_id == task_id]
+                if party == "leader":
+                    desk.database.read_sync("books", partial(check_books, task_id=task_id))
             assert states == [LedgerState.CHARGED], party
 
 
