@@ -5,6 +5,8 @@ test_rounds_of_deaths.py does the same over PostgreSQL servers.
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import httpx
 import pytest
 
 from tests.support.measured_task import HOUR, make_measured_task
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ports import free_ports
 from tests.support.processes import Processes
 from tests.support.sudden_death import Patient, explained, failures_in_logs
 
@@ -55,3 +59,23 @@ def test_processes_over_one_store_count_every_report_once_though_some_are_killed
             assert failures_in_logs(services, "leader", "helper") == []
             for party in ("leader", "helper"):
                 assert services.stop(party) == 0
+
+
+def test_what_is_wrong_with_a_store_is_said_once_whatever_the_number(tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text(
+        f'role = "helper"\ndatabase = "{tmp_path}/helper.sqlite"\n'
+        f'store_key_file = "{tmp_path}/key"\nlisten = "127.0.0.1:{free_ports(1)[0]}"\n'
+    )
+    (tmp_path / "helper.sqlite").write_bytes(b"this is no database" * 100)
+    command = [sys.executable, "-m", "aggregator.cli", "helper", "serve", "--processes=3"]
+    done = subprocess.run(  # noqa: S603 - our own command
+        [*command, "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2
+    said = done.stdout + done.stderr
+    assert said.count("helper.sqlite") == 1, said

@@ -144,6 +144,20 @@ def _may_be_replaced(code: int, *, is_first: bool) -> bool:
     return False
 
 
+def do_apart(work: Callable[[], None]) -> None:
+    """Do `work` in a process of its own, and exit as that one does unless it succeeds.
+
+    So what is wrong is said once, and not by each of many processes.
+    """
+    child = os.fork()
+    if child == 0:
+        work()  # what it raises ends this process as it would end any command
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        sys.exit(code if code > 0 else 128 - code)
+
+
 def succeeds_apart(work: Callable[[], None]) -> bool:
     """Return whether `work` comes to its end in a process of its own; the log says why not."""
     child = os.fork()

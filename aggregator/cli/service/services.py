@@ -14,6 +14,7 @@ from aggregator.cli import hangups
 from aggregator.cli.service.processes import (
     Part,
     become_one_of,
+    do_apart,
     processes_by_default,
     succeeds_apart,
 )
@@ -194,6 +195,7 @@ def _run(
     if processes > 1:
         if not has_port:
             raise ConfigurationError("listen: several processes need one port, which is not 0")
+        do_apart(lambda: _open_once(settings))
         part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
     with traces:
         anyio.run(
@@ -202,6 +204,14 @@ def _run(
             lambda: opening(reading.again(), part),
             backend_options={"use_uvloop": True},
         )
+
+
+def _open_once(settings: AggregatorSettings) -> None:
+    """Open the store, and find out whether it can be used with these settings."""
+    database, journal = open_aggregator_store(settings)
+    database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
+    database.close()
+    journal.close()
 
 
 def _read_again(reading: Reading[S]) -> bool:
@@ -213,14 +223,8 @@ def _read_again(reading: Reading[S]) -> bool:
         log.error("settings stay as they were", reason=str(error))
         return False
 
-    def open_the_store() -> None:
-        database, journal = open_aggregator_store(settings)
-        database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
-        database.close()
-        journal.close()
-
     # This process must stay without threads, or it could start no other.
-    if succeeds_apart(open_the_store):
+    if succeeds_apart(lambda: _open_once(settings)):
         return True
     reading.now = before
     return False

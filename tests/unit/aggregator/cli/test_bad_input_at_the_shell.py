@@ -253,7 +253,7 @@ def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
     config.write_text(
         'role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\nlease_second = 1\n'
     )
-    done = run_here("leader", "serve", "--config", config)
+    done = run_here("leader", "serve", "--processes=1", "--config", config)
     assert done.returncode == 2
     assert "lease_second" in done.stderr
 

@@ -33,7 +33,7 @@ def test_a_tasks_file_is_not_taken_for_a_services(tmp_path: Path, of: str) -> No
         provision(make_task(), entropy) if of == "task" else provision_all([make_task()], entropy)
     )
     file.write_text(files[Role.LEADER])
-    done = run_here("leader", "serve", "--config", file)
+    done = run_here("leader", "serve", "--processes=1", "--config", file)
     assert done.returncode == 2
     assert "this is a task's file, and a service's is needed" in done.stderr
 

@@ -48,7 +48,7 @@ def test_no_store_is_made_beside_the_journal_of_one_that_has_released(
     JournalFile(tmp_path / "journal").append([Release(TASK_ID, units(0, 10), bytes(32), TENTH, 7)])
     shutil.rmtree(tmp_path / "disk")
     restored = ("store", "restored", "--backup-time", "2026-11-02", "--config", config)
-    for command in (("helper", "serve"), ("hpke", "new"), ("status",)):
+    for command in (("helper", "serve", "--processes=1"), ("hpke", "new"), ("status",)):
         done = run_here(*command, "--config", config)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), (command, done)
         assert "the journal" in done.stderr

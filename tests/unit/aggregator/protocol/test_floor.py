@@ -33,7 +33,6 @@ LONELY = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
         ({**LAPLACE, "population": "staff"}, Floor(populations=frozenset({"staff", "patients"}))),
         (NO_NOISE, Floor(max_epsilon=Fraction(1), max_rho=Fraction(1), exact_results=True)),
     ],
-    ids=str,
 )
 def test_a_task_at_the_floor_is_taken(privacy: Mapping[str, str | int], floor: Floor) -> None:
     check_floor(make_task(privacy=privacy), floor)
@@ -89,7 +88,6 @@ def test_a_task_at_the_floor_is_taken(privacy: Mapping[str, str | int], floor: F
         (NO_NOISE, Floor(exact_results=False), "no task without noise"),
         (NO_NOISE, Floor(limit_required=True), "only tasks with a budget or max_releases"),
     ],
-    ids=str,
 )
 def test_a_task_below_the_floor_is_refused_and_the_limit_is_named(
     privacy: Mapping[str, str | int], floor: Floor, reason: str

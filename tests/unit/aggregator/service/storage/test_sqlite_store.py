@@ -64,7 +64,12 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     assert run_here("hpke", "new", "--config", config).returncode == 0
     before = version(store_url(tmp_path))
     _add_a_later_revision(tmp_path, monkeypatch)
-    for command in (("task", "list"), ("ledger",), ("hpke", "new"), ("helper", "serve")):
+    for command in (
+        ("task", "list"),
+        ("ledger",),
+        ("hpke", "new"),
+        ("helper", "serve", "--processes=1"),
+    ):
         done = run_here(*command, "--config", config)
         assert done.returncode == 2
         assert "prio store upgrade" in done.stderr
@@ -92,7 +97,12 @@ def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_the_ba
         assert run_here("store", "upgrade", "--config", config).returncode == 0
         assert run_here("hpke", "new", "--config", config).returncode == 0
     store = tmp_path / "store.sqlite"
-    for command in (("hpke", "list"), ("hpke", "new"), ("store", "upgrade"), ("helper", "serve")):
+    for command in (
+        ("hpke", "list"),
+        ("hpke", "new"),
+        ("store", "upgrade"),
+        ("helper", "serve", "--processes=1"),
+    ):
         done = run_here(*command, "--config", config)
         assert done.returncode == 2
         assert "it is of a newer program" in done.stderr
