@@ -5,8 +5,8 @@ has different consequences:
 
 - a task configuration or an aggregation job is refused whole (`DecodeError`, invalidMessage);
 - a collection job is refused whole (`MisorderedCollectionExtensions`, invalidExtension);
-- a report is refused alone, so its lists are read as they come and `report_extensions_fault` judges
-  them: one client must not be able to spoil the job that its report is in.
+- a report is refused alone, so its lists are read as they come: one client must not be able to
+  spoil the job that its report is in. We know no report extension: one that has any is refused.
 
 `profile` lists the types that are understood, and `protocol` refuses the others.
 
@@ -107,30 +107,6 @@ def unrecognized(extensions: Sequence[Extension], recognized: AbstractSet[int]) 
     """Return the types that are not `recognized`, in the list's order."""
     types = (extension.extension_type for extension in extensions)
     return tuple(kind for kind in types if kind not in recognized)
-
-
-def report_extensions_fault(
-    public: Sequence[Extension], private: Sequence[Extension], recognized: AbstractSet[int]
-) -> str | None:
-    """Return what is wrong with one report's extensions, or None.
-
-    Args:
-        public: The list in the report's metadata.
-        private: The list in one aggregator's plaintext input share.
-        recognized: The types we understand.
-
-    Source:
-        DAP, "Input Share Validation".
-    """
-    if not public and not private:
-        return None
-    if unknown := unrecognized((*public, *private), recognized):
-        return f"unrecognized report extensions {list(unknown)}"
-    if not is_increasing(public) or not is_increasing(private):
-        return "report extension types do not strictly increase"
-    if {e.extension_type for e in public} & {e.extension_type for e in private}:
-        return "a report extension type is both public and private"
-    return None
 
 
 def _misordered(extensions: Sequence[Extension]) -> str:

@@ -56,9 +56,6 @@ ERROR_NAMESPACE = "urn:ietf:params:ppm:dap:error:"
 TASK_EXTENSIONS = frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY})
 """The task extensions that we understand; a task with any other is refused."""
 
-REPORT_EXTENSIONS: frozenset[int] = frozenset()
-"""The report extensions that we understand: none are registered."""
-
 Words = Mapping[ReportError, ReportError]
 
 

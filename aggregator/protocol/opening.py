@@ -150,5 +150,5 @@ def _fault_of(plaintext: bytes) -> ReportError:
         extensions = decode(PlaintextInputShare, plaintext).private_extensions
     except DecodeError:
         return ReportError.INVALID_MESSAGE
-    # We know no report extension: `profile.REPORT_EXTENSIONS`.
+    # We know no report extension: none is registered.
     return ReportError.UNSUPPORTED_EXTENSION if extensions else ReportError.INVALID_MESSAGE

@@ -6,7 +6,6 @@ from aggregator.dap.extensions import (
     MisorderedCollectionExtensions,
     find,
     is_increasing,
-    report_extensions_fault,
     unrecognized,
 )
 from aggregator.dap.ids import ReportId
@@ -21,7 +20,6 @@ from aggregator.dap.problems import InvalidExtension, InvalidMessage, as_problem
 from aggregator.dap.times import Time
 
 A, B, C = Extension(1, b"a"), Extension(2, b"b"), Extension(3, b"c")
-KNOWN = frozenset({1, 2, 3})
 
 
 def test_types_must_strictly_increase() -> None:
@@ -65,21 +63,3 @@ def test_a_misordered_report_is_read_so_that_it_can_be_rejected_by_itself() -> N
     assert decode(ReportMetadata, encode(metadata)) == metadata
     share = PlaintextInputShare((A, A), b"share")
     assert decode(PlaintextInputShare, encode(share)) == share
-
-
-@pytest.mark.parametrize(
-    ("public", "private", "fault"),
-    [
-        ((), (), None),
-        ((A,), (B, C), None),
-        ((A, Extension(9, b"")), (), "unrecognized report extensions [9]"),
-        ((), (Extension(8, b""),), "unrecognized report extensions [8]"),
-        ((B, A), (), "report extension types do not strictly increase"),
-        ((), (C, C), "report extension types do not strictly increase"),
-        ((A, B), (B,), "a report extension type is both public and private"),
-    ],
-)
-def test_one_reports_extensions_are_judged(
-    public: tuple[Extension, ...], private: tuple[Extension, ...], fault: str | None
-) -> None:
-    assert report_extensions_fault(public, private, KNOWN) == fault
