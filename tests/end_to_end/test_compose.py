@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bounds import assert_near
-from tests.support.docker import NoEngine, Project, engine
+from tests.support.docker import NoEngine, Project, base_images, engine
 from tests.support.docker_survey import ANSWERS, BUCKETS, HOUR, Collecting, provision, upload
 from tests.support.ports import free_ports
 
@@ -28,7 +28,7 @@ def ports() -> dict[str, int]:
 def project(ports: dict[str, int]) -> Iterator[Project]:
     published = {f"{name.upper()}_PORT": str(port) for name, port in ports.items()}
     try:
-        with engine() as environment:
+        with engine(*base_images()) as environment:
             project = Project(
                 f"prio-test-{os.getpid()}", environment | published, "docker-compose.yml"
             )

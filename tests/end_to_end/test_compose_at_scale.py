@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bounds import assert_near
-from tests.support.docker import NoEngine, Project, engine
+from tests.support.docker import NoEngine, Project, base_images, engine
 from tests.support.docker_survey import ANSWERS, BUCKETS, HOUR, Collecting, provision, upload
 from tests.support.ports import free_ports
 
@@ -35,7 +35,7 @@ def project(ports: dict[str, int]) -> Iterator[Project]:
     published = {f"{name.upper()}_PORT": str(port) for name, port in ports.items()}
     scale = [f"--scale={service}={count}" for service, count in SCALED.items()]
     try:
-        with engine("postgres:16.9-bookworm") as environment:
+        with engine("postgres:16.9-bookworm", *base_images()) as environment:
             project = Project(f"prio-scale-{os.getpid()}", environment | published, FILE)
             with project.removed_afterwards():
                 project.compose("up", "--build", "--detach", "--wait", *scale)

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +41,26 @@ def engine(*images: str) -> Iterator[dict[str, str]]:
         for image in images:
             if not any(
                 _succeeds(environment, *command)
-                for command in (("image", "inspect", image), ("pull", "--quiet", image))
+                for command in (
+                    ("image", "inspect", image),
+                    ("pull", "--quiet", image),
+                    # An engine without a registry may have it by the tag of its minor version.
+                    ("tag", _without_patch(image), image),
+                )
             ):
                 raise NoEngine(f"the engine has no image {image} and cannot pull it")
         yield environment
+
+
+def _without_patch(image: str) -> str:
+    """Return the tag `python:3.12-slim` for `python:3.12.11-slim-bookworm`."""
+    return re.sub(r"(:[0-9.]+)\.[0-9]+((?:-slim)?)-bookworm$", r"\1\2", image)
+
+
+def base_images() -> list[str]:
+    """Return what our Dockerfile is built from."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    return sorted({line.split()[1] for line in lines if line.startswith("FROM ") and ":" in line})
 
 
 def _engine_environment() -> dict[str, str]:
