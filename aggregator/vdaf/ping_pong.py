@@ -30,7 +30,8 @@ from aggregator.vdaf.outcomes import (
     VerifyState,
 )
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.vdaf.shares import Batch, to_rows, to_strings
+from aggregator.vdaf.seeds import SEED_SIZE
+from aggregator.vdaf.shares import Batch, different_rows, to_rows, to_strings
 from aggregator.vdaf.xof import ByteRows
 
 LEADER_ID, HELPER_ID = 0, 1
@@ -124,9 +125,28 @@ def helper_initialized(
     shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
     decided = prio3.verifier_shares_to_message(ctx, [shares, init.verifier_share_rows])
     malformed = {i: error or VerifyError(NO_VERIFIER_SHARE) for i, error in wrong.items()}
-    messages = VerifierMessages(decided.rows, decided.rejected | malformed)
+    rejected = decided.rejected | malformed
+    for index in _with_anothers_part(prio3, init.verifier_share_rows, public_shares):
+        rejected.setdefault(index, VerifyError(OTHER_JOINT_RANDOMNESS))
+    messages = VerifierMessages(decided.rows, rejected)
     out_shares = prio3.verify_next(init.state, messages)
     return HelperFinished(out_shares, _encoded(MessageType.FINISH, messages.rows))
+
+
+def _with_anothers_part(prio3: Prio3, verifier_shares: ByteRows, public_shares: Batch) -> list[int]:
+    """Return the reports whose public share states another part of the joint randomness than ours.
+
+    Only the leader's half of the proof depends on what is stated there for the helper. If the proof
+    holds whatever the joint randomness is, as where all bits of a measurement are 1, the helper
+    would accept such a report and the leader reject it: one client could make a batch that the two
+    do not agree on, and nobody could collect it. No honest report differs.
+    """
+    if not prio3.has_joint_rand:
+        return []
+    rows, _ = to_rows(public_shares, prio3.public_share_size)  # of another size: rejected before
+    stated = rows[:, HELPER_ID * SEED_SIZE : (HELPER_ID + 1) * SEED_SIZE]
+    ours = verifier_shares[:, -SEED_SIZE:]
+    return different_rows(np.ascontiguousarray(stated), np.ascontiguousarray(ours))
 
 
 def leader_continued(

@@ -345,7 +345,8 @@ def test_a_message_is_read_as_the_draft_says(name: str) -> None:
 
 def test_every_report_error_has_its_drafts_code() -> None:
     # DAP, "Report Errors Registry", by hand, of draft 18 and of draft 19.
-    assert {name: named(profile) for name, profile in PROFILES.items()} == {
+    drafts = {name: each for name, each in PROFILES.items() if name.startswith("dap-")}
+    assert {name: named(profile) for name, profile in drafts.items()} == {
         "dap-18": {
             "batch_collected": 0x01,
             "report_replayed": 0x02,

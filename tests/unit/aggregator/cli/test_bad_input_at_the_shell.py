@@ -345,7 +345,7 @@ def test_a_type_of_measurement_has_one_list_of_names_and_any_of_them_is_taken(
     assert planned.returncode == 0, planned.stderr
     wrong = new_task(tmp_path / "wrong", "--vdaf", f"{name}s", "--mechanism", "None")
     assert wrong.returncode == 2
-    said = "vdaf must be one of count, sum, sumvec, histogram, multihot, l1boundsum, not"
+    said = "vdaf must be one of count, sum, sumvec, histogram, multihot, l1boundsum, sections, not"
     assert said in " ".join(wrong.stderr.split())
 
 

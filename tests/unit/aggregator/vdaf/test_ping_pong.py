@@ -1,15 +1,24 @@
 """The two aggregators' messages, byte by byte, and what becomes of wrong ones."""
 
+import numpy as np
 import pytest
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf import ping_pong
+from aggregator.vdaf import flp, ping_pong
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued, MessageType
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifyError
+from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.verification import Aggregator
+from field import concat, double_evaluations, encode_rows
+from tests.support.entropy import SeededEntropy
 from tests.support.prio3_batches import CTX, VERIFY_KEY, Batch, make_batch, verify
-from tests.support.prio3s import prio3_count, prio3_histogram
+from tests.support.prio3s import (
+    prio3_count,
+    prio3_histogram,
+    prio3_multihot_count_vec,
+    prio3_sum_vec,
+)
 
 HISTOGRAM = prio3_histogram(4, 2)
 
@@ -154,3 +163,56 @@ def test_no_kernel_shows_what_it_left_in_its_scratch() -> None:
     assert "Workspace()" in repr(kernel)
     assert "Messages()" in repr(kernel)
     assert "memory" not in repr(kernel)
+
+
+@pytest.mark.parametrize(
+    ("prio3", "measurement"),
+    [
+        (prio3_sum_vec(4, 1, 2), [1] * 4),
+        (prio3_sum_vec(3, 255, 5), [255] * 3),
+        (prio3_multihot_count_vec(4, 4, 2), [1] * 4),
+    ],
+    ids=["bits", "numbers", "multihot"],
+)
+def test_a_client_cannot_have_the_helper_accept_what_the_leader_must_reject(
+    prio3: Prio3, measurement: list[int]
+) -> None:
+    """Where all bits are 1 the proof holds whatever the joint randomness is, so it may differ."""
+    randomness = Randomness(prio3, CTX)
+    seeds = iter(np.frombuffer(SeededEntropy(b"liar").bytes(32 * 8), np.uint8).reshape(8, 1, 32))
+    nonce = np.zeros((1, prio3.nonce_size), np.uint8)
+    helper_seed, helper_blind, leader_blind, prove_seed, lie = (next(seeds) for _ in range(5))
+    helpers = randomness.helper_meas_shares(1, helper_seed)
+    leaders = prio3.circuit.encode([measurement]) - helpers
+    parts = [
+        randomness.joint_rand_parts(agg_id, blind, nonce, encode_rows(share))
+        for agg_id, blind, share in ((0, leader_blind, leaders), (1, helper_blind, helpers))
+    ]
+    public_share = np.concatenate([parts[0], lie], axis=1)
+    seen_by_leader, seen_by_helper = (
+        randomness.joint_rands(randomness.joint_rand_seeds(seen))
+        for seen in (public_share, np.concatenate(parts, axis=1))
+    )
+    circuit, prove_rand = prio3.circuit, randomness.prove_rands(prove_seed)
+    inputs = circuit.gadget_inputs(leaders, seen_by_leader, 2)
+    inputs += circuit.gadget_inputs(helpers, seen_by_helper, 2)
+    wires = flp._wire_polys(circuit, prove_rand, inputs)
+    while wires.shape[-1] < circuit.gadget_poly_len:
+        wires = double_evaluations(wires)
+    gadget = circuit.gadget.evaluate(wires.swapaxes(1, 2))
+    proof = concat([prove_rand, gadget[:, : circuit.gadget_poly_len]])
+    leaders_proof = proof - randomness.helper_proofs_shares(1, helper_seed)
+    input_shares = [
+        np.concatenate([encode_rows(concat([leaders, leaders_proof])), leader_blind], axis=1),
+        np.concatenate([helper_seed, helper_blind], axis=1),
+    ]
+    begun = ping_pong.leader_initialized(
+        prio3, VERIFY_KEY, CTX, nonce, public_share, input_shares[0]
+    )
+    assert begun.errors == [None]
+    finished = ping_pong.helper_initialized(
+        prio3, VERIFY_KEY, CTX, nonce, public_share, input_shares[1], begun.messages
+    )
+    assert isinstance(finished.out_shares.errors[0], VerifyError)
+    leaders_end = ping_pong.leader_continued(prio3, begun, finished.outbound)
+    assert isinstance(leaders_end.errors[0], VerifyError)

@@ -52,7 +52,7 @@ def sums(store: Database) -> list[int]:
 
 
 def put(store: Database, *reports: tuple[int, int], task: Task = TASK) -> dict[bytes, ReportError]:
-    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports), bytes(32)))
+    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports), bytes(32), 0))
 
 
 def test_reports_are_added_to_their_buckets(store: Database) -> None:
