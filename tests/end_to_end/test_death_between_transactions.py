@@ -22,7 +22,8 @@ pytestmark = pytest.mark.slow
 
 REPORTS = 40
 BUCKETS = 5
-FIRST_TRANSACTION = "ensure hpke key"  # of a new store, before its process listens
+FIRST_TRANSACTIONS = ("mark the journal", "ensure hpke key")
+"""Those of a new store, before its process listens."""
 TASKS = {
     "sqlite": (("--mechanism=None",), ("--epsilon=1", "--batch-mode=leader-selected")),
     "postgresql": (("--epsilon=1",),),
@@ -51,7 +52,7 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(
         fates = {party: Fate(tmp_path / f"{party}-fate") for party in WRITES}
         for party, fate in fates.items():
             services.programs[party] = fate.command()
-            fate.arm((FIRST_TRANSACTION, moment) for moment in MOMENTS)
+            fate.arm(itertools.product(FIRST_TRANSACTIONS, MOMENTS))
         transport = Patient()
 
         def go(name: str, *options: str) -> None:
@@ -66,7 +67,7 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(
                 assert not fate.is_armed
                 written = dict.fromkeys(name for name, _ in fate.moments())
                 in_order = [name for name in written if name not in OF_TIME]
-                assert in_order == [FIRST_TRANSACTION, *WRITES[party]]
+                assert in_order == [*FIRST_TRANSACTIONS, *WRITES[party]]
 
             for options in tasks:
                 for party, fate in fates.items():
@@ -76,5 +77,5 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(
             transport.assert_no_failure()
             assert failures_in_logs(services, *WRITES) == []
         for party, fate in fates.items():
-            names = (FIRST_TRANSACTION, *len(tasks) * WRITES[party])
+            names = (*FIRST_TRANSACTIONS, *len(tasks) * WRITES[party])
             assert sorted(fate.deaths()) == sorted(itertools.product(names, MOMENTS))
