@@ -32,7 +32,7 @@ from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import Circuit, Sections
 from aggregator.words import acts, meant, near
 
 _MAX_CODE_POINT = 255
@@ -145,13 +145,13 @@ class PrivacyPolicy:
         """Refuse a policy that is meaningless for a type of measurement.
 
         Raises:
-            ParameterError: Shares of other sections, thresholds for exact sums or for sections,
-                suppression of noised sums or of sums that are not counts, a bucket that does not
-                exist, or a budget without an epsilon to count.
+            ParameterError: Shares of other sections, thresholds for exact sums, suppression of
+                noised sums or of sums that are not counts, either for sections, a bucket that does
+                not exist, or a budget without an epsilon to count.
         """
         self.mechanism.by_part(circuit)  # which refuses shares of other sections
         if self.thresholds is not None:
-            if len(circuit.parts()) > 1:
+            if isinstance(circuit, Sections):
                 raise ParameterError(
                     "private_threshold: sections have different laws or different meanings, and "
                     "a threshold is of one; give none"
@@ -167,6 +167,11 @@ class PrivacyPolicy:
                 raise ParameterError(
                     "suppress_at_or_below: only for the mechanism None; noised counts have "
                     "private_threshold"
+                )
+            if isinstance(circuit, Sections):
+                raise ParameterError(
+                    "suppress_at_or_below: counts of sections add up to what is known or shown "
+                    "elsewhere, so those that are shown give away the hidden ones; give none"
                 )
             self.suppression.check(circuit)
         if self.budget is not None and self.mechanism.cost(circuit, 1) is None:

@@ -19,7 +19,7 @@ from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sum
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sections, Sum
 
 LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
 GEOMETRIC: dict[str, object] = {"mechanism": "TruncatedGeometric", "epsilon": "1"}
@@ -96,6 +96,10 @@ def test_suppression_is_encoded_where_thresholds_would_be() -> None:
             Histogram(4, 2),
             "the theorem is about one count, Prio3Count; for Prio3Histogram there is no guarantee",
         ),
+        # Of 200 reports 100 and 97 are shown, so the bucket that is hidden has 3.
+        ({"suppress_at_or_below": 5}, Sections("onehot:3", 2), "give away the hidden ones"),
+        ({"suppress_at_or_below": 5}, Sections("onehot:2 onehot:2 table:0,1", 2), "give away"),
+        ({**LAPLACE, "private_threshold": 9}, Sections("onehot:3", 2), "sections have different"),
         ({**LAPLACE, "suppress_at_or_below": 5}, Count(), "only for the mechanism None"),
         ({**LAPLACE, "private_threshold": "2k"}, Count(), "PureDpDiscreteLaplace has none"),
         (
