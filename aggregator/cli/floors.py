@@ -21,9 +21,13 @@ def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
 
 def _floor(
     max_epsilon: Annotated[
-        str,
-        typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
-    ] = format_rational(DEFAULT_MAX_EPSILON),
+        str | None,
+        typer.Option(
+            help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2". If not '
+            f"given, those with an epsilon above {DEFAULT_MAX_EPSILON}.",
+            show_default=False,
+        ),
+    ] = None,
     max_delta: Annotated[
         str, typer.Option(help="Refuse tasks with a larger delta a release.")
     ] = format_rational(DEFAULT_MAX_DELTA),
@@ -63,7 +67,7 @@ def _floor(
 
     return Floor(
         min_batch_size=min_batch_size,
-        max_epsilon=parse_rational(max_epsilon, "max-epsilon"),
+        max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
         max_delta=parse_max_delta(max_delta, "max-delta"),
         max_rho=None if max_rho is None else parse_rational(max_rho, "max-rho"),
         limit_required=limit_required,

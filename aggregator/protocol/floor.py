@@ -24,25 +24,26 @@ DEFAULT_MAX_RHO = Fraction(1)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Floor:
-    """What a party requires of a task; each largest value is of one release, None for any.
+    """What a party requires of a task; each largest value is of one release.
 
     A largest rho that is given is required of all noise; unless one is, Gaussian noise has at most
     `DEFAULT_MAX_RHO` wherever epsilon has a limit.
 
     Attributes:
         min_batch_size: The smallest `min_batch_size`.
-        max_epsilon: The largest epsilon.
-        max_delta: The largest delta.
+        max_epsilon: The largest epsilon; `DEFAULT_MAX_EPSILON` if none is given.
+        any_epsilon: Whether no epsilon is too large, for what is nobody's: then none is given.
+        max_delta: The largest delta; None for any.
         max_rho: The largest rho of zero-concentrated differential privacy.
         limit_required: Whether a task must have a budget or `max_releases`.
         exact_results: Whether tasks without noise are taken part in, which promise nothing of all
-            this, and say so; None: only where neither a largest epsilon nor a largest rho is
-            required but the default.
+            this, and say so; None: only where neither a largest epsilon nor a largest rho is given.
         populations: A task must name one of these; empty for any or none.
     """
 
     min_batch_size: int = 1
-    max_epsilon: Fraction | None = DEFAULT_MAX_EPSILON
+    max_epsilon: Fraction | None = None
+    any_epsilon: bool = False
     max_delta: Fraction | None = DEFAULT_MAX_DELTA
     max_rho: Fraction | None = None
     limit_required: bool = False
@@ -54,7 +55,14 @@ class Floor:
         """Whether tasks without noise are taken part in."""
         if self.exact_results is not None:
             return self.exact_results
-        return self.max_epsilon in (None, DEFAULT_MAX_EPSILON) and self.max_rho is None
+        return self.max_epsilon is None and self.max_rho is None
+
+    @property
+    def largest_epsilon(self) -> Fraction | None:
+        """The largest epsilon, given or not; None if any is taken."""
+        if self.any_epsilon:
+            return None
+        return DEFAULT_MAX_EPSILON if self.max_epsilon is None else self.max_epsilon
 
 
 def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
@@ -91,13 +99,13 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
     promised = policy.mechanism.guarantee(circuit)
     rho, cost = promised.rho, policy.mechanism.cost(circuit, 1)
     max_rho = floor.max_rho
-    if max_rho is None and rho is not None and floor.max_epsilon is not None:
+    if max_rho is None and rho is not None and floor.largest_epsilon is not None:
         max_rho = DEFAULT_MAX_RHO
     # With a delta of its own a release has no rho: its loss may be infinite.
     if rho is None and cost is not None and cost.delta == 0:
         rho = cost.rho
     for name, largest, value in (
-        ("epsilon", floor.max_epsilon, promised.epsilon),
+        ("epsilon", floor.largest_epsilon, promised.epsilon),
         ("delta", floor.max_delta, promised.delta),
         ("rho", max_rho, rho),
     ):

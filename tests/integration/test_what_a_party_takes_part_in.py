@@ -240,13 +240,14 @@ def test_a_survey_is_uploaded_only_if_each_question_is_above_the_floor(
     [
         (NO_NOISE, ["--no-exact-results"], "accepts no task without noise"),
         (NO_NOISE, ["--max-epsilon", "9"], "accepts no task without noise"),
+        (NO_NOISE, ["--max-epsilon", "8"], "accepts no task without noise"),
         (
             {"mechanism": "DiscreteGaussian", "rho": "1", "delta": "1/1000"},
             ["--max-epsilon", "100"],
             "this client accepts at most delta 1/100000; the task has delta 1/1000",
         ),
     ],
-    ids=["exact", "no epsilon", "delta"],
+    ids=["exact", "no epsilon", "the default epsilon", "delta"],
 )
 def test_the_command_line_refuses_exact_results_and_large_deltas(
     tmp_path: Path, privacy: dict[str, str], arguments: list[str], message: str

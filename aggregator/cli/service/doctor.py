@@ -162,7 +162,7 @@ def _ours(desk: "Desk") -> "Iterator[Finding]":
             f"max_bytes_in_flight {settings.max_bytes_in_flight}, "
             f"answer_seconds {settings.answer_seconds}, "
             f"min_batch_size_floor {floor.min_batch_size}, "
-            f"max_epsilon {settings.max_epsilon}",
+            f"max_epsilon {floor.largest_epsilon}",
         )
     if isinstance(desk, AggregatorDesk):
         for name in sorted(desk.settings.floor.populations):

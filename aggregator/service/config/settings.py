@@ -170,9 +170,23 @@ OptionalUrl = Annotated[
     BeforeValidator(lambda value: value or None),
     AfterValidator(_without_password),
 ]
+
+
+def _populations(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def _each_named(text: str) -> str:
+    """Refuse text with an empty name, so that none which names nothing requires nothing."""
+    if not all(_populations(text)):
+        raise ValueError("must be names joined by commas, none of them empty")
+    return text
+
+
 Rational = Annotated[Fraction, _rational(parse_rational)]
 Token = Annotated[SecretStr, AfterValidator(_not_guessed)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
+Populations = Annotated[str, AfterValidator(_each_named)]
 Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
 
@@ -291,10 +305,11 @@ class AggregatorSettings(ServiceSettings):
     min_batch_size_floor: int = Field(
         1, ge=1, description="Tasks with a smaller min_batch_size are refused."
     )
-    max_epsilon: Rational = Field(
-        DEFAULT_MAX_EPSILON,
+    max_epsilon: Rational | None = Field(
+        None,
         description='Tasks with a larger epsilon per release, or none, are refused; exact: "1/2". '
-        "The default keeps out what has noise in name only; a lower one is yours to choose.",
+        f"If not given, those with one above {DEFAULT_MAX_EPSILON} are, which keeps out what has "
+        "noise in name only; a lower one is yours to choose.",
     )
     max_delta: MaxDelta = Field(
         DEFAULT_MAX_DELTA,
@@ -315,7 +330,7 @@ class AggregatorSettings(ServiceSettings):
         description="Whether tasks without noise are taken, which promise nothing and say so; if "
         "not given, they are unless max_epsilon or max_rho is.",
     )
-    population_required: str = Field(
+    population_required: Populations = Field(
         "",
         description="Tasks must name one of these populations, joined by commas; any task is taken "
         "if empty. With a budget for each (`prio population`) no task is outside them.",
@@ -361,9 +376,7 @@ class AggregatorSettings(ServiceSettings):
             max_rho=self.max_rho,
             limit_required=self.limit_required,
             exact_results=self.exact_results,
-            populations=frozenset(
-                name.strip() for name in self.population_required.split(",") if name.strip()
-            ),
+            populations=frozenset(_populations(self.population_required)),
         )
 
 

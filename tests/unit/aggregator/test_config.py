@@ -92,9 +92,26 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "takes"),
+    [("", True), ('max_epsilon = "8"', False), ('max_epsilon = "8"\nexact_results = true', True)],
+)
+def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_if_it_is_the_default(
+    tmp_path: Path, line: str, *, takes: bool
+) -> None:
+    text = f'role = "helper"\ndatabase = "a.sqlite"\n{line}'
+    floor = read_settings_of(HelperSettings, write(tmp_path, text)).floor
+    assert floor.takes_exact_results is takes
+    assert floor.largest_epsilon == 8
+
+
+@pytest.mark.parametrize(
     ("line", "named"),
     [
         ("lease_seconds = 0", "lease_seconds"),
+        *[
+            (f'population_required = "{text}"', "population_required.* none of them empty")
+            for text in (",", " , ", " ", "staff,", "staff,,patients")
+        ],
         ("concurrency = 1000", "concurrency"),
         ("lease_seconds = 45", r"lease_seconds: .* request_timeout_seconds \(45\), not 45"),
         ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(8\), not 9"),

@@ -29,7 +29,7 @@ LONELY = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
         (NO_NOISE, Floor()),
         ({**LAPLACE, "epsilon": "1000"}, Floor(max_epsilon=Fraction(1000))),
         ({**LAPLACE, "epsilon": "8"}, Floor()),
-        ({**GAUSSIAN, "rho": "10000"}, Floor(max_epsilon=None)),
+        ({**GAUSSIAN, "rho": "10000"}, Floor(any_epsilon=True)),
         ({**LAPLACE, "population": "staff"}, Floor(populations=frozenset({"staff", "patients"}))),
         (NO_NOISE, Floor(max_epsilon=Fraction(1), max_rho=Fraction(1), exact_results=True)),
     ],
@@ -67,6 +67,8 @@ def test_a_task_at_the_floor_is_taken(privacy: Mapping[str, str | int], floor: F
         (GAUSSIAN, Floor(max_rho=Fraction(1, 9)), "at most rho 1/9; the task has rho 1/8"),
         ({**GAUSSIAN, "delta": "1/1000"}, Floor(), "at most delta 1/100000; the task has delta"),
         (NO_NOISE, Floor(max_epsilon=Fraction(10**9)), "no task without noise"),
+        # As large as the default, but given.
+        (NO_NOISE, Floor(max_epsilon=Fraction(8)), "no task without noise"),
         ({**LAPLACE, "epsilon": "1000"}, Floor(), "at most epsilon 8; the task has epsilon 1000"),
         ({**GAUSSIAN, "rho": "10000"}, Floor(), "at most epsilon 8; the task has epsilon"),
         (
