@@ -87,7 +87,11 @@ def test_what_is_left_of_shares_and_result_is_the_noise(audit: PairAudit) -> Non
 def test_a_task_of_any_type_is_audited_with_reports_of_known_truth(
     kind: VdafType, tmp_path: Path
 ) -> None:
-    least = {each.name: max(2, each.least) for each in kind.parameters if each.least is not None}
+    least = {
+        each.name: max(2, each.least) if isinstance(each.least, int) else each.least
+        for each in kind.parameters
+        if each.least is not None
+    }
     audit = audit_of({"type": kind.name, **least}, tmp_path)
     (window,) = audit.begin(1, REPORTS, NOW)
     collected(audit, window, [*range(REPORTS)], [*range(REPORTS)])
@@ -130,6 +134,35 @@ def test_an_audit_is_made_like_a_task_with_its_type_and_all_of_its_noise(tmp_pat
         wanted.check(other)
     with pytest.raises(ParameterError, match="length: is that of the task which --task names"):
         dataclasses.replace(wanted, length=12).task(KEYPAIR.config)
+
+
+def test_noise_that_is_split_by_section_is_refused_before_a_task_is_made(tmp_path: Path) -> None:
+    split, whole = tmp_path / "split.toml", tmp_path / "whole.toml"
+    split.write_text(task_to_toml(task_of_sections(shares="1/2 1/2")))
+    whole.write_text(task_to_toml(task_of_sections()))
+    urls = "https://leader.invalid/", "https://helper.invalid/"
+    by_task = _Wanted(*urls, split, None, None, None, None, None, None)
+    by_hand = _Wanted(*urls, whole, None, None, None, ["shares=1/2 1/2"], None, None)
+    other = dataclasses.replace(by_task, mechanism="PureDpDiscreteLaplace", epsilon="1")
+    for wanted in (by_task, by_hand, other):
+        with pytest.raises(ParameterError, match=r"split by section.* cannot be audited"):
+            wanted.task(KEYPAIR.config)
+    unsplit = dataclasses.replace(by_hand, privacy=None)
+    assert not unsplit.task(KEYPAIR.config).policy.shares
+
+
+def task_of_sections(**privacy: Setting) -> Task:
+    return make_task(
+        KEYPAIR.config,
+        {"type": "Prio3Sections", "sections": "onehot:3 number:100"},
+        {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1", **privacy},
+        leader="https://leader.invalid/",
+        helper="https://helper.invalid/",
+        time_precision=60,
+        min_batch_size=100,
+        max_reports=1000,
+        task_info="a task to come",
+    )
 
 
 def make_task_like(task: Task, length: int) -> Task:

@@ -252,7 +252,18 @@ class _Wanted:
 def _like(file: Path) -> "Task":
     from aggregator.cli.files import read_task
 
-    return read_task(file)
+    task = read_task(file)
+    _check_one_law(task)
+    return task
+
+
+def _check_one_law(task: "Task") -> None:
+    """Refuse noise that is not of one law for all values, which no check here knows."""
+    if task.policy.shares:
+        raise ParameterError(
+            "shares: the task's noise is split by section, and an audit tests one law for all "
+            "values; this noise cannot be audited"
+        )
 
 
 def _mechanism_of(task: "Task") -> "dict[str, Setting]":
@@ -289,6 +300,7 @@ def _answer(
 def _table(task: "Task") -> "NoiseTable":
     from aggregator.steward.audit.noise_table import NoiseTable
 
+    _check_one_law(task)
     law = task.policy.mechanism.law(task.prio3.circuit, aggregators=1)
     if law is None:
         raise ParameterError("mechanism: the task's noise is none: there is nothing to audit")

@@ -241,17 +241,15 @@ def _what(asked: Sequence[tuple[Task, Meaning]], words: Words) -> str:
     )
     is_noisy = all(task.policy.mechanism.is_noisy for task, _ in asked)
     said = [
-        filled(escape(words["what_split"]), leader=leader, helper=helper),
-        *(
-            escape(words[name])
-            for name in (
-                "what_trust",
-                "what_noise" if is_noisy else "what_exact",
-                "what_page",
-                "what_seen",
-                "what_kept",
-            )
-        ),
+        filled(escape(words[name]), leader=leader, helper=helper)
+        for name in (
+            "what_split",
+            "what_trust",
+            "what_noise" if is_noisy else "what_exact",
+            "what_page",
+            "what_seen",
+            "what_kept",
+        )
     ]
     points = "".join(f"<li>{each}</li>" for each in said)
     return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"

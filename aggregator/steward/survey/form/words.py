@@ -56,10 +56,12 @@ WORDS: Final[Mapping[str, str]] = {
     "what_exact": "They add up everybody's answers, and the sums are handed on without noise.",
     "what_page": "Whoever gave you this page could have changed it, so that it sends your answers "
     "elsewhere. Its fingerprint is published so that others can notice.",
-    "what_seen": "It can be seen that this device sent answers, and when. How many people answered "
-    "each question is public.",
+    "what_seen": "{leader} can see that this device sent answers, and when, which questions it "
+    "answered and which it passed over, but no answer. Others on the network can see that it "
+    "sent something, when, and how much. How many people answered each question is public.",
     "what_kept": "Until your answers are counted they are kept on this device, and then deleted. "
-    "This browser remembers that you answered, not what; other browsers know nothing of it.",
+    "This browser remembers that you answered and which questions, not what; other browsers know "
+    "nothing of it.",
 }
 
 _NAMES = re.compile(r"\{([^{}]*)\}")

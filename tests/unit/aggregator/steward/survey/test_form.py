@@ -51,6 +51,13 @@ def test_its_policy_names_what_it_runs_and_whom_it_talks_to() -> None:
     assert links == {"data:,"}
 
 
+def test_the_page_says_who_sees_which_questions_were_answered() -> None:
+    page = page_of(department())
+    assert "<bdi>leader.example</bdi> can see that this device sent answers" in page
+    assert "which questions it answered and which it passed over" in page
+    assert "remembers that you answered and which questions" in page
+
+
 def test_every_word_of_the_page_can_be_another() -> None:
     # Names in braces stay; everything else is another word than in English.
     words = {
