@@ -7,9 +7,18 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from anyio import to_thread
+from anyio import from_thread, to_thread
+from sqlalchemy import select
 
 from aggregator.dap.problems import BatchOverlap
+from aggregator.protocol.batches import Batch
+from aggregator.service.helper.aggregate_shares import AggregateShares
+from aggregator.service.runtime import ServedTask
+from aggregator.service.storage.batches import lost_keys
+from aggregator.service.storage.batches.sums import buckets_without_key
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.tables import bucket_keys
+from aggregator.service.storage.jobs.aggregate_shares import StoredAggregateShare
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.job_lists import list_hindered
 from tests.support.commands import run_here
@@ -134,3 +143,32 @@ async def test_a_helper_that_has_lost_its_keys_says_so_and_spends_nothing(
     assert (await pair.poll(again)).problem["type"] == BatchOverlap.type_uri
     for service in (pair.leader, pair.helper):
         assert await service.database.read("ledger", list_ledger) == []
+
+
+async def test_a_repeated_request_that_meets_its_own_release_is_answered_with_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request's commit overwrites the keys whose rows the second one's snapshot has."""
+    answer, asked, looks = AggregateShares.answer, [], []
+
+    async def noting(
+        shares: AggregateShares, served: ServedTask, body: bytes, share_id: bytes | None = None
+    ) -> StoredAggregateShare:
+        asked.append((shares, served, body, share_id))
+        return await answer(shares, served, body, share_id)
+
+    def looking(
+        tx: Transaction, task_id: bytes | None = None, batch: Batch | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        looks.append(tx)
+        if len(looks) == 1:
+            tx.connection.execute(select(bucket_keys)).all()  # the snapshot is taken
+            from_thread.run(answer, *asked[0])
+            assert buckets_without_key(tx, task_id, batch)
+        return buckets_without_key(tx, task_id, batch)
+
+    monkeypatch.setattr(AggregateShares, "answer", noting)
+    monkeypatch.setattr(lost_keys, "buckets_without_key", looking)
+    result = await pair.collect()
+    assert result.report_count == len(MEASUREMENTS)
+    assert len(looks) > 1

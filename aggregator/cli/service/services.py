@@ -43,7 +43,7 @@ from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
-from aggregator.service.storage.batches.sums import buckets_without_key
+from aggregator.service.storage.batches.lost_keys import lost_for_good
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
@@ -330,7 +330,7 @@ def _missing_keys(database: Database) -> Work:
     """Return a work that says of which sums the keys are lost, before anybody asks for them."""
 
     async def look() -> int:
-        if lost := await database.read("look for lost keys", buckets_without_key):
+        if lost := await lost_for_good(database):
             log.error(
                 "sums have lost their keys",
                 sums=len(lost),

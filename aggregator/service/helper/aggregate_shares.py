@@ -24,11 +24,8 @@ from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.service.runtime.release_steps import MergedBatch, merge_batch
 from aggregator.service.storage.batches.closed import closed_batches
-from aggregator.service.storage.batches.sums import (
-    buckets_without_key,
-    check_unchanged,
-    summarize_batch,
-)
+from aggregator.service.storage.batches.lost_keys import lost_for_good
+from aggregator.service.storage.batches.sums import check_unchanged, summarize_batch
 from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import (
@@ -75,23 +72,16 @@ class AggregateShares:
         found = await database.read("find aggregate share", asked.found_or_allowed)
         if found is not None:
             return found
-        await self._check_keys(task, asked.batch)
+        if lost := await lost_for_good(database, task.task_id.value, asked.batch):
+            # The same request may have been answered meanwhile, and its answer counts.
+            found = await database.read("find aggregate share", asked.found_or_allowed)
+            if found is not None:
+                return found
+            raise _lost_keys(task, len(lost))
         vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         merged = await merge_batch(database, task, vdaf, asked.batch)
         with span("release batch", reports=merged.totals.report_count):
             return await database.run("release batch", lambda tx: self._release(tx, asked, merged))
-
-    async def _check_keys(self, task: Task, batch: Batch) -> None:
-        """Say so if sums cannot be read any more, which waiting does not mend."""
-        task_id = task.task_id.value
-        lost = await self._runtime.database.read(
-            "look for lost keys", lambda tx: buckets_without_key(tx, task_id, batch)
-        )
-        if lost:
-            log.error("a batch has lost its keys", sums=len(lost))
-            raise CollectionFailed(
-                f"the helper has lost the keys of {len(lost):,} of the batch's sums", task.task_id
-            )
 
     def _release(
         self, tx: Transaction, asked: "_Asked", merged: MergedBatch
@@ -119,6 +109,14 @@ class AggregateShares:
             share_id=asked.share_id,
         )
         return put_aggregate_share(tx, task.task_id.value, share, charge_of(task))
+
+
+def _lost_keys(task: Task, sums: int) -> CollectionFailed:
+    """Say that sums cannot be read any more, which waiting does not mend."""
+    log.error("a batch has lost its keys", sums=sums)
+    return CollectionFailed(
+        f"the helper has lost the keys of {sums:,} of the batch's sums", task.task_id
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

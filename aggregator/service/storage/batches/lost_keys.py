@@ -1,0 +1,30 @@
+"""Which sums have lost their keys for good, and not only beside a release that ends just now.
+
+A release overwrites the keys of its batch as soon as it is committed. A snapshot from before still
+has their rows, so to it they look lost. The next one has them no more.
+"""
+
+from aggregator.protocol.batches import Batch
+from aggregator.service.storage.batches.sums import buckets_without_key
+from aggregator.service.storage.engine.database import Database, Transaction
+
+
+async def lost_for_good(
+    database: Database, task_id: bytes | None = None, batch: Batch | None = None
+) -> list[tuple[bytes, bytes]]:
+    """Return the tasks and keys of buckets that lack a share in two snapshots, one after the other.
+
+    Args:
+        database: The store.
+        task_id: Only this task's.
+        batch: Only those of this batch of it.
+    """
+
+    def look(tx: Transaction) -> list[tuple[bytes, bytes]]:
+        return buckets_without_key(tx, task_id, batch)
+
+    lost = await database.read("look for lost keys", look)
+    if not lost:
+        return []
+    still = set(await database.read("look for lost keys again", look))
+    return [each for each in lost if each in still]
