@@ -112,9 +112,9 @@ class PlainPosting:
         )
         self._note_date(answered.get("date", ""))
         if status == http.client.OK:
-            if len(content) > limit or (
-                content and message_of(answered.get("content-type")) != message
-            ):
+            given = answered.get("content-type")
+            is_another = bool(content or given) and message_of(given) != message
+            if len(content) > limit or is_another:
                 raise Later("not_an_aggregator")
             return content
         wait = answered.get("retry-after", "")
@@ -139,11 +139,7 @@ class PlainPosting:
                     method, parts.path, body, {"accept-encoding": "identity", **headers}
                 )
                 answer = connection.getresponse()
-                content = b""
-                while len(content) <= limit and (part := answer.read1(2**16)):
-                    content += part
-                    if time.monotonic() > deadline:
-                        raise TimeoutError
+                content = _whole(answer, limit, deadline)
                 if answer.will_close or len(content) > limit:
                     self._connections.pop(place).close()
             except (OSError, http.client.HTTPException) as error:
@@ -168,8 +164,34 @@ class PlainPosting:
     def _note_date(self, date: str) -> None:
         try:
             self.clock_ahead = round(time.time() - parsedate_to_datetime(date).timestamp())
-        except ValueError:
+        except (ValueError, TypeError, OverflowError, OSError):  # years that no clock has
             return
+
+
+def _whole(answer: http.client.HTTPResponse, limit: int, deadline: float) -> bytes:
+    """Return the body of an answer, or more than `limit` bytes of it.
+
+    Who cuts an upload's answer after some refusals must not make the others count, and the library
+    does not tell: so an answer that was cut, or whose end nothing marks, is none.
+
+    Raises:
+        OSError, HTTPException: It did not come, or not to its end, or not in time.
+    """
+    size = answer.length
+    if size is None and not answer.chunked and answer.status == http.client.OK:
+        raise http.client.UnknownTransferEncoding
+    content = b""
+    while len(content) <= limit and (size is None or len(content) < size):
+        part = answer.read1(2**16 if size is None else min(2**16, size - len(content)))
+        if not part:
+            if size is not None:
+                raise http.client.IncompleteRead(b"", size - len(content))
+            break
+        content += part
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    answer.close()  # else the connection is not free for the next request, which then goes twice
+    return content
 
 
 def _refusal(content_type: str, content: bytes) -> Refused | None:

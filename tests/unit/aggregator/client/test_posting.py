@@ -24,11 +24,16 @@ class Server(ThreadingHTTPServer):
     answers: list[tuple[int, dict[str, str], bytes]]
     bodies: list[bytes]
     hung: threading.Event
+    connections = 0
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
+
+    def setup(self) -> None:
+        self.server.connections += 1
+        super().setup()
 
     def do_POST(self) -> None:
         self.server.bodies.append(self.rfile.read(int(self.headers["content-length"])))
@@ -36,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
         if status == 0:  # no answer at all
             self.server.hung.wait()
             return
-        self.send_response(status)
+        self.send_response_only(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
@@ -95,6 +100,8 @@ def test_an_answer_comes_back_whole_or_empty() -> None:
         (200, {"content-type": TYPE}, b"x" * 100_000),
         (200, {"content-type": "application/ppm-dap;message=hpke-config-list"}, b"x"),
         (204, {}, b""),
+        (202, {}, b""),
+        (200, {"content-type": "text/html"}, b""),
     ],
 )
 def test_what_is_no_aggregators_word_may_be_another_tomorrow(
@@ -152,3 +159,77 @@ def test_the_date_of_an_answer_tells_how_far_the_clock_is_ahead() -> None:
     posting.close()
     assert posting.clock_ahead is not None
     assert posting.clock_ahead != 0
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Answer each connection's first request with these bytes, and end the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(2**16)
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/tasks/x/reports"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+HEAD = f"HTTP/1.1 200 OK\r\ncontent-type: {TYPE}\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HEAD + b"content-length: 34\r\n\r\n" + b"x" * 17,
+        HEAD + b"content-length: 17\r\n\r\n",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n11\r\n" + b"x" * 17 + b"\r\n",
+        HEAD + b"\r\n" + b"x" * 17,
+    ],
+    ids=["a refusal of two", "none of one", "no last chunk", "nothing marks its end"],
+)
+def test_an_answer_that_was_cut_between_two_refusals_is_no_answer(answer: bytes) -> None:
+    with answering(answer) as url, pytest.raises(Later, match="unreachable"):
+        post(url)
+
+
+def test_an_answer_in_chunks_is_whole_with_its_last() -> None:
+    chunks = b"transfer-encoding: chunked\r\n\r\n11\r\n" + b"x" * 17 + b"\r\n0\r\n\r\n"
+    with answering(HEAD + chunks) as url:
+        assert post(url) == b"x" * 17
+
+
+def test_a_request_on_a_connection_that_was_kept_is_sent_once() -> None:
+    posting = PlainPosting()
+    with serving(*[(200, {"content-type": TYPE}, b"x" * 17)] * 3) as (server, url):
+        for _ in range(3):
+            post(url, posting)
+        assert server.connections == 1
+        assert len(server.bodies) == 3
+    posting.close()
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "",
+        "soon",
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 01 Jan 0001 00:00:00 +2359",
+    ],
+)
+def test_a_date_that_no_clock_has_is_none(date: str) -> None:
+    posting = PlainPosting()
+    with serving((200, {"date": date}, b"")) as (_, url):
+        assert post(url, posting) == b""
+    posting.close()
