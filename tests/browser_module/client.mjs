@@ -39,7 +39,7 @@ class Pair {
     if (url.endsWith('/hpke_config')) {
       this.asked.push(options.cache);
       await (this.first ??= this.keys());
-      const config = [this.config, 0, 0x20, 0, 1, 0, 1, 0, 32, ...this.key];
+      const config = [this.config, 0, 0x20, 0, 1, 0, 1, 0, 32, ...(this.bad ?? this.key)];
       const type = 'application/ppm-dap;message=hpke-config-list';
       return answer(200, [0, config.length, ...config], { 'content-type': type });
     }
@@ -158,8 +158,9 @@ for (const kind of ['memory', 'folder']) {
       () => answer(400, [...Buffer.from('{"type":"about:blank"}')], json),
       () => answer(400, [...Buffer.from('no JSON')], json),
       () => answer(200, [1, 2, 3], { 'content-type': ERRORS }),
+      () => new Response(null, { status: 204 }), () => answer(202, []), () => answer(200, [], html),
     ];
-    for (let turn = 0; turn < 6; turn++) {
+    for (let turn = 0; turn < 9; turn++) {
       const { waiting, reason } = await client.flush({ now: true });
       assert.deepEqual([waiting, reason], [1, 'not_an_aggregator']);
     }
@@ -215,9 +216,9 @@ for (const kind of ['memory', 'folder']) {
       await client.flush();
     }
     await client.put(1, { claim: 'gone' });
-    pair.next = [problem(404, 'unrecognizedTask')];
+    pair.next = [problem(400, 'invalidMessage')];
     await client.flush();
-    const expected = [...ends.map(([, state, reason]) => [state, reason]), ['refused', 'unrecognizedTask']];
+    const expected = [...ends.map(([, state, reason]) => [state, reason]), ['refused', 'invalidMessage']];
     assert.deepEqual(settled.map(({ state, reason }) => [state, reason]), expected);
     assert.equal(await client.waiting(), 0);
     assert.equal((await client.claimed('gone')).state, 'refused');
@@ -230,6 +231,109 @@ for (const kind of ['memory', 'folder']) {
     const { counted, refused } = await client.flush();
     assert.deepEqual([counted, refused], [2, 1]);
   });
+
+  it('a leader that does not know the task yet gets the answers when it does',
+    async ({ client, pair, clock }) => {
+      await client.put(1);
+      await client.put(0);
+      pair.next = [problem(404, 'unrecognizedTask')];
+      const { waiting, reason } = await client.flush();
+      assert.deepEqual([waiting, reason, pair.posts.length], [2, 'unrecognizedTask', 1]);
+      clock.now += 61_000;
+      assert.equal((await client.flush()).counted, 2);
+    });
+
+  it('what is too large for somebody on the way goes in halves, and one alone waits',
+    async ({ client, pair }) => {
+      for (let i = 0; i < 5; i++) await client.put(1);
+      const tooLarge = () => answer(413, [...Buffer.from('<h1>nginx</h1>')], { 'content-type': 'text/html' });
+      let size;
+      const first = (store, body) => { size = body.length / 5; pair.sizes = size; return tooLarge(); };
+      const most = (reports) => (store, body) => (body.length > reports * size ? tooLarge() : store());
+      pair.next = [first, ...Array(20).fill(most(2))];
+      const { counted, waiting } = await client.flush();
+      assert.deepEqual([counted, waiting, pair.stored.size], [5, 0, 5]);
+      await client.put(1);
+      pair.next = [tooLarge];
+      assert.equal((await client.flush()).reason, 'too_large');
+    });
+
+  it('what was answered before the network went is settled', async ({ client, pair, settled }) => {
+    for (let i = 0; i < 3; i++) await client.put(1);
+    const refuse = problem(400, 'invalidMessage');
+    pair.next = [refuse, refuse, (store) => store(), cut];
+    const { counted, refused, waiting } = await client.flush();
+    assert.deepEqual([counted, refused, waiting, settled.length], [1, 1, 1, 2]);
+  });
+
+  it('old keys that cannot be asked for again do not unsettle the others', async ({ client, pair }) => {
+    await client.put(1);
+    await client.put(1);
+    pair.next = [(store, body) => { pair.bad = new Uint8Array(32); return says(11)(store, body); }];
+    const { counted, waiting } = await client.flush();
+    assert.deepEqual([counted, waiting], [1, 1]);
+  });
+
+  it('keys are those of the day on which a report is sent', async ({ client, pair, clock }) => {
+    await client.put(1);
+    await client.flush();
+    await client.put(1);
+    clock.now += 86_400_001;
+    await pair.keys();
+    await client.flush();
+    assert.deepEqual(pair.asked, ['default', 'default', 'reload', 'reload']);
+    assert.equal(Number.parseInt(pair.posts[1].slice(60, 62), 16), pair.config);
+  });
+
+  it('a key that leads to no secret is not kept', async ({ client, pair }) => {
+    pair.bad = new Uint8Array(32);
+    await client.put(1);
+    assert.equal((await client.flush()).reason, 'not_an_aggregator');
+    pair.bad = null;
+    assert.equal((await client.flush({ now: true })).counted, 1);
+  });
+
+  it('what is counted is never late', async ({ client, outbox }) => {
+    await client.put(1, { claim: 'it' });
+    const [record] = await outbox.list(task.id);
+    await client.flush();
+    await outbox.settle(record, { state: 'late', reason: 'too_old' });
+    assert.equal((await client.claimed('it')).state, 'counted');
+  });
+
+  it('two reports of one claim are not stored together', async ({ client, outbox }) => {
+    const twice = [client.make(1, { claim: 'it' }), client.make(0, { claim: 'it' })];
+    await assert.rejects(outbox.add(twice), AlreadyAnswered);
+    assert.equal(await client.waiting(), 0);
+  });
+
+  it('what is put after start goes by itself, from an outbox that was empty', async ({ client, pair }) => {
+    const gone = new Promise((resolve) => client.addEventListener('settled', resolve));
+    client.start();
+    await client.flush();
+    await client.put(1);
+    await gone;
+    client.stop();
+    assert.equal(pair.stored.size, 1);
+  });
+
+  it('there is always a timer between start and stop, and none waits for longer than an hour',
+    async ({ client, pair, clock }) => {
+      client.start();
+      await client.flush();
+      assert.notEqual(client.timer, null);
+      pair.next = [() => answer(503, [], { 'retry-after': '86400' })];
+      await client.put(1);
+      await client.flush();
+      const [{ due }] = await client.outbox.list(task.id);
+      assert.equal(due - clock.now, 86_400_000);
+      clearTimeout(client.timer);
+      client.timer = null;
+      await client.rearm();
+      assert.ok(client.wakes - performance.now() <= 3_600_000);
+      client.stop();
+      assert.equal(client.timer, null);
+    });
 
   it('there is room for so many reports and for so long', async ({ client, pair, clock, settled }) => {
     await client.put(1);
@@ -267,9 +371,21 @@ test('a process that died between a record and its claim has left a claim', asyn
   await client().put(1, { claim: 'once' });
   const [claim] = readdirSync(join(folder, 'claims'));
   rmSync(join(folder, 'claims', claim));
-  writeFileSync(join(folder, 'records', 'half.1.new'), '{"key": "ha');
+  writeFileSync(join(folder, 'records', `half.${process.pid}.new`), '{"key": "ha');
+  writeFileSync(join(folder, 'claims', 'half.1.new'), '{"sta');
   await assert.rejects(client().put(1, { claim: 'once' }), AlreadyAnswered);
+  const drafts = ['records', 'claims'].flatMap((name) => readdirSync(join(folder, name)));
+  assert.deepEqual(drafts.filter((name) => name.endsWith('.new')), []);
   assert.equal((await client().flush()).counted, 1);
+});
+
+test('a group is bounded by bytes', async () => {
+  const pair = new Pair();
+  const client = new Client(task, { fetch: pair.fetch });
+  await client.put(1);
+  for (const record of await client.outbox.list(task.id)) record.leaderShare = new Uint8Array(400_000);
+  await client.flush();
+  assert.equal(client.group, 2);
 });
 
 test('a client of a task that it cannot read is not made', () => {

@@ -10,7 +10,7 @@
  */
 
 import { toBase64Url } from './bytes.js';
-import { webCrypto } from './hpke.js';
+import { isUsable, webCrypto } from './hpke.js';
 import { MemoryOutbox, OutboxFull } from './outbox.js';
 import { joined } from './prio3.js';
 import { prepare, preferredConfig, random, sealReport, uploadErrors } from './report.js';
@@ -21,6 +21,10 @@ const REPORTS_TYPE = 'application/ppm-dap;message=upload-req';
 const ERRORS_TYPE = 'application/ppm-dap;message=upload-errors';
 const CONFIGS_TYPE = 'application/ppm-dap;message=hpke-config-list';
 const MOST_CONFIG_BYTES = 65537;
+const MOST_REQUEST_BYTES = 1_000_000; // what proxies take that were told nothing
+const SEALED_BYTES = 200; // what sealing adds to a report's shares, at most
+const KEYS_AGE = 86_400_000;
+const LONGEST_WAIT = 3_600_000; // a timer of more than 2^31 goes off at once
 
 const COUNTED = ['report_replayed'];
 const LATE = ['batch_collected', 'report_dropped', 'task_expired'];
@@ -37,6 +41,9 @@ class Later extends Error {
   }
 }
 
+/** Somebody on the way to the leader, or the leader, takes no request of this size. */
+class TooLarge extends Error {}
+
 /** The leader refuses the whole request, by a name of the draft. */
 class Refused extends Error {
   constructor(reason) {
@@ -48,6 +55,12 @@ class Refused extends Error {
 const sameBytes = (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]);
 const sameKeys = (a, b) =>
   a && b && [0, 1].every((i) => a[i].id === b[i].id && sameBytes(a[i].publicKey, b[i].publicKey));
+
+/** How many reports of this size, which all of a task have, go in one request. */
+const groupOf = ({ publicShare, leaderShare, helperShare }) => {
+  const shares = [publicShare, leaderShare, helperShare].reduce((all, each) => all + each.length, 0);
+  return Math.max(1, Math.floor(MOST_REQUEST_BYTES / (SEALED_BYTES + shares)));
+};
 
 export class Client extends EventTarget {
   /**
@@ -67,9 +80,10 @@ export class Client extends EventTarget {
     this.group = options.reportsPerRequest ?? 100;
     this.patience = (options.timeoutSeconds ?? 30) * 1000;
     this.configs = null;
+    this.fetched = 0;
     this.sending = null;
     this.timer = null;
-    this.isOpen = true;
+    this.isOpen = false;
     /** Seconds by which this clock is ahead of the leader's, as far as its answers tell. */
     this.clockAhead = null;
   }
@@ -92,6 +106,7 @@ export class Client extends EventTarget {
     }
     const record = this.make(measurement, { claim });
     await this.outbox.add([record]);
+    this.arm(0);
     return record.key;
   }
 
@@ -124,7 +139,10 @@ export class Client extends EventTarget {
    *   reason: string | null}>} the reason why some still wait
    */
   flush({ now = false } = {}) {
-    this.sending ??= this.exclusively(() => this.pass(now)).finally(() => (this.sending = null));
+    this.sending ??= this.exclusively(() => this.pass(now)).finally(() => {
+      this.sending = null;
+      return this.rearm();
+    });
     return this.sending;
   }
 
@@ -139,21 +157,42 @@ export class Client extends EventTarget {
   stop() {
     this.isOpen = false;
     clearTimeout(this.timer);
+    this.timer = null;
     if (this.online) globalThis.removeEventListener?.('online', this.online);
   }
 
   async run(now) {
     clearTimeout(this.timer);
-    let wait = 60_000;
+    this.timer = null;
     try {
       await this.flush({ now });
-      const left = await this.outbox.list(this.task.id);
-      if (!left.length) return;
-      wait = Math.min(...left.map((record) => record.due)) - this.now();
     } catch (error) {
       this.dispatchEvent(new CustomEvent('fault', { detail: error }));
     }
-    if (this.isOpen) this.timer = setTimeout(() => this.run(false), Math.max(1000, wait));
+  }
+
+  /** Come back when the next is due, and after a minute whatever there is: other tabs put too. */
+  async rearm() {
+    if (!this.isOpen) return;
+    let wait = 60_000;
+    try {
+      const left = await this.outbox.list(this.task.id);
+      if (left.length) wait = left.reduce((least, { due }) => Math.min(least, due), Infinity) - this.now();
+    } catch {
+      // Whoever flushes hears of it; the disk may come back.
+    }
+    this.arm(wait);
+  }
+
+  /** While it is started there is always a timer; a later one takes no earlier one's place. */
+  arm(wait) {
+    if (!this.isOpen) return;
+    const patience = Math.min(Math.max(1000, wait), LONGEST_WAIT);
+    const wakes = performance.now() + patience;
+    if (this.timer !== null && this.wakes <= wakes) return;
+    clearTimeout(this.timer);
+    this.wakes = wakes;
+    this.timer = setTimeout(() => this.run(false), patience);
   }
 
   /** One tab of a browser sends at a time. */
@@ -172,60 +211,67 @@ export class Client extends EventTarget {
 
   async pass(isAll) {
     const known = { counted: 0, late: 0, refused: 0, reason: null };
-    const due = [];
+    const left = new Set(); // what is due and has no answer in this pass
     for (const record of await this.outbox.list(this.task.id)) {
       const age = this.now() - record.created;
       if (age > this.maxAge) await this.settle(record, 'late', 'too_old', known);
-      else if (isAll || record.due <= this.now()) due.push(record);
+      else if (isAll || record.due <= this.now()) left.add(record);
     }
-    for (let start = 0; start < due.length; start += this.group) {
-      const part = due.slice(start, start + this.group);
-      try {
-        await this.send(part, known);
-      } catch (error) {
-        if (error instanceof Later) {
-          // The rest would fare no better.
-          for (const record of due.slice(start)) await this.postpone(record, error.wait);
-          known.reason = error.reason;
-          break;
-        }
-        throw error;
+    const due = [...left];
+    if (due.length) this.group = Math.min(this.group, groupOf(due[0]));
+    try {
+      for (let start = 0, part; start < due.length; start += part.length) {
+        part = due.slice(start, start + this.group);
+        await this.send(part, known, left);
       }
+    } catch (error) {
+      if (!(error instanceof Later)) throw error;
+      // The rest would fare no better.
+      for (const record of left) await this.postpone(record, error.wait);
+      known.reason = error.reason;
     }
     return this.summary(known);
   }
 
   /** Send some reports, seal those again that were sealed to keys that have gone, and settle. */
-  async send(records, known) {
-    const waiting = [];
+  async send(records, known, left) {
+    // Not before they are sent: keys of today, however long a report has waited.
     for (const record of records) {
       if (record.body === null) await this.sealRecord(record, await this.keys());
     }
-    for (const [record, error] of await this.post(records, known)) {
-      if (!OUTDATED.includes(error)) {
-        await this.conclude(record, error, known);
-        continue;
+    const outdated = await this.concludeAll(records, known, left);
+    if (!outdated.length) return;
+    this.fetched = -Infinity;
+    const configs = await this.keys();
+    const again = [], stuck = [];
+    for (const record of outdated) {
+      // The leader contradicts itself. Another report could be counted twice: wait.
+      if (sameKeys(configs, record.configs)) stuck.push(record);
+      else {
+        await this.sealRecord(record, configs);
+        again.push(record);
       }
-      if (sameKeys(this.configs, record.configs)) this.configs = null;
-      const configs = await this.keys('reload');
-      if (sameKeys(configs, record.configs)) {
-        // The leader contradicts itself. Another report could be counted twice: wait.
-        known.reason = 'outdated_config';
-        await this.postpone(record, 3600);
-        continue;
-      }
-      await this.sealRecord(record, configs);
-      waiting.push(record);
     }
-    if (!waiting.length) return;
-    for (const [record, error] of await this.post(waiting, known)) {
+    stuck.push(...(await this.concludeAll(again, known, left)));
+    for (const record of stuck) {
+      known.reason = 'outdated_config';
+      left.delete(record);
+      await this.postpone(record, 3600);
+    }
+  }
+
+  /** Send reports, conclude each answer before the next request; return those with old keys. */
+  async concludeAll(records, known, left) {
+    const outdated = [];
+    for await (const [record, error] of this.post(records)) {
       if (OUTDATED.includes(error)) {
-        known.reason = 'outdated_config';
-        await this.postpone(record, 3600);
+        outdated.push(record);
       } else {
+        left.delete(record);
         await this.conclude(record, error, known);
       }
     }
+    return outdated;
   }
 
   /** The bytes are stored before they can be sent, so that they are the same ever after. */
@@ -235,18 +281,33 @@ export class Client extends EventTarget {
     await this.outbox.save(record);
   }
 
-  /** Send reports; a request that is refused whole says nothing of each, so each goes alone. */
-  async post(records, known) {
+  /**
+   * Send reports; a request that is refused whole says nothing of each, so each goes alone, and one
+   * that is too large goes in halves.
+   */
+  async *post(records) {
+    if (!records.length) return;
+    let errors;
     try {
-      const errors = await this.request(joined(records.map((record) => record.body)));
-      return records.map((record) => [record, errors.get(record.key) ?? null]);
+      errors = await this.request(joined(records.map((record) => record.body)));
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      if (records.length === 1) return [[records[0], error.reason]];
-      const all = [];
-      for (const record of records) all.push(...(await this.post([record], known)));
-      return all;
+      if (error instanceof TooLarge) {
+        if (records.length === 1) throw new Later('too_large', 3600);
+        this.group = Math.min(this.group, records.length >> 1);
+      } else if (!(error instanceof Refused)) {
+        throw error;
+      } else if (error.reason === 'unrecognizedTask') {
+        // A leader that is set up anew, or not yet, knows it tomorrow; the answer is there once.
+        throw new Later(error.reason, 60);
+      } else if (records.length === 1) {
+        yield [records[0], error.reason];
+        return;
+      }
+      const size = error instanceof TooLarge ? Math.ceil(records.length / 2) : 1;
+      for (let at = 0; at < records.length; at += size) yield* this.post(records.slice(at, at + size));
+      return;
     }
+    yield* records.map((record) => [record, errors.get(record.key) ?? null]);
   }
 
   async conclude(record, error, known) {
@@ -277,19 +338,25 @@ export class Client extends EventTarget {
     return this.outbox.save(record);
   }
 
-  /** Both aggregators' configurations, fetched once; `reload` asks past the browser's cache. */
-  async keys(cache = 'default') {
-    if (this.configs && cache === 'default') return this.configs;
+  /** Both aggregators' configurations, of today; a second time past the browser's cache. */
+  async keys() {
+    const age = this.now() - this.fetched;
+    if (this.configs && age >= 0 && age < KEYS_AGE) return this.configs;
+    const cache = this.configs ? 'reload' : 'default';
     const fetched = await Promise.all([this.task.leader, this.task.helper].map(async (base) => {
       const url = resource(base, 'hpke_config');
-      const answer = await this.ask(url, { cache }, CONFIGS_TYPE);
+      let config;
       try {
+        const answer = await this.ask(url, { cache }, CONFIGS_TYPE);
         if (answer.length > MOST_CONFIG_BYTES) throw new Later('not_an_aggregator');
-        return preferredConfig(answer);
+        config = preferredConfig(answer);
       } catch (error) {
-        throw new Later(error.reason ?? 'not_an_aggregator');
+        throw error instanceof Later ? error : new Later('not_an_aggregator');
       }
+      if (!(await isUsable(config, this.x25519))) throw new Later('not_an_aggregator');
+      return config;
     }));
+    this.fetched = this.now();
     return (this.configs = fetched);
   }
 
@@ -320,10 +387,11 @@ export class Client extends EventTarget {
     const date = Date.parse(answer.headers.get('date') ?? '');
     if (!Number.isNaN(date)) this.clockAhead = Math.round((this.now() - date) / 1000);
     const given = (answer.headers.get('content-type') ?? '').toLowerCase().replaceAll(/[\s"]/g, '');
-    if (answer.ok) {
-      if (bytes.length && given !== type) throw new Later('not_an_aggregator');
+    if (answer.status === 200) {
+      if ((bytes.length || given) && given !== type) throw new Later('not_an_aggregator');
       return bytes;
     }
+    if (answer.status === 413) throw new TooLarge();
     const wait = Number(answer.headers.get('retry-after')) || 0;
     if (answer.status === 429 || answer.status >= 500) throw new Later('busy', wait);
     let problem = '';

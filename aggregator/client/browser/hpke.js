@@ -51,6 +51,16 @@ export const webCrypto = {
   },
 };
 
+/** Whether a public key leads to a secret: not any 32 bytes do. */
+export async function isUsable({ publicKey }, x25519 = webCrypto) {
+  const { exchange } = await x25519.ephemeral();
+  try {
+    return (await exchange(publicKey)).some((byte) => byte !== 0);
+  } catch {
+    return false;
+  }
+}
+
 /** One HMAC: HKDF's extraction, and its expansion to one block. */
 async function hmac(key, ...parts) {
   const { subtle } = globalThis.crypto;

@@ -142,6 +142,7 @@ export interface Outbox {
    */
   add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
+  /** Delete a record, and only if it was there say in its claim what became of it. */
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
@@ -190,8 +191,9 @@ export interface Pass {
   waiting: number;
   /**
    * Why some still wait: `unreachable`, `busy`, `not_an_aggregator`, `report_too_early` (this
-   * clock is ahead, see `clockAhead`), `task_not_started`, `outdated_config` (the leader contradicts
-   * itself), `another_tab`; null if it is only their turn later.
+   * clock is ahead, see `clockAhead`), `task_not_started`, `unrecognizedTask`, `too_large` (one
+   * report alone), `outdated_config` (the leader contradicts itself), `another_tab`; null if it is
+   * only their turn later.
    */
   reason: string | null;
 }
@@ -217,7 +219,7 @@ export class Client extends EventTarget {
   waiting(): Promise<number>;
   /** Send what is due; with `now`, all that waits. */
   flush(options?: { now?: boolean }): Promise<Pass>;
-  /** Send from now on, until `stop`. */
+  /** Send from now on, until `stop`: what waits and what is put, in a second. */
   start(): void;
   stop(): void;
 }

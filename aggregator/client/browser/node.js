@@ -1,6 +1,6 @@
 /** An outbox in a folder, for what runs in Node: each record and each claim is a file. */
 
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -20,6 +20,9 @@ const fromText = (text) =>
       : each;
   });
 
+/** Names this process, also where every process has the same number. */
+const OWN = `${randomBytes(6).toString('hex')}.new`;
+
 const isMissing = (error) => error.code === 'ENOENT';
 
 export class FolderOutbox {
@@ -30,10 +33,17 @@ export class FolderOutbox {
     this.adding = Promise.resolve();
   }
 
-  /** Make the folders; add claims of records that a process left when it died between the two. */
+  /**
+   * Make the folders; delete what a process was writing when it died, which may be an answer, and
+   * add claims of records that one left when it died between the two.
+   */
   async open() {
     for (const name of ['records', 'claims']) {
-      await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
+      const folder = join(this.folder, name);
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      for (const each of await readdir(folder)) {
+        if (each.endsWith('.new') && !each.endsWith(OWN)) await rm(join(folder, each), { force: true });
+      }
     }
     for (const record of await this.records()) {
       if (record.claim !== null && !(await this.read(this.claimPath(record.claim)))) {
@@ -69,7 +79,7 @@ export class FolderOutbox {
 
   /** Write a file that is whole or not there, and on the disk when this returns. */
   async write(path, value) {
-    const draft = `${path}.${process.pid}.new`;
+    const draft = `${path}.${OWN}`;
     try {
       const file = await open(draft, 'w', 0o600);
       try {
@@ -139,8 +149,10 @@ export class FolderOutbox {
 
   async settle(record, outcome) {
     await this.ready();
+    if (!(await this.read(this.recordPath(record.key)))) return;
     // In this order: a process that dies in between sends the same bytes once more.
-    if (record.claim !== null) await this.write(this.claimPath(record.claim), outcome);
+    const isOpen = record.claim !== null && (await this.claimed(record.claim))?.state === 'waiting';
+    if (isOpen) await this.write(this.claimPath(record.claim), outcome);
     await rm(this.recordPath(record.key), { force: true });
   }
 

@@ -24,9 +24,13 @@ export class OutboxFull extends Error {
   }
 }
 
-/** What records claim, and what is claimed beside them. */
-export const claimsOfAll = (records, claims) =>
-  [...records.map((record) => record.claim).filter((claim) => claim !== null), ...claims];
+/** What records claim, and what is claimed beside them; nothing may be claimed twice. */
+export function claimsOfAll(records, claims) {
+  const all = [...records.map((record) => record.claim).filter((claim) => claim !== null), ...claims];
+  const twice = all.find((claim, i) => all.indexOf(claim) !== i);
+  if (twice !== undefined) throw new AlreadyAnswered(twice);
+  return all;
+}
 
 /** For pages that a device must not remember, and for what has no store of its own. */
 export class MemoryOutbox {
@@ -49,10 +53,10 @@ export class MemoryOutbox {
     if (this.records.has(record.key)) this.records.set(record.key, record);
   }
 
-  /** Delete a record, and say in its claim what became of it. */
+  /** Delete a record, and say in its claim what became of it; what is settled stays so. */
   async settle(record, outcome) {
-    this.records.delete(record.key);
-    if (record.claim !== null) this.claims.set(record.claim, outcome);
+    const isThere = this.records.delete(record.key);
+    if (isThere && record.claim !== null) this.claims.set(record.claim, outcome);
   }
 
   /** All records of a task, the oldest first. */
@@ -151,6 +155,7 @@ export class BrowserOutbox {
 
   settle(record, outcome) {
     return this.within('readwrite', async (records, claims) => {
+      if (!(await done(records.get(record.key)))) return; // another tab was quicker
       await done(records.delete(record.key));
       if (record.claim !== null) await done(claims.put(outcome, record.claim));
     });
