@@ -1,7 +1,8 @@
 """Where an application's reports wait until they are settled: one file, for one or more tasks.
 
 A record holds both shares of a report, and so the answer, until there is an outcome; then it is
-overwritten. A claim says that something was answered and what became of it, but not what.
+overwritten in the file, and the log that it also stood in is emptied. A claim says that something
+was answered and what became of it, but not what.
 """
 
 import dataclasses
@@ -19,6 +20,8 @@ MAX_BYTES = 2**30
 """How large the file may become, unless the application says otherwise."""
 
 _PAGE = 4096
+_PATIENCE = 30
+"""Seconds to wait for another process's transaction."""
 _OWNER_ONLY = 0o600
 _TABLES = """
 CREATE TABLE IF NOT EXISTS records (
@@ -123,7 +126,7 @@ class Outbox:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
             # Transactions are begun here, not by the library.
             self._connection = sqlite3.connect(
-                self.path, timeout=30, isolation_level=None, check_same_thread=False
+                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the outbox {self.path}: {error}") from error
@@ -168,33 +171,40 @@ class Outbox:
             ).fetchall()
         return [Record(*row) for row in rows]
 
-    def seal(self, record: Record, sealed_to: bytes, body: bytes) -> Record | None:
-        """Store what a record is sealed to, unless another process was quicker.
+    def seal(
+        self, records: Sequence[Record], sealed_to: bytes, bodies: Sequence[bytes]
+    ) -> list[Record]:
+        """Store what records are sealed to, unless another process was quicker.
 
         Returns:
-            The record as it is stored now, whoever sealed it; None if it is settled.
+            The records as they are stored now, whoever sealed them, without those that are settled.
         """
+        rows = []
         with self._transaction() as execute:
-            execute(
-                "UPDATE records SET sealed_to = ?, body = ? WHERE key = ? AND sealed_to IS ?",
-                (sealed_to, body, record.key, record.sealed_to),
-            )
-            row = execute(
-                f"SELECT {_COLUMNS} FROM records WHERE key = ?",  # noqa: S608  names of our own fields
-                (record.key,),
-            ).fetchone()
-        return None if row is None else Record(*row)
+            for record, body in zip(records, bodies, strict=True):
+                execute(
+                    "UPDATE records SET sealed_to = ?, body = ? WHERE key = ? AND sealed_to IS ?",
+                    (sealed_to, body, record.key, record.sealed_to),
+                )
+                rows += execute(
+                    f"SELECT {_COLUMNS} FROM records WHERE key = ?",  # noqa: S608  names of our own fields
+                    (record.key,),
+                ).fetchall()
+        return [Record(*row) for row in rows]
 
     def settle(self, outcomes: Sequence[tuple[Record, Outcome]]) -> None:
-        """Delete records, and say in their claims what became of them."""
+        """Delete records, and say in their claims what became of them; what is settled stays so."""
+        if not outcomes:
+            return
         with self._transaction() as execute:
             for record, outcome in outcomes:
-                execute("DELETE FROM records WHERE key = ?", (record.key,))
-                if record.claim is not None:
+                gone = execute("DELETE FROM records WHERE key = ?", (record.key,)).rowcount
+                if gone and record.claim is not None:
                     execute(
                         "UPDATE claims SET state = ?, reason = ? WHERE task = ? AND claim = ?",
                         (outcome.state.value, outcome.reason, record.task, record.claim),
                     )
+        self._empty_log()
 
     def postpone(self, records: Sequence[Record], due: Sequence[int]) -> None:
         """Count an attempt in vain of each, and say when the next is due."""
@@ -249,6 +259,16 @@ class Outbox:
         """Keep the aggregators' configurations."""
         with self._transaction() as execute:
             execute("INSERT OR REPLACE INTO hpke_keys VALUES (?, ?, ?)", (task, configs, now))
+
+    def _empty_log(self) -> None:
+        """Move the log into the file, where answers are overwritten; later if it is being read."""
+        with self._lock, self._translated():
+            execute = self._connection.execute
+            execute("PRAGMA busy_timeout = 0")
+            try:
+                execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE}")
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:

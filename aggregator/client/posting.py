@@ -39,6 +39,10 @@ class Later(Exception):
         self.wait = wait
 
 
+class TooLarge(Exception):
+    """An aggregator, or something before it, takes no request of this size."""
+
+
 class Refused(Exception):
     """An aggregator refused the whole request, by a name of the draft.
 
@@ -68,7 +72,7 @@ class Posting(Protocol):
         """Send a message; return the one that answers it, or nothing.
 
         Raises:
-            Later, Refused: See there.
+            Later, Refused, TooLarge: See there.
         """
 
 
@@ -117,6 +121,8 @@ class PlainPosting:
             if len(content) > limit or is_another:
                 raise Later("not_an_aggregator")
             return content
+        if status == http.client.REQUEST_ENTITY_TOO_LARGE:
+            raise TooLarge
         wait = answered.get("retry-after", "")
         seconds = min(int(wait[:10]), DAY) if wait.isdecimal() else 0
         if status == _TOO_MANY or status >= _SERVERS_FAULT:

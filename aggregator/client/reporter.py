@@ -1,7 +1,8 @@
 """An application's client: takes an answer at once, and sends it until it is settled.
 
-    put      the report is made, sealed if the keys are known, and stored
-    flush    sealed, STORED, and only then sent: the same bytes until there is an answer
+    put      the report is made and stored
+    flush    sealed to keys of the day, STORED, and only then sent: the same bytes until there is
+             an answer
     settled  deleted from the outbox; its claim says what became of it
 
 Only `outdated_config` may change the bytes, and only if the aggregators' keys have changed: then
@@ -12,23 +13,23 @@ leader that lies about its keys, counts anybody twice.
 import dataclasses
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
 from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
-from aggregator.client.posting import Later, PlainPosting, Posting, Refused
+from aggregator.client.posting import Later, PlainPosting, Posting, Refused, TooLarge
 from aggregator.clock import Clock, SystemClock
 from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, seal
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata, UploadErrors, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import path
 from aggregator.dap.times import DAY, Time
 from aggregator.entropy import Entropy, SystemEntropy
-from aggregator.errors import LocalError, ParameterError
+from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.reports import PreparedReport, prepare_reports, report_sizes, seal_report
 from aggregator.protocol.task import Task, task_from_toml
@@ -38,6 +39,9 @@ REPORTS_PER_REQUEST = 200
 MAX_AGE_SECONDS = 14 * DAY
 KEYS_SECONDS = DAY
 """How long keys are used without asking again; aggregators take retired ones for longer."""
+
+_MOST_REQUEST_BYTES = 1_000_000
+"""What proxies take that were told nothing."""
 
 _STATUS_SIZE = ReportId.size + 1
 _MOST_CONFIG_BYTES = 2**16 + 1
@@ -52,6 +56,9 @@ _OUTDATED = (
 )
 """What a leader says, by its draft or its habit, of a report sealed to a key that it has not."""
 
+_UNKNOWN_TASK = "unrecognizedTask"
+"""A leader that is set up anew, or not yet, knows it tomorrow; the answer is there once."""
+
 _EARLY = (ReportError.REPORT_TOO_EARLY, ReportError.TASK_NOT_STARTED)
 
 
@@ -63,6 +70,8 @@ class Reason(StrEnum):
     NOT_AN_AGGREGATOR = "not_an_aggregator"
     REPORT_TOO_EARLY = "report_too_early"
     TASK_NOT_STARTED = "task_not_started"
+    UNRECOGNIZED_TASK = _UNKNOWN_TASK
+    TOO_LARGE = "too_large"
     OUTDATED_CONFIG = "outdated_config"
     OUTBOX_FULL = "outbox_full"
 
@@ -137,19 +146,25 @@ class Reporter:
                 f"reports_per_request must be 1 or more, not {reports_per_request}"
             )
         self.task = task
-        self.fault: LocalError | None = None
-        """What the last pass in the background failed with; None if it did not."""
+        self.fault: Exception | None = None
+        """What the last pass in the background, or `on_settled`, failed with; None if none did."""
         self._id = task.task_id.value
         self._outbox = outbox
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
-        self._posting = PlainPosting() if posting is None else posting
+        self._owned: list[Callable[[], None]] = []
+        if posting is None:
+            posting = PlainPosting()
+            self._owned.append(posting.close)
+        self._posting = posting
         self._on_settled = on_settled
         self._max_age = max_age_seconds
         self._group = reports_per_request
         self._arriving: deque[_Put] = deque()
         self._putting, self._sending = threading.Lock(), threading.Lock()
         self._ended = threading.Event()
+        self._callback_fault: Exception | None = None
+        self._quiet_until = 0
         self._thread: threading.Thread | None = None
 
     @classmethod
@@ -160,7 +175,10 @@ class Reporter:
             ParameterError, ConfigurationError, OSError: One of them cannot be used.
         """
         task = task_from_toml(Path(task_file).read_text("utf-8"))
-        return cls(task, Outbox(outbox))
+        waiting = Outbox(outbox)
+        made = cls(task, waiting)
+        made._owned.append(waiting.close)
+        return made
 
     @property
     def clock_ahead(self) -> int | None:
@@ -203,7 +221,6 @@ class Reporter:
             raise ParameterError(f"claims must be {len(measurements)}, not {len(named)}")
         now = self._clock.now()
         prepared = prepare_reports(self.task, measurements, self.task.time(now), self._entropy)
-        keys = self._outbox.keys(self._id, now - KEYS_SECONDS)
         unsealed = bytes(self._report_size)
         self._outbox.add(
             [
@@ -216,8 +233,8 @@ class Reporter:
                     public_share=each.public_share,
                     leader_share=each.leader_input_share,
                     helper_share=each.helper_input_share,
-                    sealed_to=keys,
-                    body=unsealed if keys is None else self._sealed(each, keys),
+                    sealed_to=None,
+                    body=unsealed,
                 )
                 for each, claim in zip(prepared, named, strict=True)
             ]
@@ -244,15 +261,19 @@ class Reporter:
             old = self._outbox.expire(
                 self._id, started - self._max_age, Outcome(State.LATE, "too_old")
             )
+            self._callback_fault = None
             self._tell([(record, Outcome(State.LATE, "too_old")) for record in old], done)
             seen: set[bytes] = set()
+            answered: set[bytes] = set()
             while records := self._turn(None if now else started, seen):
                 seen |= {record.key for record in records}
                 try:
-                    self._send(records, done)
+                    self._send(records, done, answered)
                 except Later as later:
                     done.reason = Reason(later.reason)
-                    self._postpone(records, later.wait)
+                    left = [record for record in records if record.key not in answered]
+                    # The rest would fare no better.
+                    self._quiet_until = self._postpone(left, later.wait)
                     break
                 except OutboxFull:
                     done.reason = Reason.OUTBOX_FULL
@@ -286,12 +307,18 @@ class Reporter:
             self._thread.join()
             self._thread = None
 
+    def close(self) -> None:
+        """Stop, and close the connections; the outbox too, if `open` opened it."""
+        self.stop()
+        for close in self._owned:
+            close()
+
     def __enter__(self) -> Self:
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.close()
 
     def _put_arrived(self) -> None:
         """Store what arrived, in one group, or each alone if one of them cannot be stored."""
@@ -317,42 +344,51 @@ class Reporter:
         while not self._ended.wait(seconds):
             try:
                 due = self._outbox.next_due(self._id)
-                if due is not None and due <= self._clock.now():
+                if due is not None and max(due, self._quiet_until) <= self._clock.now():
+                    self._quiet_until = 0
                     self.flush()
-                self.fault = None
-            except LocalError as error:  # such as a disk that is gone: it may come back
+                self.fault = self._callback_fault
+            except Exception as error:  # noqa: BLE001  such as a disk that is gone: it may come back
                 self.fault = error
 
     def _turn(self, now: int | None, seen: set[bytes]) -> list[Record]:
-        records = self._outbox.due(self._id, now, self._group + len(seen))
-        return [record for record in records if record.key not in seen][: self._group]
+        most = min(self._group, max(1, _MOST_REQUEST_BYTES // self._report_size))
+        records = self._outbox.due(self._id, now, most + len(seen))
+        return [record for record in records if record.key not in seen][:most]
 
-    def _send(self, records: Sequence[Record], done: Pass) -> None:
+    def _send(self, records: Sequence[Record], done: Pass, answered: set[bytes]) -> None:
         """Send some reports, seal those again that were sealed to keys that have gone, settle."""
-        keys: bytes | None = None
-        sealed = []
-        for record in records:
-            if record.sealed_to is None:
-                keys = keys or self._keys()
-                sealed += self._seal(record, keys)
-            else:
-                sealed.append(record)
-        errors = self._post(sealed)
-        outdated = [r for r in sealed if errors.get(r.key) in _OUTDATED]
-        self._conclude([r for r in sealed if r not in outdated], errors, done)
+        # Not before they are sent: keys of today, however long a report has waited.
+        unsealed = [record for record in records if record.sealed_to is None]
+        sealed = [record for record in records if record.sealed_to is not None]
+        if unsealed:
+            sealed += self._seal(unsealed, self._keys())
+        outdated = self._conclude_all(sealed, done, answered)
         if not outdated:
             return
         fresh = self._fetched_keys()
         # A leader that calls the keys outdated which it hands out contradicts itself. Other bytes
         # for it would be worth nothing to us, and another report could be counted twice.
-        again = [s for r in outdated if r.sealed_to != fresh for s in self._seal(r, fresh)]
-        errors = self._post(again) if again else {}
-        stuck = [r for r in outdated if r.sealed_to == fresh]
-        stuck += [r for r in again if errors.get(r.key) in _OUTDATED]
-        self._conclude([r for r in again if r not in stuck], errors, done)
+        stuck = [record for record in outdated if record.sealed_to == fresh]
+        again = self._seal([r for r in outdated if r.sealed_to != fresh], fresh)
+        stuck += self._conclude_all(again, done, answered)
         if stuck:
+            answered |= {record.key for record in stuck}
             done.reason = Reason.OUTDATED_CONFIG
             self._postpone(stuck, _LONGEST_WAIT)
+
+    def _conclude_all(
+        self, records: Sequence[Record], done: Pass, answered: set[bytes]
+    ) -> list[Record]:
+        """Send, conclude each answer before the next request; return those with old keys."""
+        outdated = []
+        for sent, errors in self._post(records):
+            gone = [record for record in sent if errors.get(record.key) in _OUTDATED]
+            concluded = [record for record in sent if record not in gone]
+            self._conclude(concluded, errors, done)
+            answered |= {record.key for record in concluded}
+            outdated += gone
+        return outdated
 
     def _conclude(self, records: Sequence[Record], errors: dict[bytes, str], done: Pass) -> None:
         outcomes, early = [], []
@@ -376,22 +412,31 @@ class Reporter:
             done.counted += outcome.state is State.COUNTED
             done.late += outcome.state is State.LATE
             done.refused += outcome.state is State.REFUSED
-            self._on_settled(record.key, record.claim, outcome)
+            try:
+                self._on_settled(record.key, record.claim, outcome)
+            except Exception as error:  # noqa: BLE001  the application's: the others are told too
+                self._callback_fault = error
 
-    def _postpone(self, records: Sequence[Record], wait: int) -> None:
-        """Try again in 2, 4, 8 ... seconds, an hour at most, or when the leader says."""
+    def _postpone(self, records: Sequence[Record], wait: int) -> int:
+        """Try again in 2, 4, 8 ... seconds, an hour at most, or as the leader says; return when."""
         now = self._clock.now()
         due = [
             now + max(min(2 ** min(r.attempts + 1, 12), _LONGEST_WAIT), min(wait, DAY))
             for r in records
         ]
         self._outbox.postpone(records, due)
+        return min(due, default=now)
 
-    def _post(self, records: Sequence[Record]) -> dict[bytes, str]:
-        """Send reports; return why each was refused that was.
+    def _post(
+        self, records: Sequence[Record]
+    ) -> Iterator[tuple[Sequence[Record], dict[bytes, str]]]:
+        """Send reports; yield for each request why each was refused that was.
 
-        A request that is refused whole says nothing of each report, so each goes alone.
+        A request that is refused whole says nothing of each report, so each goes alone; one that
+        is too large goes in halves.
         """
+        if not records:
+            return
         base = self.task.configuration.leader_aggregator_endpoint
         try:
             answer = self._posting.post(
@@ -404,13 +449,24 @@ class Reporter:
             statuses = decode(UploadErrors, answer).status
         except DecodeError as error:
             raise Later("not_an_aggregator") from error
-        except Refused as refused:
+        except TooLarge as error:
             if len(records) == 1:
-                return {records[0].key: refused.reason}
-            alone = [self._post([record]) for record in records]
-            return {key: reason for each in alone for key, reason in each.items()}
-        named = self.task.profile.report_error
-        return {status.id.value: named(status.error).draft_name for status in statuses}
+                raise Later("too_large", _LONGEST_WAIT) from error
+            size = -(-len(records) // 2)
+            self._group = min(self._group, len(records) // 2)
+        except Refused as refused:
+            if refused.reason == _UNKNOWN_TASK:
+                raise Later(_UNKNOWN_TASK, 60) from refused
+            if len(records) == 1:
+                yield records, {records[0].key: refused.reason}
+                return
+            size = 1
+        else:
+            named = self.task.profile.report_error
+            yield records, {each.id.value: named(each.error).draft_name for each in statuses}
+            return
+        for start in range(0, len(records), size):
+            yield from self._post(records[start : start + size])
 
     def _keys(self) -> bytes:
         keys = self._outbox.keys(self._id, self._clock.now() - KEYS_SECONDS)
@@ -428,23 +484,27 @@ class Reporter:
                 answer = self._posting.get(
                     _url(base, path("hpke_config")), HpkeConfigList.message, _MOST_CONFIG_BYTES
                 )
-                found.append(encode(decode(HpkeConfigList, answer).preferred()))
-            except (DecodeError, Refused) as error:
+                config = decode(HpkeConfigList, answer).preferred()
+                seal(config, b"", b"", b"", self._entropy)  # not any 32 bytes are a key
+                found.append(encode(config))
+            except (DecodeError, ParameterError, Refused, TooLarge) as error:
                 raise Later("not_an_aggregator") from error
         keys = b"".join(found)
         self._outbox.put_keys(self._id, keys, self._clock.now())
         return keys
 
-    def _seal(self, record: Record, keys: bytes) -> list[Record]:
-        """Seal a record and store it, before it can be sent; return it, if it still waits."""
-        prepared = PreparedReport(
-            ReportMetadata(ReportId(record.key), Time(record.time)),
-            record.public_share,
-            record.leader_share,
-            record.helper_share,
-        )
-        stored = self._outbox.seal(record, keys, self._sealed(prepared, keys))
-        return [] if stored is None else [stored]
+    def _seal(self, records: Sequence[Record], keys: bytes) -> list[Record]:
+        """Seal records and store them, before they can be sent; return those that still wait."""
+        bodies = []
+        for record in records:
+            prepared = PreparedReport(
+                ReportMetadata(ReportId(record.key), Time(record.time)),
+                record.public_share,
+                record.leader_share,
+                record.helper_share,
+            )
+            bodies.append(self._sealed(prepared, keys))
+        return self._outbox.seal(records, keys, bodies)
 
     def _sealed(self, prepared: PreparedReport, keys: bytes) -> bytes:
         half = len(keys) // 2

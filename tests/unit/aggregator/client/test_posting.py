@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from aggregator.client.posting import Later, PlainPosting, Refused
+from aggregator.client.posting import Later, PlainPosting, Refused, TooLarge
 from aggregator.dap.times import DAY
 from tests.support.ports import free_ports
 
@@ -117,6 +117,14 @@ def test_a_busy_leader_may_say_for_how_long(said: str, wait: int) -> None:
     with serving((503, {"retry-after": said}, b"")) as (_, url), pytest.raises(Later) as caught:
         post(url)
     assert (caught.value.reason, caught.value.wait) == ("busy", wait)
+
+
+def test_a_request_may_be_too_large_for_anybody() -> None:
+    with (
+        serving((413, {"content-type": "text/html"}, b"<h1>nginx</h1>")) as (_, url),
+        pytest.raises(TooLarge),
+    ):
+        post(url)
 
 
 def test_an_aggregators_refusal_has_the_drafts_name() -> None:
