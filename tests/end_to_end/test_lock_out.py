@@ -4,14 +4,17 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
+from aggregator.dap.auth import hash_token
 from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
 from aggregator.service.web.app import create_app
+from aggregator.service.web.auth import require_token
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import serving
 
@@ -118,6 +121,96 @@ def test_connections_that_were_answered_give_way_at_any_age(
     finally:
         for each in held:
             each.close()
+
+
+class Gate:
+    """An application that answers when it is opened, and takes one token."""
+
+    def __init__(self) -> None:
+        self.came = threading.Semaphore(0)
+        self.opened = threading.Event()
+        router = APIRouter()
+
+        @router.post("/jobs")
+        async def job(request: Request) -> Response:
+            await request.body()
+            self.came.release()
+            await to_thread.run_sync(self.opened.wait, PATIENCE_SECONDS)
+            return Response("")
+
+        @router.get("/token")
+        async def token(request: Request) -> Response:
+            require_token(request, [hash_token(TOKEN)])
+            return Response("")
+
+        self.app = create_app("tests", [router])
+
+    @contextmanager
+    def served(self, slots: int) -> Iterator[tuple[str, int]]:
+        with serving(self.app, max_connections=slots) as url:
+            parts = urlsplit(url)
+            assert parts.hostname is not None
+            assert parts.port is not None
+            try:
+                yield parts.hostname, parts.port
+            finally:
+                self.opened.set()
+
+
+TOKEN = "a" * 43
+LEADER = "127.0.0.2"
+WHOLE = b"POST /jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n"
+
+
+def connected(address: tuple[str, int], source: str, sent: bytes) -> socket.socket:
+    connection = socket.create_connection(address, PATIENCE_SECONDS, (source, 0))
+    connection.sendall(sent)
+    return connection
+
+
+def strangers(address: tuple[str, int], count: int) -> list[socket.socket]:
+    """Begin a request from each of so many addresses."""
+    return [connected(address, f"127.0.1.{each + 1}", b"POST") for each in range(count)]
+
+
+def fate(connection: socket.socket) -> bytes:
+    """Return how the server's answer begins; nothing if it ended the connection."""
+    try:
+        return connection.recv(4096)[:12]
+    except ConnectionError:
+        return b""
+
+
+def test_strangers_with_an_address_each_displace_no_request_that_is_being_answered() -> None:
+    gate = Gate()
+    with gate.served(slots=8) as address, ExitStack() as closing:
+        asked = [connected(address, LEADER, WHOLE + b"jobs") for _ in range(6)]
+        for _ in asked:
+            assert gate.came.acquire(timeout=PATIENCE_SECONDS)
+        for each in asked + strangers(address, 16):
+            closing.enter_context(each)
+        last = closing.enter_context(connected(address, LEADER, b"GET /none HTTP/1.1\r\n\r\n"))
+        assert fate(last)  # all that came before is decided
+        gate.opened.set()
+        assert [fate(each) for each in asked] == [b"HTTP/1.1 200"] * 6
+
+
+def test_strangers_with_an_address_each_displace_nothing_of_a_caller_with_a_token() -> None:
+    gate = Gate()
+    with gate.served(slots=8) as address, ExitStack() as closing:
+        known = http.client.HTTPConnection(*address, source_address=(LEADER, 0))
+        known.request("GET", "/token", headers={"authorization": f"Bearer {TOKEN}"})
+        assert known.getresponse().status == 200
+        known.close()
+        sending = [connected(address, LEADER, WHOLE) for _ in range(6)]
+        for each in sending + strangers(address, 16):
+            closing.enter_context(each)
+        more = closing.enter_context(connected(address, LEADER, WHOLE + b"jobs"))
+        assert gate.came.acquire(timeout=PATIENCE_SECONDS)  # one more of ours displaced a stranger
+        for each in sending:
+            each.sendall(b"jobs")
+        gate.opened.set()
+        assert [fate(each) for each in [*sending, more]] == [b"HTTP/1.1 200"] * 7
 
 
 def test_what_a_stranger_writes_before_the_proxy_is_not_believed() -> None:

@@ -9,6 +9,7 @@ from fastapi import Request
 
 from aggregator.dap.auth import shown_token, token_matches
 from aggregator.dap.problems import Unauthorized
+from aggregator.service.web.connections import CALLER_KNOWN
 
 
 def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
@@ -27,3 +28,5 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
         raise Unauthorized("it shows no token")
     if not token_matches(token, token_hashes):
         raise Unauthorized("its token is not one that opens this resource")
+    if CALLER_KNOWN in request.scope:
+        request.scope[CALLER_KNOWN]()

@@ -7,11 +7,16 @@ number of connections. `web.intake` bounds the bodies.
 Nobody keeps a slot that others want. When most are taken, each answer ends its connection, so that
 every slot is drawn for again. When all are taken, a newcomer gets that of a connection which has
 been answered, or of the slowest sender; and of whoever holds the most, if that is more than the
-newcomer holds, by the address that `web.addresses` says.
+newcomer holds, by the address that `web.addresses` says. A request that has come whole is answered:
+its connection gives way only when so are all, and then to an address that holds fewer. An address
+that has shown a token which is taken does not count as holding many: a helper gets all its jobs
+from one, the leader's, and strangers with an address each would displace them.
 """
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -43,7 +48,13 @@ _CROWDED = 3 / 4
 """Above this part of the connections that there may be, none is kept for another request."""
 
 _SETTLED_SECONDS = 1.0
-"""A younger connection is never dropped for another: its pace is unknown."""
+"""A younger connection is not dropped for another of as few: its pace is unknown."""
+
+_MOST_CALLERS = 1024
+"""Addresses of callers that are remembered; beyond, they are learnt anew."""
+
+CALLER_KNOWN = "prio.caller_known"
+"""Where a request's scope has what to call once its caller has shown a token that is taken."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -54,11 +65,13 @@ class BoundedConnection(HttpToolsProtocol):
     """
 
     max_connections = 512
+    _callers: ClassVar[set[str]] = set()
 
     @classmethod
     def limited_to(cls, max_connections: int) -> type["BoundedConnection"]:
         """Return the class for a server that takes this many connections at once."""
-        return type(cls.__name__, (cls,), {"max_connections": max_connections})
+        own = {"max_connections": max_connections, "_callers": set[str]()}
+        return type(cls.__name__, (cls,), own)
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
@@ -94,7 +107,7 @@ class BoundedConnection(HttpToolsProtocol):
             return -1.0  # it is open only for an answer that is not read
         if self._is_idle:
             return 0.0
-        if seconds < _SETTLED_SECONDS or (self._is_answering and not self._is_body_coming):
+        if seconds < _SETTLED_SECONDS or self._is_whole():
             return None
         return (self._frame_bytes + self._body_bytes) / seconds
 
@@ -110,26 +123,47 @@ class BoundedConnection(HttpToolsProtocol):
         return False
 
     def _displace(self) -> bool:
-        """Drop the slowest other connection, if any; return whether there was one.
+        """Drop another connection, if one must give way to this; return whether there was one."""
+        # One whose headers have not come from a proxy takes no slot that it could give.
+        others = [each for each in self._others() if each._is_named]  # noqa: SLF001  our own
+        unanswered = [each for each in others if not each._is_whole()]  # noqa: SLF001  our own
+        chosen = self._giving_way(unanswered or others, others)
+        if chosen is None:
+            return False
+        chosen.drop()
+        return True
 
-        It is one of an address with the most connections, if that has more than ours; there one
-        that is being answered is dropped if no other is.
+    def _giving_way(
+        self, among: Sequence["BoundedConnection"], others: Sequence["BoundedConnection"]
+    ) -> "BoundedConnection | None":
+        """Return the slowest of some connections, if any has a pace.
+
+        It is one of an address with the most connections, if that has more than ours. To such an
+        inequality, and to a caller whom we know, those give way, too, whose pace is unknown.
         """
-        others = self._others()
-        held = Counter(other._address for other in others if other._address)  # noqa: SLF001  our own
-        most = max(held.values(), default=0)
+        strange = [each._address for each in others if each._address not in self._callers]  # noqa: SLF001  our own
+        held = Counter(address for address in strange if address)
+        most = max((held[each._address] for each in among), default=0)  # noqa: SLF001  our own
         is_unequal = most > held[self._address] + 1
         if is_unequal:
-            others = [each for each in others if held[each._address] == most]  # noqa: SLF001  ours
-        paces = [(other.pace, other) for other in others]
+            among = [each for each in among if held[each._address] == most]  # noqa: SLF001  ours
+        paces = [(other.pace, other) for other in among]
         slow = [(pace, other) for pace, other in paces if pace is not None]
-        if not slow and is_unequal:
-            slow = [(0.0, other) for other in others]
-        if not slow:
-            return False
-        _, slowest = min(slow, key=lambda each: each[0])
-        slowest.drop()
-        return True
+        if not slow and (is_unequal or self._address in self._callers):
+            slow = [(0.0, each) for each in among if each._address not in self._callers]  # noqa: SLF001  ours
+        return min(slow, key=lambda each: each[0])[1] if slow else None
+
+    def _is_whole(self) -> bool:
+        """Return whether the request has come whole and is being answered."""
+        is_whole = self._is_answering and not self._is_body_coming
+        return is_whole and not self.transport.is_closing()
+
+    def _know_caller(self) -> None:
+        """Remember that a caller at this address has shown a token that is taken."""
+        if len(self._callers) >= _MOST_CALLERS:
+            self._callers.clear()
+        if self._address:
+            self._callers.add(self._address)
 
     def _others(self) -> list["BoundedConnection"]:
         return [
@@ -194,6 +228,7 @@ class BoundedConnection(HttpToolsProtocol):
             if not self._has_room():
                 raise ValueError("too many connections")
         self._is_answering = self._is_body_coming = True
+        self.scope[CALLER_KNOWN] = self._know_caller  # type: ignore[literal-required]  # ours
         super().on_headers_complete()
         if len(self.connections) > self.max_connections * _CROWDED:
             self.cycle.keep_alive = False
