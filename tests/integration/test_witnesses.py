@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.dap.ids import decode_base64url
 from aggregator.dap.problems import SetBack
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.witness import MOST_BATCHES, from_header, to_header
+from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.runtime.restoring import presume_released
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.operator.interventions import abandon_collection_job
 from aggregator.service.storage.operator.job_lists import list_hindered
+from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.pair import LEASE_SECONDS, Pair, Service
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, make_task
@@ -93,6 +97,29 @@ async def test_who_was_set_back_with_its_journal_releases_nothing_until_it_is_pu
     assert await collected(pair) == len(MEASUREMENTS)
     again = await service.database.read("ledger", list_ledger)
     assert sum(each.state is LedgerState.PRESUMED for each in again) > 0
+
+
+async def test_a_collection_given_up_after_the_helper_released_is_not_taken_for_a_set_back(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object) -> None:
+        raise PeerUnreachable("the answer was lost")
+
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    await pair.work_until_idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(CollectionDriver, "_hear", lost)
+        asked = await pair.ask(pair.interval(pair.clock.now()))
+        await pair.work()
+    job_id = decode_base64url(asked.headers["location"].rsplit("/", 1)[1])
+    pair.leader.database.run_sync(
+        "abandon", lambda tx: abandon_collection_job(tx, job_id, "{}", returned=True)
+    )
+    assert len(await pair.helper.database.read("ledger", list_ledger)) == 1
+    assert await pair.leader.database.read("ledger", list_ledger) == []
+
+    pair.clock.advance(HOUR)
+    assert await collected(pair) == len(MEASUREMENTS)
 
 
 async def test_a_pair_of_which_nobody_went_back_hears_of_no_fault(pair: Pair) -> None:

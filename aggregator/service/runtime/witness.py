@@ -8,6 +8,7 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.witness import MOST_BATCHES
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.jobs.collection_jobs import was_asked_for
 from aggregator.service.storage.ledger.charges import is_charged_for, recently_released
 from aggregator.service.telemetry.lines import log
 
@@ -20,6 +21,8 @@ def released(tx: Transaction, task: Task) -> list[Batch]:
 def check_witness(tx: Transaction, task: Task, witnessed: Sequence[Batch], whose: str) -> None:
     """Refuse to release anything while the other knows of a release that we have forgotten.
 
+    A job that failed after its helper was asked is not forgotten: the helper may have released.
+
     Raises:
         SetBack: It does: this store, and its journal, were set back.
     """
@@ -27,6 +30,7 @@ def check_witness(tx: Transaction, task: Task, witnessed: Sequence[Batch], whose
     forgotten = sum(
         not is_charged_for(tx, task_id, each)
         and closed_batches(tx, task_id, each).overall() is None
+        and not was_asked_for(tx, task_id, each)
         for each in witnessed
     )
     if forgotten:

@@ -158,6 +158,21 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     return found[0] if found else None
 
 
+def was_asked_for(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
+    """Return whether the Helper was asked for a share of the batch, or of a part of it.
+
+    It may have released its share, whatever became of the job.
+    """
+    job = tables.collection_jobs.c
+    query = select(job.id).where(
+        job.task == tx.task_key(task_id),
+        job.first_bucket <= batch.last,
+        job.last_bucket >= batch.first,
+        job.aggregate_share_request.is_not(None),
+    )
+    return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
 def due_collection_jobs(tx: Transaction) -> dict[bytes, int]:
     """Return how many unfinished jobs each task has that nobody holds, if any."""
     return leases.due(tx, tables.collection_jobs, _UNFINISHED)
