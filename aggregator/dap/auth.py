@@ -66,7 +66,7 @@ def shown_token(headers: Mapping[str, str]) -> str | None:
     """
     authorization = headers.get("authorization")
     if authorization is None:
-        return headers.get(TokenHeader.DAP_AUTH_TOKEN.value.lower())
+        return headers.get(TokenHeader.DAP_AUTH_TOKEN.value.lower()) or None  # none is empty
     return bearer_token(authorization)
 
 

@@ -1,6 +1,13 @@
 import pytest
 
-from aggregator.dap.auth import bearer_header, bearer_token, hash_token, new_token, token_matches
+from aggregator.dap.auth import (
+    bearer_header,
+    bearer_token,
+    hash_token,
+    new_token,
+    shown_token,
+    token_matches,
+)
 from tests.support.dap_messages import ScriptedEntropy
 
 
@@ -38,3 +45,9 @@ def test_the_scheme_is_read_in_any_case(header: str) -> None:
 )
 def test_any_other_header_is_no_token(header: str | None) -> None:
     assert bearer_token(header) is None
+
+
+def test_an_empty_header_shows_no_token_even_if_the_empty_token_were_taken() -> None:
+    assert shown_token({"dap-auth-token": ""}) is None
+    assert shown_token({"authorization": ""}) is None
+    assert shown_token({"dap-auth-token": "token"}) == "token"
