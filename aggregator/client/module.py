@@ -11,12 +11,16 @@ import re
 from importlib.resources import files
 
 from aggregator import __version__
+from aggregator.dap.profile import DAP_18, DAP_19
 
 ORDER = (
     *("field", "transform", "xof", "bytes", "digits", "sections", "circuits", "prio3"),
     *("hpke", "task", "report", "outbox", "client"),
 )
 """The files, each after those that it imports."""
+
+PROFILES = (DAP_18, DAP_19)
+"""What the module speaks: those in `browser/task.js`."""
 
 _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n|^[ ]*//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)

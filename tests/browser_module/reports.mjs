@@ -110,6 +110,21 @@ test('a policy is read from the bytes that reports are bound to', () => {
     policy.mechanism === 'PureDpDiscreteLaplace' && policy.epsilon === '1/2'));
   assert.ok(policies.some((policy) =>
     policy.mechanism === 'DiscreteGaussian' && policy.rho === '1/8' && policy.delta !== null));
+  const shares = policies.map((policy) => policy.shares).filter((each) => each !== null);
+  assert.deepEqual(shares, [[[2, '1/4'], [1, '1/2']], [[1, '1/2'], [2, '1/4']], [[1, '1']]]);
+});
+
+test('shares that are not one of each section, or not together 1, are refused', () => {
+  const file = files.find((each) => new Task(each.task).policy?.shares?.length === 2);
+  const whole = Buffer.from(file.task.configuration, 'base64url').toString('latin1');
+  const runs = '\x00\x02\x00\x02\x031/4\x00\x01\x031/2';
+  assert.ok(whole.includes(runs));
+  for (const others of ['\x00\x02\x00\x01\x031/4\x00\x01\x031/2', '\x00\x02\x00\x01\x031/2\x00\x01\x031/2',
+    '\x00\x02\x00\x00\x031/4\x00\x01\x031/2', '\x00\x02\x00\x02\x032/4\x00\x01\x031/2',
+    '\x00\x02\x00\x01\x031/4\x00\x01\x033/4', '\x00\x02\x00\x02\x031/3\x00\x01\x031/2']) {
+    const configuration = Buffer.from(whole.replace(runs, others), 'latin1').toString('base64url');
+    assert.throws(() => new Task({ ...file.task, configuration }), { name: 'DecodeError', message: /shares/ });
+  }
 });
 
 test('a measurement out of its range is refused with the limit and without the answer', () => {

@@ -14,6 +14,7 @@ from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.vdaf_vectors import FOLDER
 
 GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-6"}
+SECTIONS = {"type": "Prio3Sections", "sections": "onehot:3 given:0,2,100 atmost:2,2"}
 TASKS: tuple[tuple[Mapping[str, str | int], Mapping[str, str | int]], ...] = (
     ({"type": "Prio3Count"}, LAPLACE),
     ({"type": "Prio3Sum", "max_measurement": 255}, LAPLACE),
@@ -32,6 +33,10 @@ TASKS: tuple[tuple[Mapping[str, str | int], Mapping[str, str | int]], ...] = (
         {"type": "Prio3L1BoundSum", "length": 9, "max_value": 1000, "chunk_length": 4},
         NO_NOISE,
     ),
+    (SECTIONS, LAPLACE),
+    (SECTIONS, LAPLACE | {"epsilon": "3/2", "shares": "2x1/4 1/2"}),
+    (SECTIONS, GAUSSIAN | {"shares": "1/2 2x1/4"}),
+    ({"type": "Prio3Count"}, LAPLACE | {"shares": "1"}),
 )
 POLICIES: tuple[Mapping[str, str | int], ...] = (
     LAPLACE | {"window": 24, "window_start": 3, "budget": "7/2", "max_releases": 4},

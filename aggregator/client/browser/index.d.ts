@@ -12,6 +12,11 @@ export interface Policy {
   epsilon: string | null;
   delta: string | null;
   rho: string | null;
+  /**
+   * If epsilon or rho is split over sections: how many sections in a row have which share of it;
+   * null if all entries have noise of one scale.
+   */
+  shares: [number, string][] | null;
   maxReportsPerPerson: number;
   /** In units of the task's time precision. */
   window: { length: bigint; start: bigint } | null;

@@ -14,13 +14,15 @@ import { Prio3, joined } from './prio3.js';
 const INTERVAL = 1;
 const PRIVACY = 0xff50;
 const BATCH_MODES = { 1: 'time_interval', 2: 'leader_selected' };
-const POLICY_VERSION = 3;
+const ONE_SCALE = 3, BY_SECTION = 4; // versions of policies
+const MAX_SHARES = 2 ** 16 - 1;
 const MECHANISMS = {
   0: ['None'],
   1: ['PureDpDiscreteLaplace', 'epsilon'],
   2: ['TruncatedGeometric', 'epsilon', 'delta'],
   3: ['DiscreteGaussian', 'delta', 'rho'],
 };
+const SPLIT = ['PureDpDiscreteLaplace', 'DiscreteGaussian'];
 const RATIONAL = /^[1-9]\d*(\/[1-9]\d*)?$/;
 const MAX_SHARE = 2 ** 26; // 64 MiB: what a browser holds several of
 const MAX_POINTS = 2 ** 13; // see `betweenPowers`
@@ -86,8 +88,8 @@ export class Task {
     this.interval = null;
     /** What is promised to a person; null if the configuration does not say. */
     this.policy = null;
-    this.readExtensions(new Reader(extensions));
     this.prio3 = prio3Of(type, parameters);
+    this.readExtensions(new Reader(extensions));
     this.type = `Prio3${this.prio3.circuit.name}`;
     this.ctx = joined([new TextEncoder().encode(profile), this.idBytes]);
   }
@@ -104,7 +106,7 @@ export class Task {
         data.finish();
         this.interval = { start, end };
       } else if (type === PRIVACY) {
-        this.policy = policyOf(data);
+        this.policy = policyOf(data, this.prio3.circuit.sections?.length ?? 1);
       } else {
         fault(`task extension ${type} is not known`);
       }
@@ -156,20 +158,46 @@ function prio3Of(code, configuration) {
   return prio3;
 }
 
+/** The greatest common divisor. */
+function commonOf(a, b) {
+  while (b) [a, b] = [b, a % b];
+  return a;
+}
+
 function rational(reader, name) {
   const text = reader.text(1);
   if (text === '') return null;
   const [numerator, denominator] = text.split('/').map((part) => BigInt(/^\d+$/.test(part) && part));
-  let a = numerator, b = denominator ?? 1n;
-  while (b) [a, b] = [b, a % b];
-  const isLowest = denominator === undefined || (denominator > 1n && a === 1n);
+  const isLowest = denominator === undefined
+    || (denominator > 1n && commonOf(numerator, denominator) === 1n);
   if (!RATIONAL.test(text) || !isLowest) fault(`${name} must be a positive rational`);
   return text;
 }
 
+/** Shares of sections of epsilon or rho, run by run: `[sections, share]`; together they are 1. */
+function sharesOf(reader) {
+  const runs = [];
+  let sections = 0, top = 0n, bottom = 1n;
+  for (let left = reader.number(2); left > 0; left--) {
+    const count = reader.number(2), share = rational(reader, 'shares') ?? fault('shares: one is empty');
+    sections += count;
+    if (count === 0 || sections > MAX_SHARES) fault(`shares must be 1 to ${MAX_SHARES}`);
+    if (runs.at(-1)?.[1] === share) fault('shares: neighbouring runs must differ');
+    const [a, b = 1n] = share.split('/').map(BigInt);
+    top = top * b + BigInt(count) * a * bottom;
+    bottom *= b;
+    runs.push([count, share]);
+  }
+  if (top !== bottom) fault('shares must add up to 1');
+  return { runs, sections };
+}
+
 /** A privacy policy; every one has a single encoding, and no other is taken. */
-function policyOf(reader) {
-  if (reader.number(1) !== POLICY_VERSION) fault('the version of the privacy policy is not known');
+function policyOf(reader, sectionCount) {
+  const version = reader.number(1);
+  if (![ONE_SCALE, BY_SECTION].includes(version)) {
+    fault('the version of the privacy policy is not known');
+  }
   const row = MECHANISMS[reader.number(1)] ?? fault('the privacy mechanism is not known');
   if (reader.number(1) !== 1) fault('the neighbour relation is not known');
   const [mechanism, ...needed] = row;
@@ -181,6 +209,15 @@ function policyOf(reader) {
   if (policy.delta !== null) {
     const [numerator, denominator = '1'] = policy.delta.split('/');
     if (BigInt(numerator) >= BigInt(denominator)) fault('delta must be below 1');
+  }
+  policy.shares = null;
+  if (version === BY_SECTION) {
+    if (!SPLIT.includes(mechanism)) fault(`${mechanism}: its noise is not split over sections`);
+    const { runs, sections } = sharesOf(reader);
+    policy.shares = runs;
+    if (sections !== sectionCount) {
+      fault(`shares must be one for each of the ${sectionCount} sections, not ${sections}`);
+    }
   }
   policy.maxReportsPerPerson = reader.number(4);
   if (policy.maxReportsPerPerson === 0) fault('max_reports_per_person must be at least 1');

@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from urllib.parse import urlsplit
 
-from aggregator.client.module import joined_module
+from aggregator.client.module import PROFILES, joined_module
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import WORDS, filled
@@ -36,8 +36,15 @@ def form_page(asked: Sequence[tuple[Task, Meaning]], words: Words = WORDS) -> st
         words: Every string that is not the survey's own.
 
     Raises:
-        ParameterError: A question is of a kind, or has more labels, than a page has a form for.
+        ParameterError: A question is of a kind, or has more labels, than a page has a form for, or
+            a task follows what the module of browsers does not speak.
     """
+    for task, meaning in asked:
+        if task.profile not in PROFILES:
+            raise ParameterError(
+                f"question {meaning.question.name}: a page speaks "
+                f"{' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
+            )
     title = asked[0][1].title
     parts = [_Part(number, task, meaning, words) for number, (task, meaning) in enumerate(asked)]
     script = _module() + _file("form.js")

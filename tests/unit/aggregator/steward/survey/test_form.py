@@ -33,6 +33,14 @@ def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
     assert fingerprint(page) != fingerprint(page_of(department(("medicine", "surgery"))))
 
 
+def test_a_page_that_could_not_read_its_task_is_not_made() -> None:
+    task = task_of(VISITS + department(), profile="janus")
+    with pytest.raises(
+        ParameterError, match="department: a page speaks dap-18 and dap-19, not janus"
+    ):
+        form_page([(task, Meaning.of_task(task))])
+
+
 def test_a_survey_cannot_write_into_its_page() -> None:
     page = page_of(department((HOSTILE, "b"), text=HOSTILE), send=HOSTILE)
     assert "<script>alert" not in page
