@@ -30,6 +30,7 @@ from aggregator.service.storage.tasks.hpke_keys import (
     retire_hpke_key,
 )
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
+from tests.support.clock import ManualClock
 from tests.support.pair import Pair, Service
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.raw_bytes import reading
@@ -248,23 +249,55 @@ async def test_keys_that_were_made_too_fast_for_their_ids_go_on_once_one_is_free
     assert faults_of(helper, hourly) == []
 
 
+def rotation_of(service: Service, running: ManualClock) -> KeyRotation:
+    return KeyRotation(
+        service.role, service.database, SystemEntropy(), service.rotation, running.now
+    )
+
+
 async def test_a_clock_a_year_ahead_for_a_moment_stops_no_change_of_keys(pair: Pair) -> None:
     for service in (pair.leader, pair.helper):
+        running = ManualClock(0)
+        rotation = rotation_of(service, running)
         pair.clock.advance(365 * DAY)
-        assert await rotate(service) == 1
+        assert await rotation.run_once() == 1
         pair.clock.advance(-365 * DAY)
-        cached = await pair.configs()
-        assert await rotate(service) == 0  # but all dates are of now
+        assert await rotation.run_once() == 0
+        for clock in (pair.clock, running):
+            clock.advance(DAY + WAIT)
+        assert await rotation.run_once() == 0  # but all dates are of now
         pair.clock.advance(MONTH - 1)
-        assert await rotate(service) in {0, 1}  # the first key, at the leader
+        assert await rotation.run_once() in {0, 1}  # the first key, at the leader
         assert await advertised(service) == [1]
         pair.clock.advance(1)
-        assert await rotate(service) >= 1
+        assert await rotation.run_once() >= 1
         assert await advertised(service) == [2]
         pair.clock.advance(MONTH)
-        await rotate(service)
+        await rotation.run_once()
         assert await opening(service) == {2, 3}
-    assert cached
+
+
+@pytest.mark.parametrize("seconds", [60, 2 * DAY], ids=["a moment", "two days"])
+async def test_a_clock_at_1970_costs_no_report_its_key(pair: Pair, seconds: int) -> None:
+    cached = await pair.configs()
+    pair.clock.advance(MONTH)
+    running = ManualClock(0)
+    rotations = [rotation_of(each, running) for each in (pair.leader, pair.helper)]
+    for rotation in rotations:
+        assert await rotation.run_once() == 1
+    await pair.upload(reports_to(pair, cached))
+    interval = pair.interval(pair.clock.now())
+    right = pair.clock.now()
+    for passed in (0, seconds):
+        pair.clock.advance(1000 + passed - pair.clock.now())
+        running.advance(passed)
+        for rotation in rotations:
+            assert await rotation.run_once() == 0
+    pair.clock.advance(right + 2 * HOUR - pair.clock.now())
+    for service, rotation in zip((pair.leader, pair.helper), rotations, strict=True):
+        await rotation.run_once()
+        assert 0 in await opening(service)
+    assert (await pair.collect(interval)).values == (1, 2, 0, 0)
 
 
 async def test_configurations_are_answered_without_decrypting_a_private_key(pair: Pair) -> None:

@@ -13,12 +13,15 @@ and not all that come after it.
 
 What was sealed to a destroyed key can never be opened again, by anybody.
 
-A clock that was ahead for a moment dates a key in the future. Once it is put back, such dates are
-those of the moment when that is seen, or the key would stay for as long as the clock was ahead; and
-what was stored under such a clock may need any key.
+A clock that was ahead for a moment dates a key in the future, where it would stay for as long as
+the clock was ahead; and what was stored under such a clock may need any key. Or the clock is behind
+for a moment, and all dates are right. Nobody can tell, so such dates become those of now only if
+they have stayed in the future for long, by a clock that nobody sets; and when a key was retired
+only if nothing is stored that is from the future, too, and at the helper after `wait_seconds` more.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import generate_keypair
@@ -32,13 +35,14 @@ from aggregator.protocol.task import task_from_toml
 from aggregator.service.storage.batches.sums import is_window_open
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.jobs.leases import LATE_SECONDS
 from aggregator.service.storage.reports.reports import received_between
 from aggregator.service.storage.tasks.hpke_keys import (
     HpkeKey,
     StoredConfig,
     date_back,
+    dated_ahead,
     destroy_hpke_key,
-    has_dates_ahead,
     list_hpke_configs,
     next_config_id,
     put_hpke_key,
@@ -50,6 +54,8 @@ from aggregator.service.telemetry.lines import log
 CLOCK_SECONDS = DAY
 """By how much a clock may have been put back since it dated a key, before it dated its reports."""
 
+PATIENCE_SECONDS = DAY
+"""How long dates have to be ahead, while the service runs, until they are not believed."""
 
 _FOR_EVER = 2**62
 
@@ -104,21 +110,32 @@ class KeyRotation:
     """Changes and destroys the keys of one aggregator as time passes."""
 
     def __init__(
-        self, role: Role, database: Database, entropy: Entropy, rotation: HpkeRotation
+        self,
+        role: Role,
+        database: Database,
+        entropy: Entropy,
+        rotation: HpkeRotation,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look after the keys in `database`."""
+        """Look after the keys in `database`; `monotonic` is a clock that nobody sets."""
         self._role = role
         self._database = database
         self._entropy = entropy
         self._rotation = rotation
+        self._monotonic = monotonic
+        self._ahead_since: float | None = None
 
     async def run_once(self) -> int:
         """Do what is due now; return how many keys were made or destroyed."""
         due = await self._database.read("hpke keys that are due", self._due)
-        if due == (False, []):
+        waited = self._waited(await self._database.read("hpke keys ahead", dated_ahead))
+        wrong = await self._database.read("wrong dates", lambda tx: self._wrong_dates(tx, waited))
+        if due == (False, []) and not wrong:
             return 0
         try:
-            made, destroyed = await self._database.run("rotate hpke keys", self._rotate)
+            made, destroyed = await self._database.run(
+                "rotate hpke keys", lambda tx: self._rotate(tx, waited)
+            )
         except Conflict as error:
             log.error("no hpke key could be made", reason=str(error))
             return 0
@@ -128,18 +145,54 @@ class KeyRotation:
             log.info("hpke key destroyed", config_id=config_id)
         return len(made) + len(destroyed)
 
+    def _waited(self, ahead: list[int]) -> float:
+        """Return for how long keys have been dated ahead, in seconds that no clock can change."""
+        if not ahead:
+            self._ahead_since = None
+            return 0
+        if self._ahead_since is None:
+            self._ahead_since = self._monotonic()
+            log.warning("hpke keys are dated ahead of the clock", config_ids=ahead)
+        return self._monotonic() - self._ahead_since
+
+    def _wrong_dates(self, tx: Transaction, waited: float) -> list[bool]:
+        """Return which dates are not believed any more: False for making, True for retiring."""
+        found = []
+        if waited >= PATIENCE_SECONDS and dated_ahead(tx, retired=False):
+            found.append(False)
+        # A key that counts as retired too early is destroyed while reports need it.
+        at_leader = self._rotation.wait_seconds if self._role is Role.HELPER else 0
+        if (
+            waited >= PATIENCE_SECONDS + at_leader
+            and dated_ahead(tx, retired=True)
+            and not self._has_stored_ahead(tx)
+        ):
+            found.append(True)
+        return found
+
+    def _has_stored_ahead(self, tx: Transaction) -> bool:
+        """Return whether something is stored from the future, as if the clock were behind."""
+        if self._role is Role.LEADER:
+            return received_between(tx, tx.now + LATE_SECONDS, _FOR_EVER)
+        return any(_open_windows(tx, tx.now + CLOCK_SECONDS, _FOR_EVER))
+
     def _due(self, tx: Transaction) -> tuple[bool, list[int]]:
-        """Return whether a key is to be made or dated anew, and which can be destroyed."""
+        """Return whether a key is to be made, and which can be destroyed."""
         keys = list_hpke_configs(tx)
         unneeded = [
             key.config_id for key in keys if needed_for(tx, self._role, self._rotation, key) is None
         ]
-        is_due = not keys or self._rotation.is_due(keys[0].created_at, tx.now)
-        return is_due or has_dates_ahead(tx), unneeded
+        return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
 
-    def _rotate(self, tx: Transaction) -> tuple[list[int], list[int]]:
-        """Do what is due; return which keys were made, and which destroyed."""
-        if dated := date_back(tx):
+    def _rotate(self, tx: Transaction, waited: float) -> tuple[list[int], list[int]]:
+        """Do what is due; return which keys were made, and which destroyed.
+
+        Args:
+            tx: The transaction.
+            waited: For how long keys have been dated ahead.
+        """
+        for retired in self._wrong_dates(tx, waited):
+            dated = date_back(tx, retired=retired)
             log.warning("hpke keys were dated by a clock ahead", config_ids=dated)
         is_due, unneeded = self._due(tx)  # again: another process may have been faster
         for config_id in unneeded:

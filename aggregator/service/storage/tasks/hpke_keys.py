@@ -7,7 +7,7 @@ From then on nobody opens that again; until then it takes the log and the store'
 
 import dataclasses
 
-from sqlalchemy import ColumnElement, case, delete, insert, select, true, update
+from sqlalchemy import ColumnElement, delete, insert, or_, select, true, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
@@ -91,32 +91,29 @@ def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:
     return [StoredConfig(*row) for row in tx.connection.execute(query.order_by(*newest_first))]
 
 
-def has_dates_ahead(tx: Transaction) -> bool:
-    """Return whether a key was made or retired by a clock that has been put back since."""
-    return bool(_dated_ahead(tx))
+def dated_ahead(tx: Transaction, *, retired: bool | None = None) -> list[int]:
+    """Return the keys that were made or retired, or only one of both, later than now.
+
+    Either the clock was ahead then, or it is behind now.
+    """
+    key, latest = tables.hpke_keys.c, tx.now + LATE_SECONDS
+    ahead = {False: key.created_at > latest, True: key.retired_at > latest}
+    condition = or_(*ahead.values()) if retired is None else ahead[retired]
+    query = select(key.config_id).where(condition).order_by(key.config_id)
+    return list(tx.connection.execute(query).scalars())
 
 
-def date_back(tx: Transaction) -> list[int]:
-    """Let what a clock dated that has been put back since be as old as now; return whose dates."""
+def date_back(tx: Transaction, *, retired: bool) -> list[int]:
+    """Let keys that were made, or retired, later than now be so now; return which."""
     locks.change_keys(tx)
-    ahead, key = _dated_ahead(tx), tables.hpke_keys.c
+    ahead, key = dated_ahead(tx, retired=retired), tables.hpke_keys.c
     if ahead:
         settings_changed(tx)
-        dates = {
-            column.name: case((column > tx.now, tx.now), else_=column)
-            for column in (key.created_at, key.retired_at)
-        }
+        date = key.retired_at if retired else key.created_at
         tx.connection.execute(
-            update(tables.hpke_keys).where(key.config_id.in_(ahead)).values(**dates)
+            update(tables.hpke_keys).where(key.config_id.in_(ahead)).values({date: tx.now})
         )
     return ahead
-
-
-def _dated_ahead(tx: Transaction) -> list[int]:
-    key, latest = tables.hpke_keys.c, tx.now + LATE_SECONDS
-    ahead = (key.created_at > latest) | (key.retired_at > latest)
-    query = select(key.config_id).where(ahead).order_by(key.config_id)
-    return list(tx.connection.execute(query).scalars())
 
 
 def list_hpke_keys(tx: Transaction) -> list[HpkeKey]:
