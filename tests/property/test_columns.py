@@ -31,6 +31,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.messages.columns import (
     ReportColumns,
+    ShareColumns,
     read_answers,
     read_job,
     strings,
@@ -249,3 +250,10 @@ def test_many_ciphertexts_open_as_each_does_alone() -> None:
     )
     assert opened == [alone(row) for row in range(8)]
     assert opened == [b"secret 0", None, None, None, None, None, b"secret 6", b"secret 7"]
+
+
+def test_all_rows_in_another_order_are_taken_in_that_order() -> None:
+    rows = np.arange(120, dtype=np.uint8).reshape(3, 40)
+    shares = ShareColumns(rows, rows, 32)
+    assert shares.take([2, 0, 1]).ids == [shares.ids[place] for place in (2, 0, 1)]
+    assert shares.take([0, 1, 2]) is shares

@@ -12,6 +12,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import AggregationJobState, CollectionJobState
+from aggregator.service.storage.reports.claims import is_due
 
 AGGREGATION = "aggregation"
 COLLECTION = "collection"
@@ -204,7 +205,7 @@ def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Listed
             func.min(group.waits_until).label("next_at"),
         )
         .join(tables.tasks, tables.tasks.c.id == group.task)
-        .where(group.job.is_(None), group.waits_until > tx.now, *conditions)
+        .where(group.job.is_(None), ~is_due(tx.now), *conditions)
         .group_by(tables.tasks.c.task_id)
     )
     return [

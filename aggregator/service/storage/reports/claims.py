@@ -19,6 +19,7 @@ from sqlalchemy import (
     update,
 )
 
+from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.closed import is_closed
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
@@ -89,9 +90,17 @@ class JobReports:
         return [self.body[start : start + ID_SIZE] for start in starts]
 
 
+MOST_WAIT_SECONDS = DAY
+"""For how long reports are postponed at most: their batch waits with them."""
+
+
 def is_due(now: object) -> ColumnElement[bool]:
-    """Return the condition that a group does not wait for its time."""
-    return _GROUP.waits_until.is_(None) | (_GROUP.waits_until <= now)
+    """Return the condition that a group does not wait for its time.
+
+    One that is to wait for longer than any does was postponed by a clock that was ahead.
+    """
+    until = _GROUP.waits_until
+    return until.is_(None) | (until <= now) | (until - MOST_WAIT_SECONDS > now)
 
 
 def _waiting() -> Select[Any]:
@@ -301,7 +310,7 @@ def postpone_reports(
     """Take some of the job's reports out of it; no job claims them for `seconds`.
 
     Reports that have waited long wait a quarter as long again, so that a clock that is never set
-    right does not make jobs without end.
+    right does not make jobs without end, and a day at most.
 
     Raises:
         Conflict: One of them is not in the job.
@@ -311,7 +320,7 @@ def postpone_reports(
         return
     bucket = _bucket_of(tx, job)
     for group, body, some in places:
-        waits = max(seconds, (tx.now - group.received_at) // 4)
+        waits = min(max(seconds, (tx.now - group.received_at) // 4), MOST_WAIT_SECONDS)
         values: dict[str, object] = {"job": None, "waits_until": tx.now + waits}
         split_off(tx, group, body, some, **values, **({"bucket": b""} if bucket else {}))
     _leave_bucket(tx, job, bucket, sum(len(some) for _, _, some in places))

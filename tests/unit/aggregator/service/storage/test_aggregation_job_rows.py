@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
+from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.sums import summarize_batch
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction
@@ -282,6 +283,18 @@ def test_reports_that_stay_too_early_are_asked_about_less_and_less_often(
     assert waits[0] == 60
     assert waits == sorted(waits)
     assert waits[-1] > 60
+
+
+@pytest.mark.parametrize(("ahead", "passed"), [(0, DAY), (365 * DAY, -365 * DAY)])
+def test_reports_that_are_too_early_wait_for_a_day_at_most_whatever_the_clock_says(
+    store: Database, clock: ManualClock, ahead: int, passed: int
+) -> None:
+    clock.advance(100 * DAY + ahead)
+    leased = lease_job(store)
+    store.run_sync("end", lambda tx: finish_aggregation_job(tx, leased.lease, [], {}, IDS))
+    assert create_job(store) is None
+    clock.advance(passed)
+    assert create_job(store) is not None
 
 
 def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Database) -> None:
