@@ -77,7 +77,8 @@ class Difference(Quantity):
         aside = _ASIDE * (1 - confidence)
         parts = self.first.linear_part(aside), self.second.linear_part(aside)
         if parts[0] is None or parts[1] is None:
-            return self._by_both(confidence + 2 * aside)
+            found = self._by_both(confidence + 2 * aside)
+            return dataclasses.replace(found, confidence=confidence)
         found = _by_linear_parts(parts[0], parts[1], aside, confidence)
         if parts[0].is_near or parts[1].is_near:
             both = self._by_both(confidence + 2 * aside)

@@ -69,6 +69,7 @@ def test_ratios_are_compared_by_their_joint_intervals() -> None:
     found = compare(first, second)
     assert found.estimate == Fraction(30, 700) - Fraction(45, 900)
     assert found.interval.method.startswith("both at once")
+    assert found.interval.confidence == first.interval().confidence  # what was asked for
     apart = first.interval().low - second.interval().high
     assert found.interval.low < apart
 
