@@ -8,6 +8,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import urljoin
 
 import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -332,11 +333,11 @@ class Pair:
 
     async def poll(self, location: str) -> Answer:
         """Ask for the state of a collection."""
-        return await self.send("GET", LEADER_URL.rstrip("/") + location, token=COLLECTOR_TOKEN)
+        return await self.send("GET", urljoin(LEADER_URL, location), token=COLLECTOR_TOKEN)
 
     async def forget(self, location: str, *, may_be_gone: bool = False) -> None:
         """Delete a collection, whose result is safe, and which a repeated request finds gone."""
-        url = LEADER_URL.rstrip("/") + location
+        url = urljoin(LEADER_URL, location)
         status = (await self.send("DELETE", url, token=COLLECTOR_TOKEN)).status
         assert status < 300 or (may_be_gone and status == 404)
 
