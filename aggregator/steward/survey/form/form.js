@@ -161,6 +161,8 @@ if (await outbox.claimed(answered)) {
   thank();
   await sendUntilDone();
 } else {
+  // What an earlier window's visit has left.
+  for (const client of clients) client.flush().catch(() => {});
   // The first report is slow: make some while the person reads.
   const warm = () => survey.questions.forEach(({ example }, i) => clients[i].warm(example));
   (globalThis.requestIdleCallback ?? setTimeout)(warm);
