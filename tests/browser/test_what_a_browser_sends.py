@@ -15,6 +15,8 @@ from tests.support.module_pair import Site, elsewhere, module_site
 from tests.support.pair import NOW
 from tests.support.tasks import TIME_PRECISION, make_task
 
+pytestmark = pytest.mark.slow
+
 VISITORS = 24
 LATER = NOW + 2 * TIME_PRECISION
 """Of another batch than the one that is collected."""

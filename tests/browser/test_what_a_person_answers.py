@@ -15,6 +15,8 @@ from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
 from tests.support.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.slow
+
 SURVEY = """
 title = "Your visit"
 asked = "patients"
