@@ -118,7 +118,7 @@ def test_one_trace_has_the_spans_of_both_aggregators(tmp_path: Path) -> None:
 
 def test_a_receiver_that_is_away_holds_up_nothing_and_is_logged_once(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    services, _ = run(tmp_path, f"http://127.0.0.1:{port}{PATH}")
+    services, _ = run(tmp_path, f"http://127.0.0.1:{port}{PATH}", "--processes=1")
     for party in ("leader", "helper"):
         logs = services.log(party)
         events = Counter(line["event"] for line in logs if line["level"] != "info")

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 import anyio
@@ -19,6 +19,9 @@ GRACE_SECONDS = 20
 """How long what is under way may take when the service is told to stop."""
 
 _BACKLOG = 2048
+
+_LOOK_SECONDS = 0.05
+"""How often to look whether another process listens."""
 
 
 class Server(uvicorn.Server):
@@ -56,14 +59,37 @@ async def serve(server: Server, listening: socket.socket, stop: anyio.Event) -> 
         await server.serve(sockets=[listening])
 
 
-async def serve_apart(server: Server, listening: socket.socket, stop: anyio.Event) -> None:
-    """Do the same from a thread with an event loop of its own."""
+async def serve_apart(
+    server: Server, listening: socket.socket, stop: anyio.Event, after: str | None = None
+) -> None:
+    """Do the same from a thread with an event loop of its own.
+
+    Args:
+        server: The server.
+        listening: Its socket.
+        stop: Ends it.
+        after: An address, `host:port`; who connects before something listens there has to wait.
+    """
+    if after is not None and not await _is_taken(after, stop):
+        return
     async with _announced(server, listening, stop):
         await to_thread.run_sync(
             partial(anyio.run, partial(server.serve, sockets=[listening])),
             abandon_on_cancel=True,
             limiter=CapacityLimiter(1),
         )
+
+
+async def _is_taken(address: str, stop: anyio.Event) -> bool:
+    """Wait until something listens at an address; return whether it did before `stop` was set."""
+    host, _, port = address.rpartition(":")
+    while not stop.is_set():
+        with suppress(OSError):
+            async with await anyio.connect_tcp(host.strip("[]"), int(port)):
+                return True
+        with anyio.move_on_after(_LOOK_SECONDS):
+            await stop.wait()
+    return False
 
 
 @asynccontextmanager

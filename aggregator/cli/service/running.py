@@ -49,12 +49,15 @@ class Service:
         max_connections: The most connections open at once, per address.
         health: The health application and its address; it runs in a thread of its own, so that it
             answers while the others are busy.
+        after: An address at which another process of the same service takes requests: the health
+            listener answers once one can connect to it.
     """
 
     listeners: Sequence[tuple[ASGIApp, str]]
     works: Sequence[Work]
     max_connections: int
     health: tuple[ASGIApp, str] | None = None
+    after: str | None = None
 
 
 Opening = AbstractAsyncContextManager[Service]
@@ -193,8 +196,11 @@ class Front:
         for number, (server, listening) in enumerate(
             zip(self._servers, self._sockets, strict=True)
         ):
-            is_health = number == len(self.present.service.listeners)
-            group.start_soon(serve_apart if is_health else serve, server, listening, stop)
+            if number < len(self.present.service.listeners):
+                group.start_soon(serve, server, listening, stop)
+            else:
+                after = self.present.service.after
+                group.start_soon(serve_apart, server, listening, stop, after)
 
     def turn_to(self, other: RunningService) -> None:
         """Let `other` answer from now on, and the present one come to its end."""

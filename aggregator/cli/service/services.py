@@ -1,5 +1,6 @@
 """Builds an aggregator from its parts, and anew from the settings that it reads while it runs."""
 
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -84,7 +85,7 @@ def serve_leader(
         if not work or part.of == 1:
             return _leader(settings, serve=True, work=work)
         works = part.number % 2 == 0
-        return _leader(settings, serve=not works, work=works)
+        return _leader(settings, serve=not works, work=works, others_serve=works)
 
     _run(reading, opening, processes)
 
@@ -246,7 +247,9 @@ async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIter
 
 
 @asynccontextmanager
-async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> AsyncIterator[Service]:
+async def _leader(
+    settings: LeaderSettings, *, serve: bool, work: bool, others_serve: bool = False
+) -> AsyncIterator[Service]:
     async with (
         open_aggregator(settings, Role.LEADER) as runtime,
         open_client(
@@ -256,6 +259,8 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
         ) as http,
     ):
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
+        # Whoever hears from this one that the leader is up can reach them.
+        after = settings.listen if others_serve else None
         works = [
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
@@ -272,7 +277,8 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
                 "helper_answers": http.answers.document(),
             },
         )
-        yield await service_of(settings, listeners, works, examine)
+        service = await service_of(settings, listeners, works, examine)
+        yield dataclasses.replace(service, after=after)
 
 
 @asynccontextmanager
