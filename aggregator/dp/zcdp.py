@@ -5,6 +5,11 @@ import math
 from fractions import Fraction
 
 from aggregator.dp.certified import Enclosure, ln, round_up, round_up_closely, sqrt
+from aggregator.dp.search import least
+from aggregator.errors import ParameterError
+
+_FINENESS = 10**6
+"""A rho is found to one part in so many of epsilon, from below."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -28,6 +33,19 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
         return alpha * rho + penalty + ln(1 - 1 / alpha, digits)
 
     return max(Fraction(0), round_up(bound))
+
+
+def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return a rho that implies at most epsilon at delta, and hardly less.
+
+    Raises:
+        ParameterError: Epsilon is too small for any.
+    """
+    step = epsilon / _FINENESS
+    above = least(lambda count: implied_epsilon((count + 1) * step, delta) > epsilon, 0)
+    if above == 0:
+        raise ParameterError(f"epsilon: {epsilon} is too small for this delta")
+    return above * step
 
 
 def textbook_epsilon(rho: Fraction, delta: Fraction) -> Fraction:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aggregator.collector.results.consistency import consistent
     from aggregator.collector.results.intervals import ConfidenceInterval
     from aggregator.collector.results.moments import Variance, mean
+    from aggregator.collector.results.moments_of_some import VarianceOfSome
     from aggregator.collector.results.quantiles import Quantile, median
     from aggregator.collector.results.ratios import Ratio, ratio
     from aggregator.collector.results.selection import Selected, after_selection
@@ -38,6 +39,7 @@ else:
             "consistency": ("consistent",),
             "intervals": ("ConfidenceInterval",),
             "moments": ("Variance", "mean"),
+            "moments_of_some": ("VarianceOfSome",),
             "quantiles": ("Quantile", "median"),
             "ratios": ("Ratio", "ratio"),
             "selection": ("Selected", "after_selection"),
@@ -59,6 +61,7 @@ __all__ = [
     "Table",
     "Tree",
     "Variance",
+    "VarianceOfSome",
     "after_selection",
     "combination",
     "compare",

@@ -20,14 +20,10 @@ from aggregator.dp.filters import check_delta
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
-from aggregator.dp.search import least
-from aggregator.dp.zcdp import implied_epsilon
+from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.values import PlanAnswer, Value
 from aggregator.vdaf.circuits import Circuit, Sections
-
-_FINENESS = 10**6
-"""A rho is found to one part in so many of epsilon, from below."""
 
 _AGGREGATORS = 2
 
@@ -64,7 +60,7 @@ def sections(
     found: dict[str, BySection] = {}
     bases: tuple[PureDpDiscreteLaplace | DiscreteGaussian, ...] = (
         PureDpDiscreteLaplace(whole, max_reports_per_person=most),
-        DiscreteGaussian(_rho(whole, failure), failure, max_reports_per_person=most),
+        DiscreteGaussian(rho_of(whole, failure), failure, max_reports_per_person=most),
     )
     for base in bases:
         found[base.name] = BySection(base, equal_errors(base, circuit, given))
@@ -85,15 +81,6 @@ def sections(
         },
         "privacy": privacy,
     }
-
-
-def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a rho that implies at most epsilon at delta, and hardly less."""
-    step = epsilon / _FINENESS
-    above = least(lambda count: implied_epsilon((count + 1) * step, delta) > epsilon, 0)
-    if above == 0:
-        raise ParameterError(f"epsilon: {epsilon} is too small for this delta")
-    return above * step
 
 
 def _deviations(mechanism: Mechanism, circuit: Sections) -> list[float]:

@@ -1,11 +1,12 @@
-"""A survey: questions with labels, asked of people in windows, each a task of its own.
+"""A survey: questions with labels, asked of people in windows; all of it is one task.
 
     survey = survey_from_toml(Path("survey.toml").read_text())
-    for planned in plan(survey):
-        print(planned.question.name, planned.best.design.name, planned.best.error)
+    for planned in plan(survey).parts:
+        print(planned.part.name, planned.share, planned.error)
 
 A question (`questions`) knows what an answer is and by which designs (`designs`) it can be asked;
-`plan` chooses by their errors. What the numbers mean (`meaning`) is bound into each task.
+a `sheet` is all of them, and tables of two (`tables`), in one report. `plan` chooses the designs
+and splits the budget. What the numbers mean (`meaning`) is bound into the task.
 """
 
 from typing import TYPE_CHECKING
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING
 from aggregator.lazily import exports
 from aggregator.steward.survey.bundle import TaskTables, task_tables
 from aggregator.steward.survey.cells import AnswerError
-from aggregator.steward.survey.designs import Design, Figure, Spread
+from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.model import Budget, Survey, survey_from_toml
-from aggregator.steward.survey.plan import PlannedQuestion, Way, mechanism_tables, plan
+from aggregator.steward.survey.plan import Plan, PlannedPart, Spread, Way, plan
 from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.sheet import Part, Sheet
 from aggregator.steward.survey.windows import Windows
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ else:
     )
 
 __all__ = [
+    "NO_ANSWER",
     "AnswerError",
     "AnswerTable",
     "Answers",
@@ -55,16 +58,19 @@ __all__ = [
     "Design",
     "Figure",
     "Meaning",
-    "PlannedQuestion",
+    "Part",
+    "Plan",
+    "PlannedPart",
     "Question",
+    "Sheet",
     "Spread",
+    "Sums",
     "Survey",
     "SurveyResults",
     "TaskTables",
     "Way",
     "Windows",
     "csv_table",
-    "mechanism_tables",
     "plan",
     "read_answers",
     "survey_from_toml",

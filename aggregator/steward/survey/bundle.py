@@ -1,4 +1,4 @@
-"""What makes the tasks of a survey."""
+"""What makes the task of a survey."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from aggregator.protocol.task import info_with_digest
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.model import Survey
-from aggregator.steward.survey.plan import PlannedQuestion
+from aggregator.steward.survey.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +24,19 @@ class TaskTables:
     settings: Mapping[str, str | int]
 
 
-def task_tables(survey: Survey, planned: PlannedQuestion) -> TaskTables:
-    """Return what makes the task of one question."""
-    windows, design = survey.windows, planned.best.design
-    meaning = Meaning(survey.title, survey.asked, windows, planned.question, design).to_json()
+def task_tables(survey: Survey, plan: Plan) -> TaskTables:
+    """Return what makes the task of a survey."""
+    windows = survey.windows
+    meaning = Meaning(survey.title, survey.asked, windows, plan.sheet).to_json()
     return TaskTables(
-        vdaf={"type": design.type.name, **design.parameters},
+        vdaf={"type": "Prio3Sections", "sections": " ".join(plan.sheet.texts)},
         privacy={
-            **planned.privacy,
+            **plan.privacy,
             "window": windows.seconds // windows.time_precision,
             "window_start": windows.offset // windows.time_precision,
         },
         settings={
-            "task_info": info_with_digest(f"{survey.title}: {planned.question.name}", meaning),
+            "task_info": info_with_digest(survey.title, meaning),
             "time_precision": windows.time_precision,
             "min_batch_size": survey.min_batch_size,
             "max_reports": survey.max_reports,

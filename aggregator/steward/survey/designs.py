@@ -1,26 +1,23 @@
-"""How answers become measurements of one Prio3 type, and released sums become figures."""
+"""How answers become sections of a report, and released sums become figures."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from aggregator.collector.results import Batch, Noised, Quantity
-from aggregator.collector.results.sums import SumLaw
-from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
-from aggregator.dp.mechanisms import Mechanism
+from aggregator.collector.results import Noised, Quantity
 from aggregator.dp.sensitivity import max_entry
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.vdaf.circuits import Circuit
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import Value, VdafType
+from aggregator.vdaf.circuits.section_lists import KINDS, sections_of_text
 from aggregator.vdaf.prio3 import Prio3
 
 Answer: TypeAlias = tuple[int, ...]
 """What one person answered, in whole numbers: places of labels, or steps above the least number."""
 
-_REFERENCE = DiscreteLaplaceLaw(2, Fraction(1))
-"""Any law: how a figure is made of draws does not depend on it."""
+Entries: TypeAlias = list[int]
+"""What a person adds to the sums of a design's sections, section after section."""
+
+NO_ANSWER = "no answer"
+"""The label of those who give none: the last of every question that has labels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,11 +28,33 @@ class Figure:
         shows: "count", "share", "sum", "mean", "variance" or a quantile.
         quantity: With its label, unit and interval.
         is_wanted: Whether designs are compared by its error.
+        group: Of a table the label of the group of people that it is of.
     """
 
     shows: str
     quantity: Quantity
     is_wanted: bool = False
+    group: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sums:
+    """What was released of a report, or of some of its sections.
+
+    Attributes:
+        best: The best estimates, in which answers and tables agree; they have noise in common.
+        released: The values as they were released, of independent noise.
+        reports: How many reports there are: public and exact.
+    """
+
+    best: Sequence[Noised]
+    released: Sequence[Noised]
+    reports: int
+
+    def part(self, first: int, count: int) -> "Sums":
+        """Return those of some sections, by their entries."""
+        end = first + count
+        return Sums(self.best[first:end], self.released[first:end], self.reports)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,92 +63,70 @@ class Design:
 
     Attributes:
         name: Told apart by it from the question's other designs, and bound into the task with it.
-        type: Of the measurements.
-        parameters: Of the type, without `chunk_length`.
-        measurement: The measurement of an answer.
-        figures: What a batch's values say, given the values in their order and the number of
-            reports.
+        sections: Their texts; what refers to a section counts from the first of these.
+        measurement: What an answer adds to each entry; None is no answer.
+        figures: What the sums of these sections say.
+        extremes: Answers of which equal parts make a typical batch: the least and the largest.
+        labels: Of the first section where it is the answer and a table can be of it: those of
+            `onehot` without the last, which is no answer.
+        nobody: The entry that counts those who gave no answer.
     """
 
     name: str
-    type: VdafType
-    parameters: Mapping[str, Value]
-    measurement: Callable[[Answer], Measurement]
-    figures: Callable[[Sequence[Noised], int], list[Figure]]
+    sections: tuple[str, ...]
+    measurement: Callable[[Answer | None], Entries]
+    figures: Callable[[Sums], list[Figure]]
+    extremes: tuple[Answer, ...] = ((0,),)
+    labels: tuple[str, ...] = ()
+    nobody: int = -1
 
-    def prio3(self) -> Prio3:
-        """Return the type with the parameters, checked."""
-        return self.type.prio3(self.parameters)
+    @property
+    def length(self) -> int:
+        """Entries of all its sections."""
+        return sum(each.output_len for each in sections_of_text(" ".join(self.sections)))
 
-    def figures_of(self, batch: Batch) -> list[Figure]:
-        """Return what a batch says.
-
-        Raises:
-            ParameterError: A value is withheld, or a threshold chose it.
-        """
-        return self.figures(batch.plain(), batch.report_count)
-
-    def spreads(self, report_count: int) -> list["Spread"]:
-        """Return how the figures by which designs are compared are made of draws of noise.
+    def units(self, weight: Fraction = Fraction(1)) -> list[Fraction]:
+        """Return for each section the error that is as bad as one of 1 in a count.
 
         Args:
-            report_count: Of the batch; a mean's part of each draw falls with it.
-
-        Returns:
-            One for all figures of one pattern, which are as precise as each other.
+            weight: How many times more precise than the rest of a survey it shall be.
         """
-        values = [
-            Noised.released(0, _REFERENCE, index)
-            for index in range(self.prio3().circuit.output_len)
-        ]
-        found: dict[SumLaw, Figure] = {}
-        for figure in self.figures(values, report_count):
-            if figure.is_wanted and isinstance(figure.quantity, Noised):
-                found[figure.quantity.law] = figure
-        return [Spread(law, figure) for law, figure in found.items()]
+        made = sections_of_text(" ".join(self.sections))
+        return [max_entry(each) / weight for each in made]
 
-    def error(
-        self, mechanism: Mechanism, report_count: int, confidence: Fraction = DEFAULT_CONFIDENCE
-    ) -> tuple[Fraction, Figure]:
-        """Return the largest half width among the figures by which designs are compared, and whose.
+    def answered(self, sums: Sums) -> Noised:
+        """Return how many people gave an answer, of the sums of these sections."""
+        return (sums.reports - sums.best[self.nobody]).named("answered", "")
 
-        Args:
-            mechanism: Of each aggregator's noise.
-            report_count: Of the batch; the error of a mean falls with it.
-            confidence: Of each interval by itself.
-        """
-        law = mechanism.law(self.prio3().circuit, 2)
-        widths = (
-            (spread.half_width(law, confidence), spread.figure)
-            for spread in self.spreads(report_count)
-        )
-        return max(widths, key=lambda each: each[0])
+    def typical(self, people: int) -> list[Fraction]:
+        """Return the sums of a batch in which each of `extremes` is as frequent."""
+        added = [self.measurement(answer) for answer in self.extremes]
+        return [Fraction(people * sum(entries), len(added)) for entries in zip(*added, strict=True)]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Spread:
-    """How some figures of one batch are made of draws of noise, whatever the noise.
+def moved(sections: Sequence[str], by: int) -> list[str]:
+    """Return texts of sections whose references count from another section than the first."""
+    return [_moved(text, by) for text in sections]
 
-    Attributes:
-        pattern: The law of their noise, were each draw of `_REFERENCE`.
-        figure: One of them.
-    """
 
-    pattern: SumLaw
-    figure: Figure
+def _moved(text: str, by: int) -> str:
+    name, _, numbers = text.partition(":")
+    parts = [
+        str(int(number) + by) if meaning in ("of", "by") else number
+        for meaning, number in zip(KINDS[name].number_names, numbers.split(","), strict=True)
+    ]
+    return f"{name}:{','.join(parts)}"
 
-    def half_width(
-        self, law: NoiseLaw | None, confidence: Fraction = DEFAULT_CONFIDENCE
-    ) -> Fraction:
-        """Return the half width of their intervals where each draw is of this law, or is none."""
-        if law is None:
-            return Fraction(0)
-        counts = {(law, part.weight): part.count for part in self.pattern.parts}
-        return SumLaw.counted(counts).width(confidence).size
 
-    def largest(self, circuit: Circuit, report_count: int) -> Fraction:
-        """Return the largest that they can be, above the least; that of a count is all reports."""
-        if self.figure.shows == "count":
-            return Fraction(report_count)
-        weight = max(part.weight for part in self.pattern.parts)
-        return weight * max_entry(circuit) * report_count
+def prio3_of(sections: Sequence[str]) -> Prio3:
+    """Return the type of a report with these sections."""
+    from aggregator.vdaf.instances import SECTIONS
+
+    return SECTIONS.prio3({"sections": " ".join(sections)})
+
+
+def one_hot(place: int, length: int) -> Entries:
+    """Return a one among zeros."""
+    entries = [0] * length
+    entries[place] = 1
+    return entries

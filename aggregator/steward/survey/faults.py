@@ -20,7 +20,7 @@ _KINDS: Mapping[str, type[Question]] = {
     for kind in get_args(get_args(AnyQuestion)[0])
 }
 _LISTS: Mapping[str, str] = {
-    "labels": '["yes", "no", "no answer"]',
+    "labels": '["yes", "no", "do not know"]',
     "edges": "[0, 18, 65, 120]",
     "quantiles": '["1/2"]',
     "regions": '[{label = "North", below = [{label = "Hill"}]}, {label = "South"}]',

@@ -1,11 +1,13 @@
 """`survey.toml`: what is asked of whom, how often, and what it may cost a person."""
 
+import itertools
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
-from typing import Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -21,6 +23,11 @@ from aggregator.words import acting_member
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+Pair: TypeAlias = Annotated[tuple[str, str], Field(strict=False)]
+
+_NO_GROUPS = "groups must be the labels, bins or points of which each person has one"
+
+
 class Budget(BaseModel):
     """What one person may lose.
 
@@ -28,7 +35,7 @@ class Budget(BaseModel):
         epsilon: In one window, over all questions together.
         rho: The same of zero-concentrated differential privacy, in its place; noise is then
             Gaussian.
-        delta: With epsilon: allows truncated noise where it is smaller.
+        delta: With epsilon: allows Gaussian noise where it is smaller.
         windows: How many windows may be released; each aggregator refuses more.
     """
 
@@ -53,7 +60,7 @@ class Asked(BaseModel):
 
     Attributes:
         question: As its task is bound to it.
-        weight: Its part of the budget, in proportion to the other questions'.
+        weight: How many times smaller its errors shall be than those of weight 1.
         design: Its name, where the planner shall not choose.
     """
 
@@ -84,6 +91,8 @@ class Survey(BaseModel):
         min_batch_size: The fewest answers released together.
         max_reports: The most of one window.
         budget: Of a person.
+        by: The question by whose answers every other one is shown, too, that can be.
+        tables: Pairs of questions, the answers to the first by those to the second; or all pairs.
         questions: As `[[question]]`.
     """
 
@@ -96,6 +105,8 @@ class Survey(BaseModel):
     min_batch_size: int = Field(ge=1)
     max_reports: int = Field(ge=1, default=1_000_000)
     budget: Budget
+    by: str | None = None
+    tables: Literal["all"] | Annotated[tuple[Pair, ...], Field(strict=False)] = ()
     questions: tuple[Asked, ...] = Field(alias="question", strict=False, min_length=1)
 
     @field_validator("first", mode="before")
@@ -113,6 +124,7 @@ class Survey(BaseModel):
         for name, count in Counter(names).items():
             if count > 1:
                 raise ValueError(f"question: {count} have the name {name!r}")
+        self._check_tables(names)
         if self.max_reports < self.min_batch_size:
             raise ValueError(
                 f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
@@ -123,6 +135,47 @@ class Survey(BaseModel):
         except ParameterError as error:
             raise ValueError(str(error)) from None
         return self
+
+    def _check_tables(self, names: Sequence[str]) -> None:
+        if self.by is not None and self.by not in names:
+            raise ValueError(f"by: must be the name of a question, not {self.by!r}")
+        if self.by is not None and not self.question(self.by).makes_groups:
+            raise ValueError(f"by: {self.by}: {_NO_GROUPS}")
+        for of, by in () if self.tables == "all" else self.tables:
+            for name in (of, by):
+                if name not in names:
+                    raise ValueError(f"tables: there is no question {name!r}")
+            if of == by:
+                raise ValueError(f"tables: {of} by itself is no table")
+            if not self.question(by).makes_groups:
+                raise ValueError(f"tables: {by}: {_NO_GROUPS}")
+            if not self.question(of).crossed_designs():
+                raise ValueError(f"tables: {of}: a table is of one answer or one number a person")
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The tables: of each the question whose answers it has, and that of the groups."""
+        questions = [asked.question for asked in self.questions]
+        found = dict.fromkeys(
+            (question.name, self.by)
+            for question in questions
+            if self.by not in (None, question.name) and question.crossed_designs()
+        )
+        if self.tables == "all":
+            pairs = list(itertools.combinations(questions, 2))
+            # Of two questions that make groups the one that is asked first is that of the rows.
+            pairs = [pair if pair[1].makes_groups else pair[::-1] for pair in pairs]
+            chosen = [
+                (of.name, by.name)
+                for of, by in pairs
+                if by.makes_groups and of.crossed_designs()
+            ]
+        else:
+            chosen = list(self.tables)
+        for of, by in chosen:
+            if (by, of) not in found:
+                found[of, by] = None
+        return tuple((of, by) for of, by in found if by is not None)
 
     @property
     def windows(self) -> Windows:

@@ -1,27 +1,64 @@
-"""Which design and mechanism serves each question best, by the error of what it shows."""
+"""How a survey is asked: the design of each question, and one noise split over all of it.
+
+Every section has a unit: an error of one unit is as bad in each. The split makes the error of every
+section the same in its unit, by default 1 of a count and the largest number that can be given, so
+that what a person pays is spent where it is seen. A weight divides a question's units.
+"""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from aggregator.collector.results import Noised, Ratio, combination
+from aggregator.collector.results.sums import SumLaw
+from aggregator.collector.results.values import Source
+from aggregator.dp.by_section import BySection, equal_errors
+from aggregator.dp.certified import to_float
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import MECHANISMS, policy_from_mapping
-from aggregator.dp.rationals import format_rational
+from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
+from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.designs import Design
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.steward.survey.designs import Design, Figure, Sums
 from aggregator.steward.survey.model import Asked, Budget, Survey
 from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.sheet import Part, Sheet
+
+Base = PureDpDiscreteLaplace | DiscreteGaussian
+
+_DELTA = Fraction(1, 10**6)
+"""Of a budget in rho, at which its guarantee is also said in epsilon."""
+_AGGREGATORS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """How precise some figures of one batch are.
+
+    Attributes:
+        figure: One of them.
+        law: Of the noise in it; of a ratio, of what is linear in the noise where few have none.
+    """
+
+    figure: Figure
+    law: SumLaw
+
+    def half_width(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Fraction:
+        """Return the half width of their intervals."""
+        return self.law.width(confidence).size
 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """One way to ask a question with a given part of the budget.
+    """One way to ask a question, with its share of the budget.
 
     Attributes:
         design: How the answer is measured.
-        mechanism: What each aggregator adds.
+        mechanism: What each aggregator adds; of a question's own sections only.
         error: The largest half width of a 95 % interval of what the question is asked for, in a
-            batch of `min_batch_size` answers.
+            batch of `min_batch_size` people of whom all answer.
         shows: Whose: "count", "mean".
         unit: In which it is.
     """
@@ -34,78 +71,207 @@ class Way:
 
 
 @dataclasses.dataclass(frozen=True)
-class PlannedQuestion:
-    """A question, and the ways to ask it.
+class PlannedPart:
+    """A question or a table, as it is asked.
 
     Attributes:
-        question: What is asked.
-        privacy: The `[privacy]` table of its task.
-        best: The way with the smallest error; the first of equals.
-        others: The rest.
+        part: With its place in a report.
+        share: Of the epsilon or rho of one window.
+        error: The largest half width of a 95 % interval of what it is asked for, in a batch of
+            `min_batch_size` people of whom all answer.
+        shows: Whose: "count", "mean".
+        unit: In which it is.
+        others: Of a question, other ways to ask it with the same share.
     """
 
-    question: Question
+    part: Part
+    share: Fraction
+    error: Fraction
+    shows: str
+    unit: str
+    others: tuple[Way, ...] = ()
+
+    @property
+    def question(self) -> Question:
+        """Whose answers it has."""
+        return self.part.question
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a survey is asked.
+
+    Attributes:
+        sheet: What a report holds.
+        mechanism: What each aggregator adds.
+        privacy: The `[privacy]` table of its task.
+        parts: The questions and tables.
+        rivals: Other mechanisms that the budget allows, each with how many times larger its
+            standard deviations are.
+    """
+
+    sheet: Sheet
+    mechanism: BySection
     privacy: Mapping[str, str | int]
-    best: Way
-    others: tuple[Way, ...]
+    parts: tuple[PlannedPart, ...]
+    rivals: Mapping[str, float]
+
+    def part(self, name: str) -> PlannedPart:
+        """Return the question or the table of a name.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        for each in self.parts:
+            if each.part.name == name:
+                return each
+        raise ParameterError(f"question: the survey has no {name!r}")
 
 
-def plan(survey: Survey) -> list[PlannedQuestion]:
-    """Return each question of a survey with the best way to ask it.
+def plan(survey: Survey) -> Plan:
+    """Return the best way to ask a survey.
 
     Raises:
-        ParameterError: A question has no design of the name that the survey gives, or its part of
-            the budget cannot be written in a policy.
+        ParameterError: A question has no design of the name that the survey gives, a table cannot
+            be made, or the budget cannot be written in a policy.
     """
-    weights = sum(asked.weight for asked in survey.questions)
-    return [_planned(survey, asked, asked.weight / weights) for asked in survey.questions]
-
-
-def _planned(survey: Survey, asked: Asked, part: Fraction) -> PlannedQuestion:
-    question = asked.question
-    designs = question.designs() if asked.design is None else [question.design(asked.design)]
-    ways, troubles = [], []
-    for design in designs:
-        for table in mechanism_tables(survey.budget, part):
-            try:
-                ways.append((_way(design, table, survey.min_batch_size), table))
-            except ParameterError as trouble:  # such as a mechanism for histograms only
-                troubles.append(trouble)
-    if not ways:
-        raise ParameterError(f"question {question.name}: {troubles[0]}")
-    best = min(ways, key=lambda each: each[0].error)
-    privacy: dict[str, str | int] = {
-        **best[1],
+    people = survey.min_batch_size
+    found = []
+    for base in bases(survey.budget):
+        asked = tuple(
+            (each.question, _chosen(each, survey, base)) for each in survey.questions
+        )
+        sheet = Sheet(asked, survey.pairs)
+        units = sheet.units([each.weight for each in survey.questions])
+        mechanism = BySection(base, equal_errors(base, sheet.circuit, units))
+        found.append((_relative_error(mechanism, sheet, units), sheet, mechanism))
+    error, sheet, mechanism = min(found, key=lambda each: each[0])
+    parts = tuple(_planned(part, sheet, mechanism, survey) for part in sheet.parts)
+    privacy = {
+        **policy_to_mapping(PrivacyPolicy(mechanism)),
         "max_releases": survey.budget.windows,
         "population": survey.asked,
     }
-    if best[0].mechanism.default_private_threshold != "none":
-        privacy["private_threshold"] = "none"
-    others = tuple(way for way, _ in ways if way is not best[0])
-    return PlannedQuestion(question, privacy, best[0], others)
+    rivals = {
+        each.name: other / error if error else 1.0
+        for other, _, each in found
+        if each is not mechanism
+    }
+    return Plan(sheet, mechanism, privacy, parts, rivals)
 
 
-def _way(design: Design, privacy: Mapping[str, str | int], min_batch_size: int) -> Way:
-    """Return a design with a mechanism and its error.
+def bases(budget: Budget) -> list[Base]:
+    """Return the mechanisms that the budget of one window allows.
 
     Raises:
-        ParameterError: The mechanism is not for this design.
+        ParameterError: It is too small for one of them, or too large.
     """
-    policy = policy_from_mapping({**privacy, "private_threshold": "none"})
-    policy.check(design.prio3().circuit)
-    error, figure = design.error(policy.mechanism, min_batch_size)
-    return Way(design, policy.mechanism, error, figure.shows, figure.quantity.unit)
+    if budget.rho is not None:
+        return [DiscreteGaussian(budget.rho, _DELTA)]
+    assert budget.epsilon is not None  # noqa: S101  the model demands one of them
+    found: list[Base] = [PureDpDiscreteLaplace(budget.epsilon)]
+    if budget.delta is not None:
+        rho = rho_of(budget.epsilon, budget.delta)
+        found.append(DiscreteGaussian(rho, budget.delta))
+    return found
 
 
-def mechanism_tables(
-    budget: Budget, part: Fraction = Fraction(1)
-) -> Iterator[dict[str, str | int]]:
-    """Give the mechanisms that a part of the budget of one window allows, as a policy's tables."""
-    given = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
-    parts = {name: value * part for name, value in given.items() if value is not None}
-    for kind in MECHANISMS.values():
-        if set(kind.parameter_names[:1]) & parts.keys():
-            parameters = {
-                name: format_rational(parts[name]) for name in kind.parameter_names if name in parts
-            }
-            yield {"mechanism": kind.name, **parameters}
+def spreads(
+    part: Part, sheet: Sheet, mechanism: Mechanism, people: int, *, as_released: bool = False
+) -> list[Spread]:
+    """Return how precise the figures are by which designs are compared.
+
+    Args:
+        part: Of the sheet.
+        sheet: What a report holds.
+        mechanism: Of each aggregator's noise.
+        people: In a batch; all of them answer.
+        as_released: Whether to take values as they are released, which takes less time, and not the
+            best estimates of them.
+
+    Returns:
+        One for all figures of one law, which are as precise as each other.
+    """
+    typical = [value for each in sheet.parts for value in each.source.typical(people)]
+    laws = [law for run, law in mechanism.laws(sheet.circuit, _AGGREGATORS) for _ in range(run)]
+    values = [
+        Noised(value, {} if law is None else {Source(place, law): 1})
+        for place, (value, law) in enumerate(zip(typical, laws, strict=True))
+    ]
+    found: dict[SumLaw, Figure] = {}
+    sums = Sums(values, values, people) if as_released else sheet.sums(values, people)
+    for figure in part.figures(sums):
+        if figure.is_wanted and (linear := _linear(figure)) is not None:
+            found.setdefault(linear.law, figure)
+    return [Spread(figure, law) for law, figure in found.items()]
+
+
+def _linear(figure: Figure) -> Noised | None:
+    """Return what is linear in the noise of a figure."""
+    match figure.quantity:
+        case Noised() as value:
+            return value
+        case Ratio(numerator=over, denominator=under) if under.value:
+            return combination(
+                [(over, 1 / under.value), (under, -over.value / under.value**2)]
+            )
+        case _:
+            return None
+
+
+def _worst(found: Sequence[Spread]) -> tuple[Fraction, Figure]:
+    """Return the largest half width, and whose."""
+    return max(((each.half_width(), each.figure) for each in found), key=lambda each: each[0])
+
+
+def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
+    """Return the design with the smallest error, were the question all of a report."""
+    if asked.design is not None:
+        return asked.question.design(asked.design)
+    in_tables = {name for pair in survey.pairs for name in pair}
+    question = asked.question
+    is_crossed = question.name in in_tables
+    designs = question.crossed_designs() if is_crossed else question.designs()
+    if len(designs) == 1:
+        return designs[0]
+    ways = [way(question, design, base, survey.min_batch_size) for design in designs]
+    return min(ways, key=lambda each: each.error).design
+
+
+def way(question: Question, design: Design, base: Base, people: int) -> Way:
+    """Return a design with all that a mechanism has for it, by values as they are released."""
+    sheet = Sheet(((question, design),))
+    mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
+    error, figure = _worst(spreads(sheet.parts[0], sheet, mechanism, people, as_released=True))
+    return Way(design, mechanism, error, figure.shows, figure.quantity.unit)
+
+
+def _planned(part: Part, sheet: Sheet, mechanism: BySection, survey: Survey) -> PlannedPart:
+    people = survey.min_batch_size
+    share = sum((mechanism.shares[number] for number in part.sections), Fraction(0))
+    error, figure = _worst(spreads(part, sheet, mechanism, people))
+    others = tuple(
+        way(part.question, design, _with_share(mechanism.base, share), people)
+        for design in ([] if part.by else part.question.designs())
+        if design.name != getattr(part.source, "name", "")
+    )
+    return PlannedPart(part, share, error, figure.shows, figure.quantity.unit, others)
+
+
+def _with_share(base: Base, share: Fraction) -> Base:
+    if isinstance(base, DiscreteGaussian):
+        return dataclasses.replace(base, rho=share * base.rho)
+    return dataclasses.replace(base, epsilon=share * base.epsilon)
+
+
+def _relative_error(mechanism: BySection, sheet: Sheet, units: Sequence[Fraction]) -> float:
+    """Return the largest standard deviation of a section, in its unit."""
+    laws = (law for _, law in mechanism.laws(sheet.circuit, _AGGREGATORS))
+    return max(
+        (
+            to_float(law.variance()) ** 0.5 / float(unit)
+            for law, unit in zip(laws, units, strict=True)
+            if law is not None
+        ),
+        default=0.0,
+    )

@@ -3,17 +3,16 @@
 import bisect
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.collector.results import Noised, mean
+from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, number, shown
-from aggregator.steward.survey.designs import Answer, Design, Figure
+from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums, one_hot
 from aggregator.steward.survey.exact import Grid
-from aggregator.vdaf.circuits.measurements import Measurement
 
 MAX_LABELS = 100_000
 MAY_HAVE_LINES = frozenset({"text"})
@@ -56,6 +55,21 @@ class Question(BaseModel, ABC):
     def designs(self) -> tuple[Design, ...]:
         """Return every way to ask it, the simplest first."""
 
+    def crossed_designs(self) -> tuple[Design, ...]:
+        """Return the ways to ask it of which a table by group can be made; none if it has no."""
+        return tuple(design for design in self.designs() if design.labels)
+
+    @property
+    def makes_groups(self) -> bool:
+        """Whether tables by its answers can be made."""
+        return bool(self.crossed_designs())
+
+    def of_counts(  # noqa: PLR6301 - others need it
+        self, values: Sequence[Noised], people: Noised, group: str = ""
+    ) -> list[Figure]:
+        """Return what counts by label say beside themselves, of a group of people."""
+        return []
+
     def design(self, name: str) -> Design:
         """Return the design of this name.
 
@@ -94,35 +108,65 @@ def check_labels(labels: Sequence[str], least: int = 2) -> None:
         raise ValueError(f"labels: {twice!r} is there twice")
     if not all(label.strip() for label in labels):
         raise ValueError("labels: one of them is empty")
+    if NO_ANSWER in labels:
+        raise ValueError(
+            f"labels: {NO_ANSWER!r} is the label of whoever gives none: it is there already"
+        )
 
 
-def first(answer: Answer) -> Measurement:
-    """Return the only number of an answer as the measurement."""
-    return answer[0]
+def labelled(
+    name: str,
+    labels: Sequence[str],
+    more: Callable[[Sums], list[Figure]] = lambda _: [],
+) -> Design:
+    """Return the design of one answer among labels, of which "no answer" is the last.
+
+    Args:
+        name: Of the design.
+        labels: Without "no answer".
+        more: What the sums say beside counts and shares.
+    """
+    length = len(labels) + 1
+    return Design(
+        name,
+        (f"onehot:{length}",),
+        lambda answer: one_hot(length - 1 if answer is None else answer[0], length),
+        lambda sums: [*counts(sums, labels), *more(sums)],
+        extremes=((0,), (length - 2,)),
+        labels=tuple(labels),
+    )
 
 
-def counts(values: Sequence[Noised], labels: Sequence[str], reports: int) -> list[Figure]:
-    """Return counts and shares by label."""
-    named = [value.named(label) for value, label in zip(values, labels, strict=True)]
-    return [Figure("count", value, is_wanted=True) for value in named] + shares(named, reports)
+def answered(sums: Sums) -> Noised:
+    """Return how many gave an answer: all but those of the last entry."""
+    return (sums.reports - sums.best[-1]).named("answered", "")
 
 
-def shares(counts: Sequence[Noised], reports: int) -> list[Figure]:
-    """Return what part of all reports each count is."""
-    if not reports:
-        return []
+def counts(sums: Sums, labels: Sequence[str]) -> list[Figure]:
+    """Return counts by label, that of no answer being the last, and shares of those who answered."""
+    named = [value.named(label) for value, label in zip(sums.best, labels, strict=False)]
+    found = [Figure("count", value, is_wanted=True) for value in named]
+    nothing = Figure("count", sums.best[len(labels)].named(NO_ANSWER))
+    return [*found, nothing, *shares(named, answered(sums))]
+
+
+def shares(counts: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
+    """Return what part of some people each count is."""
     return [
-        Figure("share", (count * Fraction(_PERCENT, reports)).named(count.label, "%"))
+        Figure("share", ratio(count * _PERCENT, people, label=count.label, unit="%"), group=group)
         for count in counts
     ]
 
 
-def sum_and_mean(sum_: Noised, reports: int, unit: str, label: str = "") -> list[Figure]:
-    """Return a sum and the mean that belongs to it."""
-    figures = [Figure("sum", sum_.named(label, unit))]
-    if reports:
-        figures.append(Figure("mean", mean(sum_, reports).named(label, unit), is_wanted=True))
-    return figures
+def sum_and_mean(
+    sum_: Noised, people: Noised, unit: str, label: str = "", group: str = ""
+) -> list[Figure]:
+    """Return a sum, and the mean of those who gave a number."""
+    mean = ratio(sum_, people, label=label, unit=unit)
+    return [
+        Figure("sum", sum_.named(label, unit), group=group),
+        Figure("mean", mean, is_wanted=True, group=group),
+    ]
 
 
 def bin_of(cell: Cell, edges: Sequence[Fraction], decimal_mark: str, *, clips: bool) -> Reading:

@@ -7,11 +7,10 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, shown, text
-from aggregator.steward.survey.designs import Answer, Design
-from aggregator.steward.survey.questions.base import Question, check_labels, counts, first
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM_VEC
+from aggregator.steward.survey.designs import Answer, Design, Entries
+from aggregator.steward.survey.questions.base import Question, check_labels, counts, labelled
 
+_YES_AND_NO = ("yes", "no")
 _YES = frozenset({"yes", "true", "1"})
 _NO = frozenset({"no", "false", "0"})
 
@@ -33,15 +32,7 @@ class Choice(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (
-            Design(
-                "histogram",
-                HISTOGRAM,
-                {"length": len(self.labels)},
-                first,
-                lambda values, reports: counts(values, self.labels, reports),
-            ),
-        )
+        return (labelled("one answer", self.labels),)
 
 
 class Multiple(Question):
@@ -89,28 +80,18 @@ class Multiple(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        length = len(self.labels)
-        name, type_, parameters = (
-            "vector of ones",
-            SUM_VEC,
-            {"length": length, "max_measurement": 1},
-        )
-        if self.at_most is not None and self.at_most < length:
-            # Only this type holds a person to so many.
-            name, type_ = "multihot", MULTIHOT_COUNT_VEC
-            parameters = {"length": length, "max_weight": self.at_most}
+        length, most = len(self.labels) + 1, self.at_most or len(self.labels)
 
-        def measurement(answer: Answer) -> Measurement:
-            chosen = set(answer)
+        def measurement(answer: Answer | None) -> Entries:
+            chosen = {length - 1} if answer is None else set(answer)
             return [int(place in chosen) for place in range(length)]
 
         return (
             Design(
-                name,
-                type_,
-                parameters,
+                "several answers",
+                (f"atmost:{length},{most}",),
                 measurement,
-                lambda values, reports: counts(values, self.labels, reports),
+                lambda sums: counts(sums, self.labels),
             ),
         )
 
@@ -125,16 +106,8 @@ class YesNo(Question):
         written = text(cells[0]).lower()
         if written not in _YES | _NO:
             raise AnswerError(f"must be yes or no, not {shown(cells[0])}")
-        return Reading((int(written in _YES),))
+        return Reading((int(written in _NO),))
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (
-            Design(
-                "count",
-                COUNT,
-                {},
-                first,
-                lambda values, reports: counts(values, ["yes"], reports),
-            ),
-        )
+        return (labelled("one answer", _YES_AND_NO),)

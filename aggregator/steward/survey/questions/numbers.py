@@ -8,24 +8,22 @@ from typing import Literal
 from pydantic import Field, model_validator
 from typing_extensions import override
 
-from aggregator.collector.results import Noised, Quantile, Variance, combination
+from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, number, shown, step
-from aggregator.steward.survey.designs import Answer, Design, Figure
+from aggregator.steward.survey.designs import NO_ANSWER, Answer, Design, Entries, Figure, Sums
 from aggregator.steward.survey.exact import Exact, Grid
 from aggregator.steward.survey.questions.base import (
     MAX_LABELS,
     Question,
+    answered,
     as_text,
     bin_of,
     check_labels,
-    counts,
-    first,
     grid_of,
+    labelled,
     range_labels,
     sum_and_mean,
 )
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import HISTOGRAM, SUM, SUM_VEC
 
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _PERCENT = 100
@@ -71,46 +69,71 @@ class Number(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         steps = self.grid.steps
-        histogram = Design("histogram", HISTOGRAM, {"length": steps + 1}, first, self._of_histogram)
-        histograms = (histogram,) if steps < _MOST_BINS else ()
-        if not self.variance:
-            return Design("sum", SUM, {"max_measurement": steps}, first, self._of_sum), *histograms
+        names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]
+        histogram = (
+            [labelled("histogram", names, self._of_histogram)] if steps < _MOST_BINS else []
+        )
+        # What a number adds is proved to be 0 where nobody is counted as having given one.
+        parts = ["onehot:2", f"given:0,1,{steps}"]
+        parts += [f"given:0,1,{steps**2}"] if self.variance else []
 
-        # Both entries reach steps^2, so neither pays for the other's range.
-        def moments(answer: Answer) -> Measurement:
-            return [answer[0] * steps, answer[0] ** 2]
+        def moments(answer: Answer | None) -> Entries:
+            if answer is None:
+                return [0, 1, *[0] * (len(parts) - 1)]
+            return [1, 0, *(answer[0] ** power for power in range(1, len(parts)))]
 
-        def figures(values: Sequence[Noised], reports: int) -> list[Figure]:
-            return self._of_moments(values[0] / steps, values[1], reports)
+        name = "sum and squares" if self.variance else "sum"
+        extremes = ((0,), (steps,))
+        return Design(name, tuple(parts), moments, self._of_moments, extremes, nobody=1), *histogram
 
-        parameters = {"length": 2, "max_measurement": steps**2}
-        return Design("sum and squares", SUM_VEC, parameters, moments, figures), *histograms
+    @override
+    def crossed_designs(self) -> tuple[Design, ...]:
+        return self.designs()[:1]
 
-    def _of_sum(self, values: Sequence[Noised], reports: int) -> list[Figure]:
-        return sum_and_mean(values[0] * self.step + self.low * reports, reports, self.unit)
+    @property
+    @override
+    def makes_groups(self) -> bool:
+        return False
 
-    def _of_histogram(self, values: Sequence[Noised], reports: int) -> list[Figure]:
-        steps = combination((value, index) for index, value in enumerate(values))
-        if not self.variance:
-            return self._of_sum([steps], reports)
-        squares = combination((value, index**2) for index, value in enumerate(values))
-        return self._of_moments(steps, squares, reports)
+    def _of_moments(self, sums: Sums) -> list[Figure]:
+        people, nobody, *moments = sums.best
+        return self.moments(people, moments) + [Figure("count", nobody.named(NO_ANSWER))]
 
-    def _of_moments(self, steps: Noised, squares: Noised, reports: int) -> list[Figure]:
-        figures = self._of_sum([steps], reports)
-        if not reports:
+    def _of_histogram(self, sums: Sums) -> list[Figure]:
+        *values, nobody = sums.best
+        powers = range(1, 3 if self.variance else 2)
+        moments = [
+            combination((value, index**power) for index, value in enumerate(values))
+            for power in powers
+        ]
+        people = combination((value, 1) for value in values)
+        return self.moments(people, moments) + [Figure("count", nobody.named(NO_ANSWER))]
+
+    def moments(
+        self, people: Noised, moments: Sequence[Noised], group: str = ""
+    ) -> list[Figure]:
+        """Return what moments say, of numbers counted in steps from the least one.
+
+        Args:
+            people: How many gave a number.
+            moments: The sum and, for the variance, the sum of squares.
+            group: Of the people, if they are not all.
+        """
+        count = Figure("count", people.named("answered"), group=group)
+        sum_ = moments[0] * self.step + people * self.low
+        figures = [count, *sum_and_mean(sum_, people, self.unit, group=group)]
+        if len(moments) == 1:
             return figures
         unit = f"{self.unit}²" if self.unit else ""
         # A variance is the same wherever one counts from, so here from the least number.
-        variance = Variance(
-            steps * self.step,
-            squares * self.step**2,
-            reports,
-            least=0,
+        variance = VarianceOfSome(
+            people,
+            moments[0] * self.step,
+            moments[1] * self.step**2,
             most=self.grid.steps * self.step,
             unit=unit,
         )
-        return [*figures, Figure("variance", variance)]
+        return [*figures, Figure("variance", variance, group=group)]
 
 
 class Bins(Question):
@@ -154,15 +177,14 @@ class Bins(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (
-            Design("histogram", HISTOGRAM, {"length": len(self.edges) - 1}, first, self._figures),
-        )
+        return (labelled("histogram", self.labels, self._quantiles),)
 
-    def _figures(self, values: Sequence[Noised], reports: int) -> list[Figure]:
-        figures = counts(values, self.labels, reports)
-        for part in self.quantiles if reports else ():
+    def _quantiles(self, sums: Sums) -> list[Figure]:
+        figures = []
+        for part in self.quantiles:
             name = "median" if part == Fraction(1, 2) else f"{float(part * _PERCENT):.6g} %"
-            quantile = Quantile(values, self.edges, part, reports, label=name, unit=self.unit)
+            # Of the values as released: quantiles are of bins without noise in common.
+            quantile = Quantile(sums.released[:-1], self.edges, part, label=name, unit=self.unit)
             figures.append(Figure("quantile", quantile))
         return figures
 
@@ -213,9 +235,15 @@ class Scale(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (Design("histogram", HISTOGRAM, {"length": len(self.points)}, first, self._figures),)
+        return (labelled("histogram", self.points, self._mean),)
 
-    def _figures(self, values: Sequence[Noised], reports: int) -> list[Figure]:
-        above = combination((value, index) for index, value in enumerate(values))
-        mean = sum_and_mean(above + self.low * reports, reports, "")
-        return counts(values, self.points, reports) + mean
+    def _mean(self, sums: Sums) -> list[Figure]:
+        return self.of_counts(sums.best[:-1], answered(sums))
+
+    @override
+    def of_counts(
+        self, values: Sequence[Noised], people: Noised, group: str = ""
+    ) -> list[Figure]:
+        places = enumerate(values, start=self.low)
+        total = combination((value, point) for point, value in places)
+        return sum_and_mean(total, people, "", group=group)

@@ -1,5 +1,6 @@
 """Questions about the leaves of a hierarchy."""
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -9,20 +10,18 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from aggregator.collector.results import Noised, Tree
+from aggregator.collector.results import Tree
 from aggregator.steward.survey.cells import Cell, Reading, label
-from aggregator.steward.survey.designs import Answer, Design, Figure
+from aggregator.steward.survey.designs import NO_ANSWER, Answer, Design, Entries, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
     Question,
     bin_of,
     check_labels,
-    first,
+    labelled,
     range_labels,
     shares,
 )
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import HISTOGRAM, MULTIHOT_COUNT_VEC
 
 _MOST_LEAVES = 1024
 """Every node's consistent estimate is made of every count."""
@@ -111,32 +110,34 @@ class Hierarchy(Question):
         paths = [list(range(leaves))]
         for above in reversed(parents):
             paths.insert(0, [above[place] for place in paths[0]])
-        starts = [0, *itertools.accumulate(map(len, labels))]
+        # Of each level its first entry: the last of a level is no answer.
+        starts = [0, *itertools.accumulate(len(level) + 1 for level in labels)]
 
-        def from_leaves(values: Sequence[Noised], reports: int) -> list[Figure]:
-            return _nodes(Tree([values], [], reports or None), names, paths, reports)
+        def from_leaves(sums: Sums) -> list[Figure]:
+            return _nodes(Tree([sums.released[:-1]], []), names, paths, sums)
 
-        def from_all(values: Sequence[Noised], reports: int) -> list[Figure]:
-            levels = [values[low:high] for low, high in itertools.pairwise(starts)]
-            return _nodes(Tree(levels, parents, reports or None), names, paths, reports)
+        def from_all(sums: Sums) -> list[Figure]:
+            levels = [sums.released[low : high - 1] for low, high in itertools.pairwise(starts)]
+            return _nodes(Tree(levels, parents), names, paths, sums)
 
-        def hot(answer: Answer) -> Measurement:
-            vector = [0] * starts[-1]
-            for start, path in zip(starts, paths, strict=False):
-                vector[start + path[answer[0]]] = 1
-            return vector
+        def hot(answer: Answer | None) -> Entries:
+            entries = [0] * starts[-1]
+            for start, end, path in zip(starts, starts[1:], paths, strict=False):
+                entries[end - 1 if answer is None else start + path[answer[0]]] = 1
+            return entries
 
-        ways = [Design("leaves", HISTOGRAM, {"length": leaves}, first, from_leaves)]
+        ways = [dataclasses.replace(labelled("leaves", names[-1]), figures=from_leaves)]
         if parents:
-            every = {"length": starts[-1], "max_weight": len(labels)}
-            ways.append(Design("every level", MULTIHOT_COUNT_VEC, every, hot, from_all))
+            sections = tuple(f"onehot:{len(level) + 1}" for level in labels)
+            ways.append(Design("every level", sections, hot, from_all, ((0,), (leaves - 1,))))
         return tuple(ways)
 
 
 def _nodes(
-    tree: Tree, labels: Sequence[Sequence[str]], paths: Sequence[Sequence[int]], reports: int
+    tree: Tree, labels: Sequence[Sequence[str]], paths: Sequence[Sequence[int]], sums: Sums
 ) -> list[Figure]:
     figures = []
+    everybody = tree.leaves(range(len(labels[-1])), label="answered")
     for level, names in enumerate(labels):
         counts = [
             tree.leaves(
@@ -145,8 +146,8 @@ def _nodes(
             for node, name in enumerate(names)
         ]
         figures += [Figure("count", count, is_wanted=True) for count in counts]
-        figures += shares(counts, reports)
-    return figures
+        figures += shares(counts, everybody)
+    return [*figures, Figure("count", sums.best[-1].named(NO_ANSWER))]
 
 
 def _told_apart(

@@ -7,16 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from aggregator.collector.results import Noised
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, step
-from aggregator.steward.survey.designs import Answer, Design, Figure
+from aggregator.steward.survey.designs import NO_ANSWER, Answer, Design, Entries, Figure, Sums
 from aggregator.steward.survey.exact import Exact, Grid
 from aggregator.steward.survey.questions.base import Question, grid_of, sum_and_mean
-from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import SUM_VEC
-
-_MOST_LOST = Fraction(1, 50)
-_MOST_FINER = 64
 
 
 class Column(BaseModel):
@@ -54,8 +48,8 @@ class Column(BaseModel):
 class Vector(Question):
     """Several numbers of one person, each with a range of its own: their sums and means.
 
-    Each column is multiplied by a whole number that takes its range to nearly the largest, so that
-    its noise is in proportion to its own range and nothing is rounded.
+    Each column is a section of its own, whose noise is in proportion to its own range. Whoever
+    leaves one out has given no answer.
 
     Attributes:
         entries: The columns, as `[[question.column]]`.
@@ -89,40 +83,19 @@ class Vector(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        most, factors = _scaled([entry.grid.steps for entry in self.entries])
+        steps = [entry.grid.steps for entry in self.entries]
+        sections = ("onehot:2", *(f"given:0,1,{each}" for each in steps))
 
-        def measurement(answer: Answer) -> Measurement:
-            return [number * factor for number, factor in zip(answer, factors, strict=True)]
+        def measurement(answer: Answer | None) -> Entries:
+            return [0, 1, *[0] * len(steps)] if answer is None else [1, 0, *answer]
 
-        def figures(values: Sequence[Noised], reports: int) -> list[Figure]:
-            return [
-                figure
-                for value, factor, entry in zip(values, factors, self.entries, strict=True)
-                for figure in sum_and_mean(
-                    value * (entry.step / factor) + entry.low * reports,
-                    reports,
-                    entry.unit,
-                    entry.name,
-                )
-            ]
+        def figures(sums: Sums) -> list[Figure]:
+            people, nobody, *numbers = sums.best
+            found = [Figure("count", people.named("answered"))]
+            for value, entry in zip(numbers, self.entries, strict=True):
+                sum_ = value * entry.step + people * entry.low
+                found += sum_and_mean(sum_, people, entry.unit, entry.name)
+            return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
-        parameters = {"length": len(factors), "max_measurement": most}
-        return (Design("scaled vector", SUM_VEC, parameters, measurement, figures),)
-
-
-def _scaled(ranges: Sequence[int]) -> tuple[int, list[int]]:
-    """Return the largest entry, and by what whole number to multiply each column.
-
-    A range that divides the largest badly would end at little more than its half, so all may be
-    made finer until none loses more than a fiftieth.
-    """
-    finer = 1
-    while True:
-        most = max(ranges) * finer
-        factors = [most // each for each in ranges]
-        lost = max(
-            1 - Fraction(each * factor, most) for each, factor in zip(ranges, factors, strict=True)
-        )
-        if lost <= _MOST_LOST or finer == _MOST_FINER:
-            return most, factors
-        finer *= 2
+        extremes = (tuple(0 for _ in steps), tuple(steps))
+        return (Design("sums", sections, measurement, figures, extremes, nobody=1),)

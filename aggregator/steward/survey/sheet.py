@@ -1,0 +1,180 @@
+"""Everything that a survey asks, as the sections of one report."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+
+from aggregator.collector.results import Batch, Noised
+from aggregator.collector.results.consistency import Consistent
+from aggregator.errors import ParameterError
+from aggregator.steward.survey.designs import (
+    Answer,
+    Design,
+    Entries,
+    Figure,
+    Sums,
+    moved,
+    prio3_of,
+)
+from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.tables import Table, table_of
+from aggregator.vdaf.circuits import Sections
+from aggregator.vdaf.prio3 import Prio3
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A question, or a table of two, with its place in a report.
+
+    Attributes:
+        question: Whose answers it has.
+        source: How it is asked, or the table.
+        sections: The numbers of its sections.
+        first: Its first entry.
+    """
+
+    question: Question
+    source: Design | Table
+    sections: range
+    first: int
+
+    @property
+    def by(self) -> str:
+        """The question whose answers are the groups of a table; empty where it is none."""
+        return self.source.group.name if isinstance(self.source, Table) else ""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.source.name if isinstance(self.source, Table) else self.question.name
+
+    def of(self, sums: Sums) -> Sums:
+        """Return its part of all sums."""
+        return sums.part(self.first, self.source.length)
+
+    def figures(self, sums: Sums) -> list[Figure]:
+        """Return what all sums say of it."""
+        return self.source.figures(self.of(sums))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sheet:
+    """What one report holds.
+
+    Attributes:
+        asked: The questions in their order, each with the way in which it is asked.
+        tables: Names of questions: whose answers, and of which the answers are the groups.
+    """
+
+    asked: tuple[tuple[Question, Design], ...]
+    tables: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The questions, and the tables after them.
+
+        Raises:
+            ParameterError: A table is of no questions, or of questions that have none.
+        """
+        return self._laid_out[0]
+
+    @property
+    def texts(self) -> list[str]:
+        """The sections."""
+        return self._laid_out[1]
+
+    @cached_property
+    def _laid_out(self) -> tuple[list[Part], list[str]]:
+        parts, texts, first = list[Part](), list[str](), 0
+        for question, design in self.asked:
+            added = moved(design.sections, len(texts))
+            sections = range(len(texts), len(texts) + len(added))
+            parts.append(Part(question, design, sections, first))
+            texts, first = texts + added, first + design.length
+        places = {part.question.name: part for part in parts}
+        for name, by in self.tables:
+            for each in (name, by):
+                if each not in places:
+                    raise ParameterError(f"tables: the survey has no question {each!r}")
+            of, groups = places[name], places[by]
+            assert isinstance(of.source, Design)  # noqa: S101  as all so far
+            assert isinstance(groups.source, Design)  # noqa: S101
+            table = table_of(of.question, of.source, groups.question, groups.source)
+            added = table.sections(len(texts), of.sections[0], groups.sections[0])
+            sections = range(len(texts), len(texts) + len(added))
+            parts.append(Part(of.question, table, sections, first))
+            texts, first = texts + added, first + table.length
+        return parts, texts
+
+    @cached_property
+    def prio3(self) -> Prio3:
+        """The type of its reports."""
+        return prio3_of(self.texts)
+
+    @property
+    def circuit(self) -> Sections:
+        """What is summed."""
+        circuit = self.prio3.circuit
+        assert isinstance(circuit, Sections)  # noqa: S101  as `prio3_of` makes it
+        return circuit
+
+    def measurement(self, answers: Sequence[Answer | None]) -> Entries:
+        """Return what one person adds to each sum; None of the answers is none.
+
+        It has the same length whatever the answers are.
+        """
+        of = {
+            question.name: design.measurement(answer)
+            for (question, design), answer in zip(self.asked, answers, strict=True)
+        }
+        entries = list(itertools.chain.from_iterable(of.values()))
+        for part in self.parts[len(self.asked) :]:
+            assert isinstance(part.source, Table)  # noqa: S101  they follow the questions
+            entries += part.source.measurement(of[part.question.name], of[part.by])
+        return entries
+
+    def units(self, weights: Sequence[Fraction] = ()) -> list[Fraction]:
+        """Return of each section the error that is as bad as one of 1 in a count.
+
+        Args:
+            weights: Of each question; 1 unless given. Tables have 1.
+        """
+        units = list[Fraction]()
+        given = weights or [Fraction(1)] * len(self.asked)
+        for (_, design), weight in zip(self.asked, given, strict=True):
+            units += design.units(weight)
+        for part in self.parts[len(self.asked) :]:
+            assert isinstance(part.source, Table)  # noqa: S101  they follow the questions
+            units += part.source.units()
+        return units
+
+    def sums(self, released: Sequence[Noised], reports: int) -> Sums:
+        """Return what was released, and the best estimates of it."""
+        if not reports:
+            return Sums(released, released, reports)
+        made = Consistent(self.circuit, released, reports)
+        best = [
+            value for number in range(len(self.circuit.parts())) for value in made.section(number)
+        ]
+        return Sums(best, released, reports)
+
+    def sums_of(self, batch: Batch) -> Sums:
+        """Return the sums of a batch.
+
+        Raises:
+            ParameterError: A value is withheld, or a threshold chose it.
+        """
+        return self.sums(batch.plain(), batch.report_count)
+
+    def question(self, name: str) -> Question:
+        """Return the question of a name.
+
+        Raises:
+            ParameterError: There is none.
+        """
+        for question, _ in self.asked:
+            if question.name == name:
+                return question
+        raise ParameterError(f"question: the survey has no {name!r}")

@@ -1,0 +1,178 @@
+"""Tables by group: the answers to one question among those who answered another alike."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+
+from typing_extensions import override
+
+from aggregator.collector.results import total
+from aggregator.dp.sensitivity import max_entry
+from aggregator.errors import ParameterError
+from aggregator.steward.survey.designs import Design, Entries, Figure, Sums, moved, one_hot
+from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.questions.base import shares
+from aggregator.steward.survey.questions.numbers import Number
+from aggregator.vdaf.circuits.section_lists import sections_of_text
+
+
+@dataclasses.dataclass(frozen=True)
+class Table(ABC):
+    """A question by group.
+
+    Attributes:
+        question: Whose answers are shown.
+        design: How it is asked.
+        group: The question whose answers are the groups.
+        groups: Their labels; whoever gave no answer is in none of them.
+    """
+
+    question: Question
+    design: Design
+    group: Question
+    groups: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{self.question.name} by {self.group.name}"
+
+    @abstractmethod
+    def sections(self, start: int, of: int, by: int) -> list[str]:
+        """Return its sections.
+
+        Args:
+            start: The number of its first section.
+            of: That of the question's.
+            by: That of the groups'.
+        """
+
+    @abstractmethod
+    def measurement(self, answer: Entries, group: Entries) -> Entries:
+        """Return what a person adds, by what they add to both questions' sections."""
+
+    @abstractmethod
+    def figures(self, sums: Sums) -> list[Figure]:
+        """Return what its sums say, each figure with its group."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Entries of its sections."""
+
+    @abstractmethod
+    def units(self) -> list[Fraction]:
+        """Return for each section the error that is as bad as one of 1 in a count."""
+
+    def typical(self, people: int) -> list[Fraction]:
+        """Return the sums of a batch in which each group is as large, and answers as in `design`."""
+        size, answers = len(self.groups), self.design.extremes
+        added = [
+            self.measurement(self.design.measurement(answer), one_hot(group, size + 1))
+            for answer in answers
+            for group in range(size)
+        ]
+        return [Fraction(people * sum(entries), len(added)) for entries in zip(*added, strict=True)]
+
+
+class PairTable(Table):
+    """Counts of each pair of two answers, proved to be of the answers that were given."""
+
+    @override
+    def sections(self, start: int, of: int, by: int) -> list[str]:
+        return [f"table:{of},{by}"]
+
+    @override
+    def measurement(self, answer: Entries, group: Entries) -> Entries:
+        return [one * other for one in answer for other in group]
+
+    @property
+    @override
+    def length(self) -> int:
+        return (len(self.design.labels) + 1) * (len(self.groups) + 1)
+
+    @override
+    def units(self) -> list[Fraction]:
+        return [Fraction(1)]
+
+    @override
+    def figures(self, sums: Sums) -> list[Figure]:
+        labels, columns = self.design.labels, len(self.groups) + 1
+        found = []
+        for place, group in enumerate(self.groups):
+            column = sums.best[place::columns]
+            cells = [cell.named(label) for cell, label in zip(column, labels, strict=False)]
+            people = total(cells)
+            found += [Figure("count", cell, is_wanted=True, group=group) for cell in cells]
+            found += shares(cells, people, group)
+            found += self.question.of_counts(cells, people, group)
+        return found
+
+
+class NumbersByGroup(Table):
+    """How many of each group gave a number, and its moments among them.
+
+    The last entry of the first section is of those who gave no number, or are in no group.
+    """
+
+    @property
+    def _texts(self) -> list[str]:
+        given = [text.rpartition(",")[2] for text in self.design.sections[1:]]
+        size = len(self.groups)
+        return [f"onehot:{size + 1}", *(f"given:0,{size},{largest}" for largest in given)]
+
+    @override
+    def sections(self, start: int, of: int, by: int) -> list[str]:
+        return moved(self._texts, start)
+
+    @override
+    def measurement(self, answer: Entries, group: Entries) -> Entries:
+        size = len(self.groups)
+        is_answered, _, *moments = answer
+        place = group.index(1) if is_answered else size
+        entries = one_hot(place, size + 1)
+        for moment in moments:
+            entries += [moment * is_of for is_of in entries[:size]]
+        return entries
+
+    @property
+    @override
+    def length(self) -> int:
+        size = len(self.groups)
+        return size + 1 + size * (len(self.design.sections) - 1)
+
+    @override
+    def units(self) -> list[Fraction]:
+        made = sections_of_text(" ".join(self._texts))
+        return [Fraction(max_entry(each)) for each in made]
+
+    @override
+    def figures(self, sums: Sums) -> list[Figure]:
+        assert isinstance(self.question, Number)  # noqa: S101  as `table_of` makes it
+        size, found = len(self.groups), []
+        for place, group in enumerate(self.groups):
+            moments = sums.best[size + 1 + place :: size]
+            found += self.question.moments(sums.best[place], moments, group)
+        return found
+
+
+def table_of(question: Question, design: Design, group: Question, by: Design) -> Table:
+    """Return the table of a question by the groups that another one makes.
+
+    Raises:
+        ParameterError: There is no such table.
+    """
+    if not by.labels or isinstance(group, Number) or question.name == group.name:
+        raise ParameterError(
+            f"tables: {question.name} by {group.name}: groups must be the labels, bins or points "
+            "of another question of which each person has one"
+        )
+    if design.labels:
+        return PairTable(question, design, group, by.labels)
+    if isinstance(question, Number):
+        return NumbersByGroup(question, design, group, by.labels)
+    raise ParameterError(
+        f"tables: {question.name} by {group.name}: a table is of one answer or one number, and "
+        f"{question.name} is asked as {design.name}"
+    )
