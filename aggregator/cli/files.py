@@ -41,7 +41,7 @@ def read_task(file: Path, question: str | None = None) -> "Task":
 
     Args:
         file: Of one task or of several.
-        question: Which, if there are several: the name of a survey's question, or a task id.
+        question: Which, if there are several: the title of a survey, or a task id.
 
     Raises:
         ParameterError: None is meant, or several; the message lists what there is.
@@ -74,12 +74,12 @@ def chosen(tasks: "Sequence[Task]", question: str | None) -> "Task":
 
 
 def name_of(task: "Task") -> str:
-    """Return the name of a task's question, or the task's id if it is of no survey."""
+    """Return the title of a task's survey, or the task's id if it is of none."""
     if not task.meaning:
         return str(task.task_id)
     from aggregator.steward.survey import Meaning
 
-    return Meaning.of_task(task).question.name
+    return Meaning.of_task(task).title
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -32,18 +32,9 @@ LONG = "very long, " * 909 + "x"
 HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
 
-def survey_tasks(questions: str, **settings: object) -> list[Task]:
-    """Return the tasks of a weekly survey that asks these questions."""
-    return [
-        task_of(VISITS + questions, place, id=str(TaskId(place.to_bytes(32))), **settings)
-        for place in range(questions.count("[[question]]"))
-    ]
-
-
-def survey_task(labels: Sequence[str], text: str) -> Task:
-    """Return the task of a weekly survey that asks for one of these labels."""
-    (task,) = survey_tasks(department(labels, text))
-    return task
+def survey_task(questions: str, **settings: object) -> Task:
+    """Return the task of a weekly survey that asks these questions."""
+    return task_of(VISITS + questions, id=str(TaskId(bytes(32))), **settings)
 
 
 class CollectorWorld(CollectorService):

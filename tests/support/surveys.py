@@ -1,4 +1,4 @@
-"""A hospital's weekly survey, and the tasks that it is planned as."""
+"""A hospital's weekly survey, and the task that it is planned as."""
 
 import json
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ def department(labels: Sequence[str] = ("surgery", "medicine"), text: str = "") 
     )
 
 
-def task_of(survey: str, place: int = 0, **settings: object) -> Task:
-    """Return the task of the question at a place of a survey's text."""
+def task_of(survey: str, **settings: object) -> Task:
+    """Return the task of a survey's text."""
     parsed = survey_from_toml(survey)
-    tables = task_tables(parsed, plan(parsed)[place])
+    tables = task_tables(parsed, plan(parsed))
     return make_task(tables.vdaf, tables.privacy, **tables.settings, **settings)

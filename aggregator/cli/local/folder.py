@@ -2,7 +2,7 @@
 
     up.toml             says so, and how the folder is laid out
     leader.toml, …      each party's service file; its store, key and log lie beside it
-    surveys/NAME/       what a survey's tasks.toml says to everybody, and each party's file to it
+    surveys/NAME/       what a survey's task.toml says to everybody, and each party's file to it
     pages.html          leads to the pages and logs in, while the services run
     up.lock             held while they run
 
@@ -210,7 +210,7 @@ class LocalFolder:
         Raises:
             ParameterError: There is none, or there are several.
         """
-        found = sorted(self.surveys.glob("*/tasks.toml"))
+        found = sorted(self.surveys.glob("*/task.toml"))
         if not found:
             raise ParameterError(
                 f"{self.path}: no survey is asked here; `prio survey new survey.toml` adds one"
@@ -218,7 +218,7 @@ class LocalFolder:
         if len(found) > 1:
             names = ", ".join(map(str, found))
             raise ParameterError(
-                f"tasks.toml: {len(found)} surveys are asked here, name one: {names}"
+                f"task.toml: {len(found)} surveys are asked here, name one: {names}"
             )
         return found[0]
 
@@ -313,9 +313,9 @@ def public_file(file: Path | None, up: Path | None) -> tuple[Path, LocalFolder |
     """
     if file is not None:
         if up is not None:
-            raise ParameterError("up: stands for tasks.toml, so give one of them")
+            raise ParameterError("up: stands for task.toml, so give one of them")
         return file, around(file)
     folder = found(up)
     if folder is None:
-        raise ParameterError("tasks.toml: missing; or give --up with the folder of a `prio up`")
+        raise ParameterError("task.toml: missing; or give --up with the folder of a `prio up`")
     return folder.tasks_of_only_survey(), folder

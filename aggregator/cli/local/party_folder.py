@@ -96,12 +96,12 @@ def next_steps(party: str, file: Path) -> list[str]:
             f"prio collector config {config}: what it prints goes to whoever designs the study",
             f"prio backup {config} collector.backup: nobody else has this key",
             (
-                "from the designer come tasks.toml and your collector.toml, over a channel that "
+                "from the designer come task.toml and your collector.toml, over a channel that "
                 f"only you read: prio task add {config} made/collector.toml"
             ),
             (
                 f"prio collector serve {config}, behind a proxy that speaks TLS; or no service at "
-                f"all, and prio survey collect tasks.toml {config}"
+                f"all, and prio survey collect task.toml {config}"
             ),
         ]
     other = "helper" if party == "leader" else "leader"
@@ -116,10 +116,10 @@ def next_steps(party: str, file: Path) -> list[str]:
         ),
         f"prio doctor {config} --peer https://{other}.example/ once the {other} runs",
         (
-            f"from the designer come tasks.toml and your {party}.toml, over a channel that only "
+            f"from the designer come task.toml and your {party}.toml, over a channel that only "
             f"you read: prio task add {config} made/{party}.toml"
         ),
-        "compare the fingerprints that prio survey show tasks.toml prints with the others'",
+        "compare the fingerprints that prio survey show task.toml prints with the others'",
     ]
 
 

@@ -383,8 +383,13 @@ def interval_of(
     return {"interval": interval}
 
 
-def write_files(task: "Task", out: Path) -> None:
+def write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProxyType({})) -> None:
     """Write a task's public file and each party's, with fresh secrets, to a new folder.
+
+    Args:
+        task: The task.
+        out: A new folder, which gets the files.
+        beside: Further public files, by name.
 
     Raises:
         FileExistsError: The folder exists.
@@ -392,28 +397,8 @@ def write_files(task: "Task", out: Path) -> None:
     from aggregator.protocol.provisioning import provision
     from aggregator.protocol.task import task_to_toml
 
-    public = {"task.toml": task_to_toml(task)}
+    public = {"task.toml": task_to_toml(task), **beside}
     _write_folder(out, public, provision(task, SystemEntropy()))
-
-
-def write_survey_files(
-    tasks: "Sequence[Task]", out: Path, beside: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Write one public file of a survey's tasks, as TOML and as JSON, and one of each party's.
-
-    Args:
-        tasks: The tasks.
-        out: A new folder, which gets the files.
-        beside: Further public files, by name.
-
-    Raises:
-        FileExistsError: The folder exists.
-    """
-    from aggregator.protocol.provisioning import provision_all
-    from aggregator.protocol.task import tasks_to_json, tasks_to_toml
-
-    public = {"tasks.toml": tasks_to_toml(tasks), "tasks.json": tasks_to_json(tasks), **beside}
-    _write_folder(out, public, provision_all(tasks, SystemEntropy()))
 
 
 def _write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:

@@ -45,19 +45,16 @@ COMMANDS: Final = in_wing(
 
 GROUPS: Final = {
     "survey": {
-        "check": (
-            "Check a survey file and print how each question would be asked, and with what error."
-        ),
+        "check": "Check a survey file and print how it would be asked, and with what errors.",
         "new": (
-            "Make the tasks of a survey: the public tasks.toml and one secret file for each party."
+            "Make the task of a survey: the public task.toml and one secret file for each party."
         ),
         "show": (
-            "Print what the tasks of a survey ask, and the fingerprints that all parties must "
-            "agree on."
+            "Print what a survey's task asks, and the fingerprint that all parties must agree on."
         ),
         "form": "Make the page on which a survey is answered: one file, hosted anywhere.",
         "upload": "Upload a table of answers to all questions of a survey.",
-        "collect": "Collect all questions of one or more windows, and print what they say.",
+        "collect": "Collect one or more windows of a survey, and print what they say.",
         "results": "Print everything that was collected of a survey, with labels and intervals.",
     },
     "plan": {

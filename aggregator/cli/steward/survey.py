@@ -1,8 +1,10 @@
-"""`prio survey`: checks a survey file and makes its tasks; the other commands are beside it."""
+"""`prio survey`: checks a survey file and makes its task; the other commands are beside it."""
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,21 +12,19 @@ import typer
 from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_results import collect, results
-from aggregator.cli.steward.survey_tasks import TasksFile, tasks_of_survey
+from aggregator.cli.steward.survey_tasks import TaskFile, task_of_survey
 from aggregator.cli.steward.survey_upload import upload
 from aggregator.errors import ParameterError
 from aggregator.words import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aggregator.cli.local.folder import LocalFolder
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.task import Task
-    from aggregator.steward.survey import Meaning, PlannedQuestion, Survey, Way
+    from aggregator.steward.survey import Plan, PlannedPart, Survey, Way
 
 app = typer.Typer(
-    no_args_is_help=True, help="Ask people a survey: check it, make its tasks, upload answers."
+    no_args_is_help=True, help="Ask people a survey: check it, make its task, upload answers."
 )
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
@@ -43,7 +43,7 @@ def check(
     file: SurveyFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check a survey file and print how each question would be asked, and with what error."""
+    """Check a survey file and print how it would be asked, and with what errors."""
     from aggregator.service.config import read_text
     from aggregator.steward.survey import plan
 
@@ -72,14 +72,14 @@ def new(
     insecure_http: InsecureHttp = False,
     up: Up = None,
 ) -> None:
-    """Make the tasks of a survey: the public tasks.toml and one secret file for each party.
+    """Make the task of a survey: the public task.toml and one secret file for each party.
 
-    Each party adds its file with `prio task add`; whoever uploads needs tasks.toml only, or
-    tasks.json, which is the same for programs in any language. With the folder of a `prio up`
+    Each party adds its file with `prio task add`; whoever uploads needs task.toml only, or
+    task.json, which is the same for programs in any language. With the folder of a `prio up`
     instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
     """
     from aggregator.cli.local import folder as local_folder
-    from aggregator.cli.service.tasks import collector_config_of, write_survey_files
+    from aggregator.cli.service.tasks import collector_config_of
     from aggregator.service.config import read_text
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.survey import plan
@@ -109,38 +109,36 @@ def new(
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
     planned = plan(survey)
-    tasks = _tasks_of(survey, planned, config, leader, helper)
-    for task in tasks:
-        check_endpoints(task, insecure_http=insecure_http)
-    write_survey_files(tasks, out)
+    task = _task_of(survey, planned, config, leader, helper)
+    check_endpoints(task, insecure_http=insecure_http)
+    _write_files(task, out)
     _print_plan(survey, planned)
     print(
-        "wrote tasks.toml and the same as tasks.json (public), and leader.toml, helper.toml, "
+        "wrote task.toml and the same as task.json (public), and leader.toml, helper.toml, "
         f"collector.toml (secret) to {out}",
         file=sys.stderr,
     )
 
 
 def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
-    """Let all three parties of one machine take part in the tasks of a survey."""
+    """Let all three parties of one machine take part in the task of a survey."""
     import shlex
 
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import tasks as local_tasks
-    from aggregator.cli.service.tasks import write_survey_files
     from aggregator.steward.survey import plan
 
     place = local_tasks.place_of(folder, survey)
     if not local_tasks.is_asked(place, text):
         planned = plan(survey)
         config = local_tasks.collector_config(folder)
-        tasks = _tasks_of(survey, planned, config, folder.url("leader"), folder.url("helper"))
+        task = _task_of(survey, planned, config, folder.url("leader"), folder.url("helper"))
         place.parent.mkdir(exist_ok=True)
-        write_survey_files(tasks, place, {local_tasks.SURVEY_FILE: text})
+        _write_files(task, place, {local_tasks.SURVEY_FILE: text})
         _print_plan(survey, planned)
     # Whatever was cut short before is made up for: who has its file already changes nothing.
     local_tasks.hand_out(folder, local_tasks.files_in(place))
-    public = shlex.quote(str(place / "tasks.toml"))
+    public = shlex.quote(str(place / "task.toml"))
     print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
     if not folder.is_up:
         print(f"  prio up {shlex.quote(str(folder.path))}")
@@ -148,77 +146,83 @@ def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
 
 
-def _tasks_of(
-    survey: "Survey",
-    planned: "Sequence[PlannedQuestion]",
-    config: "HpkeConfig",
-    leader: str,
-    helper: str,
-) -> "list[Task]":
-    """Make the tasks of a survey's questions."""
+def _write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write a survey's public file, as TOML and as JSON, and one of each party's."""
+    from aggregator.cli.service.tasks import write_files
+    from aggregator.protocol.task import tasks_to_json
+
+    write_files(task, out, {"task.json": tasks_to_json([task]), **beside})
+
+
+def _task_of(
+    survey: "Survey", planned: "Plan", config: "HpkeConfig", leader: str, helper: str
+) -> "Task":
+    """Make the task of a survey."""
     from aggregator.cli.service.tasks import make_task
     from aggregator.steward.survey import task_tables
 
-    tables = [task_tables(survey, each) for each in planned]
-    return [
-        make_task(config, each.vdaf, each.privacy, leader=leader, helper=helper, **each.settings)
-        for each in tables
-    ]
+    made = task_tables(survey, planned)
+    return make_task(config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings)
 
 
-@app.command(epilog="Example: prio survey show made/tasks.toml")
+@app.command(epilog="Example: prio survey show made/task.toml")
 def show(
-    file: TasksFile,
+    file: TaskFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print what the tasks of a survey ask, and the fingerprints that all parties must agree on."""
+    """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
+    task, meaning = task_of_survey(file)
     if as_json:
-        print(json.dumps({"version": 1, "tasks": [*map(_shown, tasks_of_survey(file))]}))
+        shown = {
+            "version": 2,
+            "task_id": str(task.task_id),
+            "fingerprint": task.fingerprint,
+            "meaning": json.loads(meaning.to_json()),
+        }
+        print(json.dumps(shown))
         return
-    for task, meaning in tasks_of_survey(file):
-        print(f"{meaning.question.name}  {task.task_id}  fingerprint {task.fingerprint}")
-        print(escaped(f"  {meaning.title}; {meaning.asked}; asked as {meaning.design.name}"))
-        described = meaning.question.model_dump(mode="json", by_alias=True, exclude={"name"})
+    print(f"{task.task_id}  fingerprint {task.fingerprint}")
+    print(escaped(f"{meaning.title}; {meaning.asked}"))
+    for question, design in meaning.sheet.asked:
+        print(f"{question.name}  asked as {design.name}")
+        described = question.model_dump(mode="json", by_alias=True, exclude={"name"})
         for name, value in described.items():
             if value not in ("", None, [], ()):
                 print(escaped(f"  {name} = {json.dumps(value, ensure_ascii=False)}"))
+    for of, by in meaning.sheet.tables:
+        print(f"{of} by {by}")
 
 
-app.command(epilog="Example: prio survey form made/tasks.toml --out form.html")(form)
+app.command(epilog="Example: prio survey form made/task.toml --out form.html")(form)
 app.command(
-    epilog="Example: prio survey upload made/tasks.toml answers.csv --time-column visited_at"
+    epilog="Example: prio survey upload made/task.toml answers.csv --time-column visited_at"
 )(upload)
 app.command(
-    epilog='Example: prio survey collect made/tasks.toml --config collector.toml --last "4 weeks"'
+    epilog='Example: prio survey collect made/task.toml --config collector.toml --last "4 weeks"'
 )(collect)
 app.command(
-    epilog="Example: prio survey results made/tasks.toml --config collector.toml --csv weekly.csv"
+    epilog="Example: prio survey results made/task.toml --config collector.toml --csv weekly.csv"
 )(results)
 
 
-def _shown(asked: "tuple[Task, Meaning]") -> dict[str, object]:
-    task, meaning = asked
-    return {
-        "task_id": str(task.task_id),
-        "fingerprint": task.fingerprint,
-        "meaning": json.loads(meaning.to_json()),
-    }
-
-
-def _print_plan(survey: "Survey", planned: "Sequence[PlannedQuestion]") -> None:
+def _print_plan(survey: "Survey", planned: "Plan") -> None:
     from aggregator.dp.rationals import format_rational
 
     budget = survey.budget
-    for each in planned:
+    for each in planned.parts:
         kind = each.question.model_dump()["kind"]
-        print(f"{each.question.name} ({kind}): {_way(each.best)}")
+        what = f"{each.part.name} ({kind}): " if not each.part.by else f"{each.part.name}: "
+        share = f"{float(100 * each.share):.3g} % of what a person pays"
+        print(f"{what}{_asked(each.part.source.name, each)}; {share}")
         for other in each.others:
-            print(f"    rather than {_way(other)}")
+            print(f"    rather than {_asked(other.design.name, other)}")
+    for name, times in planned.rivals.items():
+        print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
     assert value is not None  # noqa: S101  the model demands one of them
     print(
-        f"one person: {name} {format_rational(value)} per window, all questions together; at most "
-        f"{budget.windows} windows, so {format_rational(value * budget.windows)} in all"
+        f"one person: one report per window with every answer, {name} {format_rational(value)}; at "
+        f"most {budget.windows} windows, so {format_rational(value * budget.windows)} in all"
     )
     print(
         f"errors: 95 % intervals of the least precise figure with {survey.min_batch_size} answers; "
@@ -226,37 +230,38 @@ def _print_plan(survey: "Survey", planned: "Sequence[PlannedQuestion]") -> None:
     )
 
 
-def _way(way: "Way") -> str:
-    from aggregator.dp.rationals import format_rational
-
-    parameters = ", ".join(
-        f"{name} {format_rational(value)}" for name, value in way.mechanism.parameters().items()
-    )
-    error = f"{way.shows} ± {float(way.error):.4g} {way.unit}".rstrip()
-    return f"{way.design.name}, {error} ({way.mechanism.name}, {parameters})"
+def _asked(name: str, error: "PlannedPart | Way") -> str:
+    said = f"{error.shows} ± {float(error.error):.4g} {error.unit}".rstrip()
+    return f"{name}, {said}"
 
 
-def _plan_document(survey: "Survey", planned: "Sequence[PlannedQuestion]") -> dict[str, object]:
-    from aggregator.dp.rationals import format_rational
+def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
+    from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
 
     return {
-        "version": 1,
+        "version": 2,
         "title": survey.title,
-        "questions": [
+        "privacy": policy_to_mapping(PrivacyPolicy(planned.mechanism)),
+        "times_as_large": dict(planned.rivals),
+        "parts": [
             {
-                "name": each.question.name,
+                "name": each.part.name,
+                "question": each.question.name,
+                "by": each.part.by or None,
+                "share": float(each.share),
                 "ways": [
                     {
-                        "design": way.design.name,
-                        "mechanism": way.mechanism.name,
-                        **{k: format_rational(v) for k, v in way.mechanism.parameters().items()},
+                        "design": name,
                         "shows": way.shows,
                         "unit": way.unit,
                         "error": float(way.error),
                     }
-                    for way in (each.best, *each.others)
+                    for name, way in (
+                        (each.part.source.name, each),
+                        *((other.design.name, other) for other in each.others),
+                    )
                 ],
             }
-            for each in planned
+            for each in planned.parts
         ],
     }

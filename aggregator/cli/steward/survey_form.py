@@ -8,7 +8,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp
-from aggregator.cli.steward.survey_tasks import TasksFile, tasks_of_survey
+from aggregator.cli.steward.survey_tasks import TaskFile, task_of_survey
 from aggregator.errors import PeerError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def form(
-    file: TasksFile,
+    file: TaskFile,
     out: Annotated[
         Path | None, typer.Option(help="The file to write; without it, standard output.")
     ] = None,
@@ -43,7 +43,7 @@ def form(
 
     It splits and seals answers in the visitor's browser and talks to both aggregators only. Its
     fingerprint is printed to standard error, to be published: whoever makes the page from the same
-    tasks with the same version has the same. With --check, the status is 1 if a page is another.
+    task with the same version has the same. With --check, the status is 1 if a page is another.
     """
     import json
 
@@ -57,7 +57,7 @@ def form(
     if print_words:
         print(json.dumps(dict(WORDS), indent=1, ensure_ascii=False))
         return
-    page = form_page(tasks_of_survey(file), WORDS if words is None else words_of(read_text(words)))
+    page = form_page(*task_of_survey(file), WORDS if words is None else words_of(read_text(words)))
     if check is not None:
         http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
         served = anyio.run(_served, http, check, len(page.encode()))

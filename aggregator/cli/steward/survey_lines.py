@@ -18,15 +18,13 @@ _NUMBER = re.compile(r"[0-9]+")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trouble:
-    """A batch that could not be collected.
+    """A window that could not be collected.
 
     Attributes:
-        question: Its name.
         window: For a reader.
         reason: Why.
     """
 
-    question: str
     window: str
     reason: str
 
@@ -44,10 +42,14 @@ def table_lines(made: "Table", width: int) -> list[str]:
     cells: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
     for row in made.rows:
         window, question = str(row["window"]), escaped(str(row["question"]))
+        if row["by"]:
+            question += escaped(f" by {row['by']}")
         windows[window] = None
         figures = cells.setdefault(question, {})
-        figures.setdefault("answers", {})[window] = f"{row['reports']:,}", ""
-        name = escaped(" ".join(str(row[each]) for each in ("shows", "label") if row[each]))
+        if not row["by"]:
+            figures.setdefault("answered", {})[window] = f"{row['answered']:,}", ""
+        names = ("group", "shows", "label")
+        name = escaped(" ".join(str(row[each]) for each in names if row[each]))
         figures.setdefault(name, {})[window] = _figure(row)
     lines = []
     for question, figures in cells.items():
@@ -78,9 +80,9 @@ def trouble_lines(troubles: Sequence[Trouble]) -> list[str]:
     lines = []
     for same in groups.values():
         first = same[0]
-        place = f"{first.question}, {first.window}"
+        place = first.window
         if len(same) > 1:
-            place = f"{len(same)} batches ({place}, and {len(same) - 1:,} more)"
+            place = f"{len(same)} windows ({place}, and {len(same) - 1:,} more)"
         lines.append(f"{place}: {first.reason}")
     return lines
 

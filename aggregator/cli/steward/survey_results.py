@@ -15,7 +15,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, Up
-from aggregator.cli.steward.survey_tasks import MaybeTasksFile, tasks_of_survey
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError, PeerError
 from aggregator.words import escaped
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from aggregator.steward.survey import Meaning, SurveyResults, Windows
 
 AT_ONCE = 8
-"""Batches that are asked for at the same time."""
+"""Windows that are asked for at the same time."""
 _WIDTH = 110
 """Characters in a line where there is no terminal."""
 
 
 def collect(
-    file: MaybeTasksFile = None,
+    file: MaybeTaskFile = None,
     config: Config = None,
     last: Annotated[
         str | None,
@@ -53,7 +53,7 @@ def collect(
     up: Up = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Collect all questions of one or more windows, and print what they say.
+    """Collect one or more windows of a survey, and print what they say.
 
     What was collected before is found and not asked for again. The exit status is 3 if the leader
     refused, or something was not ready in time; what was ready is printed all the same.
@@ -64,13 +64,14 @@ def collect(
     from aggregator.steward.survey import SurveyResults
 
     public, config = _place_of(file, config, up)
-    tasks, now = tasks_of_survey(public), datetime.now(UTC)
-    windows = tasks[0][1].windows
+    (task, meaning), now = task_of_survey(public), datetime.now(UTC)
+    windows = meaning.windows
     starts = _starts(windows, last, window, now)
     for start in starts:
         if windows.end(start) > now and not shut_out_later_answers:
-            raise ParameterError(_not_over(config, tasks[0][0], windows, start))
-    batches, troubles = anyio.run(_collect, config, tasks, starts, wait, shut_out_later_answers)
+            raise ParameterError(_not_over(config, task, windows, start))
+    asked = config, task, meaning, starts, wait, shut_out_later_answers
+    batches, troubles = anyio.run(_collect, *asked)
     made = SurveyResults(batches).table()
     if as_json:
         print(json.dumps(_document(made, troubles)))
@@ -83,7 +84,7 @@ def collect(
 
 
 def results(
-    file: MaybeTasksFile = None,
+    file: MaybeTaskFile = None,
     config: Config = None,
     confidence: Annotated[
         str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
@@ -110,7 +111,7 @@ def results(
 
     public, config = _place_of(file, config, up)
     with Collector.open(config) as collector:
-        found = [each for task, _ in tasks_of_survey(public) for each in collector.results(task)]
+        found = list(collector.results(task_of_survey(public)[0]))
     probability = parse_probability(confidence, "confidence")
     if changes:
         print_changes(survey_results(found), probability)
@@ -155,7 +156,8 @@ def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
     new, old = pairs[0]
     print(f"from {old.window} to {new.window}, {len(pairs)} figures:")
     for (row, _), comparison in zip(pairs, compared, strict=True):
-        name = " ".join(filter(None, (row.question, row.shows, row.quantity.label)))
+        of = f"of {row.by} {row.group}" if row.by else ""
+        name = " ".join(filter(None, (row.question, row.shows, row.quantity.label, of)))
         unit = " percentage points" if row.shows == "share" else f" {row.quantity.unit}".rstrip()
         low, high = float(comparison.interval.low), float(comparison.interval.high)
         said = change(low, high, unit, is_larger=comparison.is_larger)
@@ -165,7 +167,8 @@ def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
 
 async def _collect(
     config: Path | None,
-    tasks: "Sequence[tuple[Task, Meaning]]",
+    task: "Task",
+    meaning: "Meaning",
     starts: Sequence[datetime],
     wait: float,
     now: bool,
@@ -176,20 +179,15 @@ async def _collect(
 
     from aggregator.cli.steward.survey_lines import Trouble
     from aggregator.collector import AsyncCollector
-    from aggregator.protocol.task import Task
     from aggregator.service.telemetry.compiling import said_of_compiling
-    from aggregator.steward.survey import Meaning
 
-    places = [(start, task, meaning) for start in starts for task, meaning in tasks]
     found: dict[int, tuple[Task, Batch]] = {}
     troubles: dict[int, Trouble] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
     deadline = anyio.current_time() + wait
     console = Console(stderr=True)
 
-    async def collect_one(
-        collector: AsyncCollector, place: int, start: datetime, task: Task, meaning: Meaning
-    ) -> None:
+    async def collect_one(collector: AsyncCollector, place: int, start: datetime) -> None:
         length = timedelta(seconds=meaning.windows.seconds)
         async with limiter:
             left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
@@ -198,22 +196,22 @@ async def _collect(
                 found[place] = task, collected.batch()
             except PeerError as error:
                 window = meaning.windows.describe(start)
-                troubles[place] = Trouble(meaning.question.name, window, str(error))
+                troubles[place] = Trouble(window, str(error))
 
     async def tell(collector: AsyncCollector) -> None:
         while True:
             reasons = await collector.reasons_for_waiting()
             why = f"; one waits: {reasons[0]}" if reasons else ""
             ended = len(found) + len(troubles)
-            status.update(f"collected {ended} of {len(places)} batches{why}{said_of_compiling()}")
+            status.update(f"collected {ended} of {len(starts)} windows{why}{said_of_compiling()}")
             await anyio.sleep(1)
 
-    with console.status(f"collecting {len(places)} batches") as status:
+    with console.status(f"collecting {len(starts)} windows") as status:
         async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
             telling.start_soon(tell, collector)
             async with anyio.create_task_group() as group:
-                for place, parts in enumerate(places):
-                    group.start_soon(collect_one, collector, place, *parts)
+                for place, start in enumerate(starts):
+                    group.start_soon(collect_one, collector, place, start)
             telling.cancel_scope.cancel()
     return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
 
@@ -254,7 +252,7 @@ def _starts(
 
 def _document(made: "Table", troubles: "Sequence[Trouble]" = ()) -> dict[str, object]:
     return {
-        "version": 1,
+        "version": 2,
         "rows": [_finite(row) for row in made.rows],
         "failed": [dataclasses.asdict(each) for each in troubles],
     }

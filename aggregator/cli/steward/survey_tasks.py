@@ -1,44 +1,39 @@
-"""The public file of a survey's tasks, as its commands read it."""
+"""The public file of a survey's task, as its commands read it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.files import read_tasks
-from aggregator.errors import ParameterError
+from aggregator.cli.files import named, read_task
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Meaning
 
-TasksFile = Annotated[
+TaskFile = Annotated[
     Path,
-    typer.Argument(metavar="tasks.toml", help="The public file of all tasks of the survey."),
+    typer.Argument(metavar="task.toml", help="The public file of the survey's task."),
 ]
 
-MaybeTasksFile = Annotated[
+MaybeTaskFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[tasks.toml]",
-        help="The public file of all tasks of the survey; if not given, that of the one survey of "
-        "a `prio up`.",
+        metavar="[task.toml]",
+        help="The public file of the survey's task; if not given, that of the one survey of a "
+        "`prio up`.",
     ),
 ]
 
 
-def tasks_of_survey(file: Path) -> "list[tuple[Task, Meaning]]":
-    """Return the tasks of a survey with what they mean.
+def task_of_survey(file: Path) -> "tuple[Task, Meaning]":
+    """Return the task of a survey with what it means.
 
     Raises:
-        ParameterError: A task is of no survey, or of another than the first.
+        ParameterError: The file has several tasks, or one of no survey.
     """
     from aggregator.steward.survey import Meaning
 
-    tasks = read_tasks(file)
-    found = [(task, Meaning.of_task(task)) for task in tasks]
-    first = found[0][1]
-    for task, meaning in found:
-        if (meaning.title, meaning.windows) != (first.title, first.windows):
-            raise ParameterError(f"task {task.task_id}: is of another survey than the first")
-    return found
+    task = read_task(file)
+    with named(file):
+        return task, Meaning.of_task(task)

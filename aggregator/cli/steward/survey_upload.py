@@ -12,13 +12,11 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.steward.survey_tasks import tasks_of_survey
+from aggregator.cli.steward.survey_tasks import task_of_survey
 from aggregator.client.requests import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aggregator.client import UploadSummary
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
@@ -30,10 +28,10 @@ def upload(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[tasks.toml] ANSWERS",
-            help="The public file of all tasks of the survey, which need not be given of the one "
-            "survey of a `prio up`; and CSV or Parquet, one row per person, or - for CSV from "
-            "standard input.",
+            metavar="[task.toml] ANSWERS",
+            help="The public file of the survey's task, which need not be given of the one survey "
+            "of a `prio up`; and CSV or Parquet, one row per person, or - for CSV from standard "
+            "input.",
         ),
     ],
     time_column: Annotated[str, typer.Option(help="The column of each row's time.")],
@@ -82,7 +80,9 @@ def upload(
 ) -> None:
     """Upload a table of answers to all questions of a survey.
 
-    Everything is read and checked before the first report is sent. The exit status is 1 if some
+    Each row is one report, of the same size whatever is in it: who gave no answer to a question, or
+    to any, is counted as having given none. Everything is read and checked before the first report
+    is sent. The exit status is 1 if some
     reports were refused, 2 if the table is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
@@ -90,13 +90,16 @@ def upload(
 
     from aggregator.cli.client.upload import check_delimiter, csv_text
     from aggregator.cli.local.folder import public_file
+    from aggregator.protocol.floor import check_floor
+    from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
 
     *public, answers = files
     if len(public) > 1:
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
-    tasks = tasks_of_survey(public_file(public[0] if public else None, up)[0])
-    _check(tasks, floor, insecure_http=insecure_http)
+    task, meaning = task_of_survey(public_file(public[0] if public else None, up)[0])
+    check_endpoints(task, insecure_http=insecure_http)
+    check_floor(task, floor, "this client")
     if decimal_mark not in (".", ","):
         raise ParameterError(f'decimal-mark: must be "." or ",", not {decimal_mark!r}')
     columns = Columns(
@@ -108,63 +111,48 @@ def upload(
         time_format,
         missing or (),
     )
-    questions = [meaning.question for _, meaning in tasks]
+    questions = [question for question, _ in meaning.sheet.asked]
     for name in columns.of_question.keys() - {question.name for question in questions}:
         raise ParameterError(f"column: the survey has no question {name!r}")
     if delimiter is not None:
         check_delimiter(delimiter)
     is_input = str(answers) == "-"
     table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
-    given = read_answers(table, questions, tasks[0][1].windows, columns)
+    given = read_answers(table, questions, meaning.windows, columns)
     if not as_json:
-        _print_answers(given)
-    sent = []
+        _print_answers(meaning, given)
+    sent = None
     if not dry_run:
         http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
-        asked = [task for task, _ in tasks]
-        sent = anyio.run(_upload, asked, given, per_request, floor, http_options)
+        sent = anyio.run(_upload, task, meaning, given, per_request, floor, http_options)
     if as_json:
-        print(json.dumps(_document(given, sent)))
-    elif not dry_run:
-        _print_sent(given, sent)
-    if any(summary.refused for summary in sent):
+        print(json.dumps(_document(meaning, given, sent)))
+    elif sent is not None:
+        _print_sent(sent)
+    if sent is not None and sent.refused:
         raise SystemExit(faults.PARTLY)
 
 
-def _check(tasks: "Sequence[tuple[Task, Meaning]]", floor: "Floor", *, insecure_http: bool) -> None:
-    """Refuse a survey of which one question is below what this client takes part in."""
-    from aggregator.protocol.floor import check_floor
-    from aggregator.service.transport.client import check_endpoints
-
-    for task, about in tasks:
-        check_endpoints(task, insecure_http=insecure_http)
-        try:
-            check_floor(task, floor, "this client")
-        except ParameterError as fault:
-            raise ParameterError(f"{about.question.name}: {fault}") from None
-
-
 async def _upload(
-    tasks: "Sequence[Task]",
-    answers: "Sequence[Answers]",
+    task: "Task",
+    meaning: "Meaning",
+    answers: "Answers",
     per_request: int,
     floor: "Floor",
     http_options: dict[str, bool],
-) -> "list[UploadSummary]":
-    """Send all answers, and return how many reports of each question were taken and refused."""
+) -> "UploadSummary":
+    """Send all answers, and return how many reports were taken and refused."""
     from rich.console import Console
     from rich.progress import Progress
 
     from aggregator.client import Client, UploadSummary
     from aggregator.dap.report_errors import AnyReportError
     from aggregator.service.transport.client import open_client
-    from aggregator.steward.survey import Meaning
 
     console = Console(stderr=True)
-    summaries = []
-    sent = 0
+    accepted, refused, sent = 0, Counter[AnyReportError](), 0
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("uploading", total=sum(each.count for each in answers))
+        bar = progress.add_task("uploading", total=answers.count)
 
         def advance(count: int) -> None:
             nonlocal sent
@@ -172,27 +160,24 @@ async def _upload(
             progress.advance(bar, count)
 
         async with open_client(**http_options) as http:
-            for task, given in zip(tasks, answers, strict=True):
-                client, design = Client(task, http, floor=floor), Meaning.of_task(task).design
-                accepted, refused = 0, Counter[AnyReportError]()
-                for start, of_window in sorted(given.by_start.items()):
-                    try:
-                        summary = await client.upload(
-                            [design.measurement(answer) for answer in of_window],
-                            time=start,
-                            reports_per_request=per_request,
-                            progress=advance,
-                        )
-                    except PeerError:
-                        console.print(
-                            f"prio: {sent} reports are settled, in the order of the survey's "
-                            f"questions and windows; it ended in {given.question.name}"
-                        )
-                        raise
-                    accepted += summary.accepted
-                    refused.update(summary.refused)
-                summaries.append(UploadSummary(accepted, refused))
-    return summaries
+            client = Client(task, http, floor=floor)
+            for start, of_window in sorted(answers.by_start.items()):
+                try:
+                    summary = await client.upload(
+                        [meaning.sheet.measurement(given) for given in of_window],
+                        time=start,
+                        reports_per_request=per_request,
+                        progress=advance,
+                    )
+                except PeerError:
+                    console.print(
+                        f"prio: {sent} reports are settled, window after window; it ended in "
+                        f"{meaning.windows.describe(start)}"
+                    )
+                    raise
+                accepted += summary.accepted
+                refused.update(summary.refused)
+    return UploadSummary(accepted, refused)
 
 
 def _columns_of(text: str) -> tuple[str, list[str]]:
@@ -211,40 +196,50 @@ def _zone(name: str) -> tzinfo:
         raise ParameterError(f"time-zone: there is no {name!r}") from None
 
 
-def _print_answers(answers: "Sequence[Answers]") -> None:
-    for each in answers:
-        windows = len(each.by_start)
+def _print_answers(meaning: "Meaning", answers: "Answers") -> None:
+    windows = len(answers.by_start)
+    print(
+        f"{answers.count:,} rows in {windows} window{'' if windows == 1 else 's'}, each one report"
+    )
+    for question, _ in meaning.sheet.asked:
+        name = question.name
+        answered = answers.count - answers.missing.get(name, 0)
         print(
-            f"{each.question.name}: {each.count:,} answers in {windows} "
-            f"window{'' if windows == 1 else 's'}, {each.missing:,} missing, "
-            f"{each.clipped:,} clipped"
+            f"{name}: {answered:,} answers, {answers.missing.get(name, 0):,} missing, "
+            f"{answers.clipped.get(name, 0):,} clipped"
         )
 
 
-def _print_sent(answers: "Sequence[Answers]", sent: "Sequence[UploadSummary]") -> None:
+def _print_sent(summary: "UploadSummary") -> None:
     from aggregator.cli.client.upload import MEANINGS
 
-    accepted, total = sum(each.accepted for each in sent), sum(each.total for each in sent)
-    print(f"{accepted} of {total} reports accepted")
-    for given, summary in zip(answers, sent, strict=True):
-        for error, count in summary.refused.items():
-            meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
-            print(f"{count} refused of {given.question.name}: {error.draft_name}{meaning}")
+    print(f"{summary.accepted} of {summary.total} reports accepted")
+    for error, count in summary.refused.items():
+        said = f" ({MEANINGS[error]})" if error in MEANINGS else ""
+        print(f"{count} refused: {error.draft_name}{said}")
 
 
-def _document(answers: "Sequence[Answers]", sent: "Sequence[UploadSummary]") -> dict[str, object]:
+def _document(
+    meaning: "Meaning", answers: "Answers", sent: "UploadSummary | None"
+) -> dict[str, object]:
     """Return what was read of each question and, unless it was a dry run, what became of it."""
-    questions: list[dict[str, object]] = [
+    questions = [
         {
-            "name": each.question.name,
-            "answers": each.count,
-            "windows": len(each.by_start),
-            "missing": each.missing,
-            "clipped": each.clipped,
+            "name": question.name,
+            "answers": answers.count - answers.missing.get(question.name, 0),
+            "missing": answers.missing.get(question.name, 0),
+            "clipped": answers.clipped.get(question.name, 0),
         }
-        for each in answers
+        for question, _ in meaning.sheet.asked
     ]
-    for question, summary in zip(questions, sent, strict=bool(sent)):
-        question["accepted"] = summary.accepted
-        question["refused"] = {error.draft_name: count for error, count in summary.refused.items()}
-    return {"version": 1, "dry_run": not sent, "questions": questions}
+    document: dict[str, object] = {
+        "version": 2,
+        "dry_run": sent is None,
+        "rows": answers.count,
+        "windows": len(answers.by_start),
+        "questions": questions,
+    }
+    if sent is not None:
+        refused = {error.draft_name: count for error, count in sent.refused.items()}
+        document |= {"accepted": sent.accepted, "refused": refused}
+    return document

@@ -77,9 +77,7 @@ class VarianceOfSome(Quantity):
         low = min(max(Fraction(0), _exact(found.low, 0)), most)
         high = max(low, min(most, _exact(found.high, most)))
         point = most * round(_POINTS * self._seen() / most) / _POINTS
-        squares = combination(
-            [(self.squares, 1), (self.sum_, -2 * point), (self.people, point**2)]
-        )
+        squares = combination([(self.squares, 1), (self.sum_, -2 * point), (self.people, point**2)])
         about = ratio(squares, self.people).interval(1 - (1 - _ASIDE) * miss / (_POINTS + 1))
         least = _exact(about.low, 0) - max(abs(point - low), abs(point - high)) ** 2
         nearest = min(max(point, low), high)  # the possible mean that is nearest to the point

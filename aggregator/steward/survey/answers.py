@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, is_missing, shown
@@ -93,32 +93,37 @@ class Columns:
         return self.of_question.get(question.name, question.columns)
 
 
+Given: TypeAlias = tuple[Answer | None, ...]
+"""What one person answered to each question; None where nothing."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answers:
-    """All answers to one question.
+    """All answers in a table.
 
     Attributes:
-        question: Which.
-        by_start: By the window's beginning.
-        missing: How many rows have no answer to it.
+        by_start: By the window's beginning: one of each row, whatever is in it.
+        missing: By the name of a question, how many rows have no answer to it.
         clipped: How many numbers lay beyond the range, and count as the nearest in it.
     """
 
-    question: Question
-    by_start: Mapping[datetime, Sequence[Answer]]
-    missing: int
-    clipped: int
+    by_start: Mapping[datetime, Sequence[Given]]
+    missing: Mapping[str, int]
+    clipped: Mapping[str, int]
 
     @property
     def count(self) -> int:
-        """How many answers there are."""
+        """How many rows there are."""
         return sum(map(len, self.by_start.values()))
 
 
 def read_answers(
     table: AnswerTable, questions: Sequence[Question], windows: Windows, columns: Columns
-) -> list[Answers]:
+) -> Answers:
     """Return the answers in a table, all of them checked.
+
+    A row without any answer is one of a person who gave none, and is kept: nothing about answers
+    decides whether there is a report.
 
     Args:
         table: One row per person and window.
@@ -157,7 +162,7 @@ class _Reader:
 
     def __init__(self, questions: Sequence[Question], windows: Windows, columns: Columns) -> None:
         self._questions, self._windows, self._columns = questions, windows, columns
-        self._answers: list[dict[datetime, list[Answer]]] = [{} for _ in questions]
+        self._answers: dict[datetime, list[Given]] = {}
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()
         self._seen: set[tuple[datetime, str]] = set()
@@ -172,19 +177,23 @@ class _Reader:
             self._fault(number, self._columns.time, error)
             return
         self._check_person(number, row, start)
-        for question, answers in zip(self._questions, self._answers, strict=True):
-            names = self._columns.of(question)
-            cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
-            if any(map(self._columns.is_missing, cells)):
-                self._missing[question.name] += 1
-                continue
-            try:
-                reading = self._reading(question, cells)
-            except AnswerError as error:
-                self._fault(number, ", ".join(names), error)
-                continue
-            self._clipped[question.name] += reading.is_clipped
-            answers.setdefault(start, []).append(reading.answer)
+        given = tuple(self._answer(number, row, question) for question in self._questions)
+        self._answers.setdefault(start, []).append(given)
+
+    def _answer(self, number: int, row: Row, question: Question) -> Answer | None:
+        """Return the answer to a question; None where there is none, or a fault that is kept."""
+        names = self._columns.of(question)
+        cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
+        if any(map(self._columns.is_missing, cells)):
+            self._missing[question.name] += 1
+            return None
+        try:
+            reading = self._reading(question, cells)
+        except AnswerError as error:
+            self._fault(number, ", ".join(names), error)
+            return None
+        self._clipped[question.name] += reading.is_clipped
+        return reading.answer
 
     def _reading(self, question: Question, cells: Sequence[Cell]) -> Reading:
         """Read cells; text that was read before is not read again, for most of it recurs."""
@@ -195,13 +204,10 @@ class _Reader:
             self._readings[key] = question.read(cells, self._columns.decimal_mark)
         return self._readings[key]
 
-    def finish(self) -> list[Answers]:
+    def finish(self) -> Answers:
         if self._faults:
             raise AnswerError("\n".join(self._told()))
-        return [
-            Answers(question, answers, self._missing[question.name], self._clipped[question.name])
-            for question, answers in zip(self._questions, self._answers, strict=True)
-        ]
+        return Answers(self._answers, self._missing, self._clipped)
 
     def _check_person(self, number: int, row: Row, start: datetime) -> None:
         if self._columns.person is None:

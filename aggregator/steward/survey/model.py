@@ -156,26 +156,23 @@ class Survey(BaseModel):
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The tables: of each the question whose answers it has, and that of the groups."""
         questions = [asked.question for asked in self.questions]
-        found = dict.fromkeys(
-            (question.name, self.by)
-            for question in questions
-            if self.by not in (None, question.name) and question.crossed_designs()
-        )
+        found: dict[tuple[str, str], None] = {}
+        if self.by is not None:
+            others = [each for each in questions if each.name != self.by]
+            found = {(each.name, self.by): None for each in others if each.crossed_designs()}
         if self.tables == "all":
             pairs = list(itertools.combinations(questions, 2))
             # Of two questions that make groups the one that is asked first is that of the rows.
             pairs = [pair if pair[1].makes_groups else pair[::-1] for pair in pairs]
             chosen = [
-                (of.name, by.name)
-                for of, by in pairs
-                if by.makes_groups and of.crossed_designs()
+                (of.name, by.name) for of, by in pairs if by.makes_groups and of.crossed_designs()
             ]
         else:
             chosen = list(self.tables)
         for of, by in chosen:
             if (by, of) not in found:
                 found[of, by] = None
-        return tuple((of, by) for of, by in found if by is not None)
+        return tuple(found)
 
     @property
     def windows(self) -> Windows:

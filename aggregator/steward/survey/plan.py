@@ -135,12 +135,9 @@ def plan(survey: Survey) -> Plan:
         ParameterError: A question has no design of the name that the survey gives, a table cannot
             be made, or the budget cannot be written in a policy.
     """
-    people = survey.min_batch_size
     found = []
     for base in bases(survey.budget):
-        asked = tuple(
-            (each.question, _chosen(each, survey, base)) for each in survey.questions
-        )
+        asked = tuple((each.question, _chosen(each, survey, base)) for each in survey.questions)
         sheet = Sheet(asked, survey.pairs)
         units = sheet.units([each.weight for each in survey.questions])
         mechanism = BySection(base, equal_errors(base, sheet.circuit, units))
@@ -212,9 +209,7 @@ def _linear(figure: Figure) -> Noised | None:
         case Noised() as value:
             return value
         case Ratio(numerator=over, denominator=under) if under.value:
-            return combination(
-                [(over, 1 / under.value), (under, -over.value / under.value**2)]
-            )
+            return combination([(over, 1 / under.value), (under, -over.value / under.value**2)])
         case _:
             return None
 

@@ -7,10 +7,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from aggregator.collector.results import Batch, Quantity, Table
+from aggregator.collector.results import Batch, Noised, Quantity, Table
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
+from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.meaning import Meaning
 
 if TYPE_CHECKING:
@@ -25,30 +26,61 @@ class Row:
         window: For a reader.
         question: Its name.
         shows: "count", "share", "sum", "mean", "variance" or "quantile".
-        reports: How many answered the question in the window.
+        answered: How many answered the question in the window: noised.
         quantity: With its label, unit and interval.
+        by: Of a table the question whose answers are the groups.
+        group: The label of the group.
     """
 
     window: str
     question: str
     shows: str
-    reports: int
+    answered: Noised
     quantity: Quantity
+    by: str = ""
+    group: str = ""
 
     @property
     def named(self) -> Quantity:
         """The quantity, named so that it can be told from that of any other row."""
         names = (self.question, self.shows, self.quantity.label)
-        label = f"{' '.join(filter(None, names))}, {self.window}"
+        of = f" of {self.by} {self.group}" if self.by else ""
+        label = f"{' '.join(filter(None, names))}{of}, {self.window}"
         return dataclasses.replace(self.quantity, label=label)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What it is, in any window."""
+        return self.question, self.shows, self.quantity.label, self.by, self.group
+
+
+def rows_of(meaning: Meaning, batch: Batch, window: str) -> list[Row]:
+    """Return every figure of one window.
+
+    Raises:
+        ParameterError: A value is withheld.
+    """
+    sheet = meaning.sheet
+    sums, rows = sheet.sums_of(batch), list[Row]()
+    answered = dict[str, Noised]()
+    for part in sheet.parts:
+        if isinstance(part.source, Design):
+            answered[part.question.name] = part.source.answered(part.of(sums))
+        name = part.question.name
+        rows += [
+            Row(window, name, each.shows, answered[name], each.quantity, part.by, each.group)
+            for each in part.figures(sums)
+        ]
+    return rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SurveyResults:
-    """What was collected of a survey, or of some of its questions and windows.
+    """What was collected of a survey, or of some of its windows.
 
     Attributes:
-        results: Tasks of one survey with a batch of a window each, in the order of the rows.
+        results: The survey's task, or several of one title, with a batch of a window each, in the
+            order of the rows.
         title: Of the survey.
     """
 
@@ -62,26 +94,17 @@ class SurveyResults:
         Raises:
             ParameterError: A task is of no survey, or a value is withheld.
         """
-        rows = []
+        rows = list[Row]()
         for task, batch in self.results:
             meaning = Meaning.of_task(task)
             start = meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
-            window, question = meaning.windows.describe(start), meaning.question.name
-            rows += [
-                Row(window, question, figure.shows, batch.report_count, figure.quantity)
-                for figure in meaning.design.figures_of(batch)
-            ]
+            rows += rows_of(meaning, batch, meaning.windows.describe(start))
         return rows
 
     @property
     def guarantee(self) -> str:
-        """What people are promised, for each question by its name; once if all promise the same."""
-        promised = {
-            Meaning.of_task(task).question.name: batch.guarantee for task, batch in self.results
-        }
-        if len(set(promised.values())) == 1 and len(promised) == 1:
-            return next(iter(promised.values()))
-        return "; ".join(f"{name}: {said}" for name, said in promised.items() if said)
+        """What people are promised, for everything that they are asked."""
+        return "; ".join(dict.fromkeys(batch.guarantee for _, batch in self.results))
 
     @cached_property
     def windows(self) -> list[str]:
@@ -93,6 +116,7 @@ class SurveyResults:
         question: str | None = None,
         shows: str | None = None,
         *,
+        by: str | None = None,
         confidence: Fraction = DEFAULT_CONFIDENCE,
         jointly: bool = False,
     ) -> Table:
@@ -101,22 +125,34 @@ class SurveyResults:
         Args:
             question: Only of this one.
             shows: Only these: "share", "mean".
+            by: Only the tables by this question's answers; "" for none of the tables.
             confidence: Of each interval by itself, or of all at once.
             jointly: Whether all hold at once.
         """
-        rows = self._chosen(question, shows)
+        rows = self._chosen(question, shows, by)
         columns: dict[str, Sequence[Cell]] = {
             "window": [row.window for row in rows],
             "question": [row.question for row in rows],
+            "by": [row.by for row in rows],
+            "group": [row.group for row in rows],
             "shows": [row.shows for row in rows],
-            "reports": [row.reports for row in rows],
+            "answered": [round(row.answered.value) for row in rows],
         }
         quantities = [row.quantity for row in rows]
         return Table(
             quantities, columns, confidence, jointly, title=self.title, guarantee=self.guarantee
         )
 
-    def figure(self, question: str, shows: str, label: str = "", *, window: str | int) -> Quantity:
+    def figure(
+        self,
+        question: str,
+        shows: str,
+        label: str = "",
+        *,
+        window: str | int,
+        by: str = "",
+        group: str = "",
+    ) -> Quantity:
         """Return one figure to calculate with and to compare.
 
         Args:
@@ -124,6 +160,8 @@ class SurveyResults:
             shows: "count", "share", "sum", "mean", "variance" or "quantile".
             label: Where there are several.
             window: One of `windows`, or its place there: -1 is the last.
+            by: Of a table by group, the question whose answers are the groups.
+            group: The label of the group.
 
         Raises:
             ParameterError: There is none.
@@ -132,9 +170,10 @@ class SurveyResults:
             name = self.windows[window] if isinstance(window, int) else window
         except IndexError:
             raise ParameterError(f"window: there are only {len(self.windows)}") from None
-        row = self._by_place.get((name, question, shows, label))
+        row = self._by_place.get((name, question, shows, label, by, group))
         if row is None:
-            asked = f"{question} {shows} {label}".strip()
+            of = f" of {by} {group}" if by or group else ""
+            asked = f"{question} {shows} {label}".strip() + of
             raise ParameterError(f"there is no {asked} of {name}")
         return row.named
 
@@ -161,18 +200,20 @@ class SurveyResults:
         before, last = self.windows[-2:]
         pairs = []
         for row in self._chosen(question, shows):
-            old = self._by_place.get((before, row.question, row.shows, row.quantity.label))
+            old = self._by_place.get((before, *row.place))
             if row.window == last and old is not None:
                 pairs.append((row, old))
         return pairs
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str, str, str], Row]:
-        return {(row.window, row.question, row.shows, row.quantity.label): row for row in self.rows}
+    def _by_place(self) -> dict[tuple[str, ...], Row]:
+        return {(row.window, *row.place): row for row in self.rows}
 
-    def _chosen(self, question: str | None, shows: str | None) -> list[Row]:
+    def _chosen(self, question: str | None, shows: str | None, by: str | None = None) -> list[Row]:
         return [
             row
             for row in self.rows
-            if question in (None, row.question) and shows in (None, row.shows)
+            if question in (None, row.question)
+            and shows in (None, row.shows)
+            and by in (None, row.by)
         ]

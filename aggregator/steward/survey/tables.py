@@ -66,7 +66,7 @@ class Table(ABC):
         """Return for each section the error that is as bad as one of 1 in a count."""
 
     def typical(self, people: int) -> list[Fraction]:
-        """Return the sums of a batch in which each group is as large, and answers as in `design`."""
+        """Return the sums of a batch in which groups are as large and answer as in `design`."""
         size, answers = len(self.groups), self.design.extremes
         added = [
             self.measurement(self.design.measurement(answer), one_hot(group, size + 1))

@@ -64,8 +64,11 @@ class Question(BaseModel, ABC):
         """Whether tables by its answers can be made."""
         return bool(self.crossed_designs())
 
-    def of_counts(  # noqa: PLR6301 - others need it
-        self, values: Sequence[Noised], people: Noised, group: str = ""
+    def of_counts(
+        self,
+        values: Sequence[Noised],  # noqa: ARG002 - others need all three
+        people: Noised,  # noqa: ARG002
+        group: str = "",  # noqa: ARG002
     ) -> list[Figure]:
         """Return what counts by label say beside themselves, of a group of people."""
         return []
@@ -143,7 +146,7 @@ def answered(sums: Sums) -> Noised:
 
 
 def counts(sums: Sums, labels: Sequence[str]) -> list[Figure]:
-    """Return counts by label, that of no answer being the last, and shares of those who answered."""
+    """Return counts by label, that of no answer, and shares of those who answered."""
     named = [value.named(label) for value, label in zip(sums.best, labels, strict=False)]
     found = [Figure("count", value, is_wanted=True) for value in named]
     nothing = Figure("count", sums.best[len(labels)].named(NO_ANSWER))

@@ -70,9 +70,7 @@ class Number(Question):
     def designs(self) -> tuple[Design, ...]:
         steps = self.grid.steps
         names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]
-        histogram = (
-            [labelled("histogram", names, self._of_histogram)] if steps < _MOST_BINS else []
-        )
+        histogram = [labelled("histogram", names, self._of_histogram)] if steps < _MOST_BINS else []
         # What a number adds is proved to be 0 where nobody is counted as having given one.
         parts = ["onehot:2", f"given:0,1,{steps}"]
         parts += [f"given:0,1,{steps**2}"] if self.variance else []
@@ -109,9 +107,7 @@ class Number(Question):
         people = combination((value, 1) for value in values)
         return self.moments(people, moments) + [Figure("count", nobody.named(NO_ANSWER))]
 
-    def moments(
-        self, people: Noised, moments: Sequence[Noised], group: str = ""
-    ) -> list[Figure]:
+    def moments(self, people: Noised, moments: Sequence[Noised], group: str = "") -> list[Figure]:
         """Return what moments say, of numbers counted in steps from the least one.
 
         Args:
@@ -241,9 +237,7 @@ class Scale(Question):
         return self.of_counts(sums.best[:-1], answered(sums))
 
     @override
-    def of_counts(
-        self, values: Sequence[Noised], people: Noised, group: str = ""
-    ) -> list[Figure]:
+    def of_counts(self, values: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
         places = enumerate(values, start=self.low)
         total = combination((value, point) for point, value in places)
         return sum_and_mean(total, people, "", group=group)

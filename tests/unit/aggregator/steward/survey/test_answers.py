@@ -39,7 +39,7 @@ clip = true
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 
 
-def read(path: Path, columns: Columns | None = None, delimiter: str | None = None) -> list[Answers]:
+def read(path: Path, columns: Columns | None = None, delimiter: str | None = None) -> Answers:
     given = table_in(path, delimiter)
     return read_answers(given, QUESTIONS, WINDOWS, columns or Columns(time="day"))
 
@@ -55,18 +55,18 @@ def test_answers_fall_into_windows(tmp_path: Path) -> None:
         "day,department,age\n"
         "2026-11-02,surgery,40\n2026-11-08T23:59:59,medicine,30\n2026-11-09,surgery,1\n"
     )
-    department, age = read(table(tmp_path, text))
     second = datetime(2026, 11, 9, tzinfo=UTC)
-    assert department.by_start == {MONDAY: [(0,), (1,)], second: [(0,)]}
-    assert age.by_start == {MONDAY: [(40,), (30,)], second: [(1,)]}
+    assert read(table(tmp_path, text)).by_start == {
+        MONDAY: [((0,), (40,)), ((1,), (30,))],
+        second: [((0,), (1,))],
+    }
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_dialect_is_recognized(tmp_path: Path, encoding: str, delimiter: str) -> None:
     text = "day,department,age\r\n2026-11-02,surgery,40\r\n".replace(",", delimiter)
-    department, _ = read(table(tmp_path, text, encoding))
-    assert department.count == 1
+    assert read(table(tmp_path, text, encoding)).count == 1
 
 
 def test_a_table_is_read_from_a_pipe_which_cannot_go_back() -> None:
@@ -76,15 +76,20 @@ def test_a_table_is_read_from_a_pipe_which_cannot_go_back() -> None:
             raise io.UnsupportedOperation
 
     given = csv_table(Pipe("day;department;age\n2026-11-02;surgery;40\n"))
-    department, _ = read_answers(given, QUESTIONS, WINDOWS, Columns(time="day"))
-    assert department.count == 1
+    assert read_answers(given, QUESTIONS, WINDOWS, Columns(time="day")).count == 1
 
 
 def test_missing_and_clipped_answers_are_counted(tmp_path: Path) -> None:
     text = "day,department,age\n2026-11-02,,40\n2026-11-02,surgery,\n2026-11-02,surgery,999\n"
-    department, age = read(table(tmp_path, text))
-    assert (department.missing, department.count) == (1, 2)
-    assert (age.missing, age.clipped, age.count) == (1, 1, 2)
+    given = read(table(tmp_path, text))
+    assert given.missing == {"department": 1, "age": 1}
+    assert given.clipped == {"department": 0, "age": 1}
+
+
+def test_who_answered_nothing_has_a_row_like_everybody_else(tmp_path: Path) -> None:
+    """The leader counts reports: were there none of them, it would count those who answered."""
+    text = "day,department,age\n2026-11-02,,\n2026-11-02,surgery,\n"
+    assert read(table(tmp_path, text)).by_start == {MONDAY: [(None, None), ((0,), None)]}
 
 
 def test_every_fault_is_named_by_row_and_column(tmp_path: Path) -> None:
@@ -148,7 +153,7 @@ def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
 ) -> None:
     columns = Columns(time="day", person="who")
     rows = "day,department,age,who\n2026-11-02,surgery,40,ann\n2026-11-09,surgery,40,ann\n"
-    assert read(table(tmp_path, rows), columns)[0].count == 2
+    assert read(table(tmp_path, rows), columns).count == 2
     with pytest.raises(AnswerError, match="row 3, who: a second row of one person") as refusal:
         read(table(tmp_path, rows + "2026-11-03,surgery,40,ann\n"), columns)
     assert "ann" not in str(refusal.value)
@@ -174,8 +179,9 @@ def test_what_is_no_table_is_refused(tmp_path: Path, text: str, message: str) ->
 def test_times_without_a_zone_are_of_the_zone_that_is_given(tmp_path: Path) -> None:
     text = "day,department,age\n2026-11-02T00:30:00,surgery,4\n"
     columns = Columns(time="day", zone=ZoneInfo("Europe/Berlin"))
-    department, _ = read(table(tmp_path, text), columns)
-    assert list(department.by_start) == [datetime(2026, 10, 26, tzinfo=UTC)]
+    assert list(read(table(tmp_path, text), columns).by_start) == [
+        datetime(2026, 10, 26, tzinfo=UTC)
+    ]
 
 
 def test_times_are_read_in_the_format_that_is_given(tmp_path: Path) -> None:
@@ -183,7 +189,7 @@ def test_times_are_read_in_the_format_that_is_given(tmp_path: Path) -> None:
     with pytest.raises(AnswerError, match=r'--time-format "%d.%m.%Y"'):
         read(table(tmp_path, text))
     columns = Columns(time="day", time_format="%d.%m.%Y %H:%M")
-    assert list(read(table(tmp_path, text), columns)[0].by_start) == [MONDAY]
+    assert list(read(table(tmp_path, text), columns).by_start) == [MONDAY]
     text += "2026-11-02,surgery,4\n"
     with pytest.raises(AnswerError, match="row 2, day: must be a time as %d"):
         read(table(tmp_path, text), columns)
@@ -192,8 +198,8 @@ def test_times_are_read_in_the_format_that_is_given(tmp_path: Path) -> None:
 def test_texts_that_mean_no_answer_are_counted_as_missing(tmp_path: Path) -> None:
     text = "day,department,age\n2026-11-02,k.A.,40\n2026-11-02,surgery, n/a \n"
     columns = Columns(time="day", missing=("k.A.", "n/a"))
-    department, age = read(table(tmp_path, text), columns)
-    assert (department.missing, department.count, age.missing) == (1, 1, 1)
+    given = read(table(tmp_path, text), columns)
+    assert (given.missing, given.count) == ({"department": 1, "age": 1}, 2)
 
 
 def test_parquet_is_read_with_its_own_types(tmp_path: Path) -> None:
@@ -206,8 +212,8 @@ def test_parquet_is_read_with_its_own_types(tmp_path: Path) -> None:
             "age": [4, 5],
         }
     ).write_parquet(path)
-    department, age = read(path)
-    assert (department.count, department.missing, age.count) == (1, 1, 2)
+    given = read(path)
+    assert (given.count, given.missing) == (2, {"department": 1})
 
 
 def test_windows_begin_at_their_first_day_in_whole_units() -> None:

@@ -1,5 +1,6 @@
 """What a task's numbers mean is bound into the task."""
 
+import dataclasses
 import json
 
 import pytest
@@ -20,7 +21,10 @@ def swap(text: str) -> str:
 def test_labels_travel_in_the_task_file() -> None:
     task = task_from_toml(task_to_toml(task_of(SURVEY)))
     meaning = Meaning.of_task(task)
-    assert meaning.question.model_dump()["labels"][1] == "<script>alert(1)</script>"
+    assert (
+        meaning.sheet.question("department").model_dump()["labels"][1]
+        == "<script>alert(1)</script>"
+    )
     assert (meaning.title, meaning.windows.seconds) == ("Visits", 7 * 86400)
 
 
@@ -48,7 +52,7 @@ def test_a_task_without_a_survey_has_no_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", "1", "nonsense", '{"version":2}', "\x00", "[" * 100_000]
+    "text", ["{}", "[]", "1", "nonsense", '{"version":1}', '{"version":2}', "\x00", "[" * 100_000]
 )
 def test_what_is_no_meaning_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="meaning"):
@@ -68,3 +72,41 @@ def test_labels_that_would_act_on_a_terminal_are_refused(acting: str) -> None:
 def test_labels_keep_the_joiners_and_marks_of_their_languages() -> None:
     word = "\u0646\u0645\u06cc\u200c\u062e \u200e👩\u200d🌾"
     assert word in Meaning.of_task(task_of(SURVEY.replace("alert(1)", word))).to_json()
+
+
+TWO = (
+    SURVEY + '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 9\n'
+    '[[question]]\nname = "again"\nkind = "yes-no"\n'
+).replace("[budget]", 'by = "department"\n[budget]')
+
+
+def test_questions_tables_and_their_order_travel_in_the_task_file() -> None:
+    task = task_from_toml(task_to_toml(task_of(TWO)))
+    sheet = Meaning.of_task(task).sheet
+    names = ["department", "age", "again", "age by department", "again by department"]
+    assert [part.name for part in sheet.parts] == names
+    assert sheet.circuit == task.prio3.circuit
+
+
+def test_what_is_no_meaning_of_the_tasks_own_sections_is_refused() -> None:
+    one, two = task_of(SURVEY), task_of(TWO)
+    # The digest is that of the meaning: whoever makes a task can still make it wrongly.
+    with pytest.raises(ParameterError, match="asked as onehot:4 .*, which is another type"):
+        Meaning.of_task(dataclasses.replace(one, meaning=two.meaning))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ('"design":"one answer"', '"design":"histogram"'),
+        ('[["age","department"]', '[["age","age"]'),
+        ('[["age","department"]', '[["age","who"]'),
+        ('[["age","department"]', '[["department","age"]'),
+        ('[["age","department"]', "[[1]"),
+    ],
+)
+def test_a_meaning_of_what_cannot_be_asked_is_refused(changed: tuple[str, str]) -> None:
+    text = Meaning.of_task(task_of(TWO)).to_json()
+    assert changed[0] in text
+    with pytest.raises(ParameterError, match="tables|meaning|design"):
+        Meaning.from_json(text.replace(*changed))

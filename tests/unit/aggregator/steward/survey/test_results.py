@@ -11,7 +11,7 @@ from aggregator.steward.survey import SurveyResults, survey_from_toml
 from tests.support.surveys import VISITS, department, task_of
 
 TEXT = (
-    VISITS
+    VISITS.replace("[budget]", 'by = "department"\n[budget]').replace('"1"', '"20"')
     + department()
     + """
 [[question]]
@@ -27,26 +27,26 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 FIRST, SECOND = "2026-11-02 to 2026-11-08", "2026-11-09 to 2026-11-15"
 
 
-DEPARTMENT, WAIT = task_of(TEXT, 0), task_of(TEXT, 1)
+TASK = task_of(TEXT)
 
 
-def collected(task: Task, week: int, *sums: int) -> tuple[Task, Batch]:
-    """A batch of 100 answers, of whose week the Monday holds none."""
+def collected(week: int, *sums: int) -> tuple[Task, Batch]:
+    """A batch of 100 reports, of whose week the Monday holds none."""
     start = int((MONDAY + timedelta(days=7 * week + 1)).timestamp())
-    law = task.policy.mechanism.law(task.prio3.circuit, 2)
+    laws = TASK.policy.mechanism.laws(TASK.prio3.circuit, 2)
+    each = [law for run, law in laws for _ in range(run)]
     values = {
-        str(place): Noised.released(value, law, (str(task.task_id), week, place, len(sums)))
-        for place, value in enumerate(sums)
+        str(place): Noised.released(value, law, (str(TASK.task_id), week, place))
+        for place, (value, law) in enumerate(zip(sums, each, strict=True))
     }
-    return task, Batch(values, 100, start, start + 86400)
+    return TASK, Batch(values, 100, start, start + 86400, "a promise")
 
 
+# Surgery, medicine, no answer; gave a wait, gave none, its sum above 10 minutes; and both by group.
 RESULTS = SurveyResults(
     [
-        collected(DEPARTMENT, 0, 60, 40),
-        collected(WAIT, 0, 2000),
-        collected(DEPARTMENT, 1, 400, 35),
-        collected(WAIT, 1, 2000),
+        collected(0, 60, 30, 10, 80, 20, 1600, 50, 30, 20, 900, 700),
+        collected(1, 20, 70, 10, 80, 20, 1600, 20, 60, 20, 400, 1200),
     ],
     "Visits",
 )
@@ -56,17 +56,19 @@ def test_a_table_names_the_week_that_was_asked_for_even_if_its_monday_is_empty()
     rows = RESULTS.table("department", "count").rows
     assert [(row["window"], row["label"], row["value"]) for row in rows] == [
         (FIRST, "surgery", 60),
-        (FIRST, "medicine", 40),
-        (SECOND, "surgery", 400),
-        (SECOND, "medicine", 35),
+        (FIRST, "medicine", 30),
+        (FIRST, "no answer", 10),
+        (SECOND, "surgery", 20),
+        (SECOND, "medicine", 70),
+        (SECOND, "no answer", 10),
     ]
-    assert {row["reports"] for row in rows} == {100}
+    assert {row["answered"] for row in rows} == {90}
     assert RESULTS.windows == [FIRST, SECOND]
 
 
 def test_a_table_shows_itself_with_its_title_and_labels() -> None:
     shown = RESULTS.table(jointly=True)._repr_html_()
-    for text in ("Visits (95 % intervals, 12 at once)", "surgery", "minutes", SECOND):
+    for text in ("Visits (95 % intervals, 30 at once)", "surgery", "minutes", SECOND):
         assert text in shown
 
 
@@ -76,7 +78,25 @@ def test_a_figure_is_found_by_its_names_and_can_be_calculated_with() -> None:
     assert mean.label == f"wait mean, {SECOND}"
     weeks = [RESULTS.figure("department", "count", "medicine", window=name) for name in (0, SECOND)]
     assert all(isinstance(week, Noised) for week in weeks)
-    assert total(week for week in weeks if isinstance(week, Noised)).estimate == 75
+    assert total(week for week in weeks if isinstance(week, Noised)).estimate == 100
+
+
+def test_a_table_by_group_names_its_groups() -> None:
+    rows = RESULTS.table("wait", "mean", by="department").rows
+    assert [(row["window"], row["by"], row["group"], row["value"]) for row in rows] == [
+        (FIRST, "department", "surgery", 28),
+        (FIRST, "department", "medicine", pytest.approx(33.33, abs=0.01)),
+        (SECOND, "department", "surgery", 30),
+        (SECOND, "department", "medicine", 30),
+    ]
+    (whole, _) = RESULTS.table("wait", "mean", by="").rows
+    assert (whole["by"], whole["value"]) == ("", 30)
+    group = RESULTS.figure("wait", "mean", window=0, by="department", group="surgery")
+    assert group.label == f"wait mean of department surgery, {FIRST}"
+
+
+def test_what_is_promised_is_said_once() -> None:
+    assert RESULTS.guarantee == "a promise"
 
 
 @pytest.mark.parametrize(
@@ -96,15 +116,15 @@ def test_a_figure_that_is_not_there_is_named(
 
 
 def test_changes_compare_each_figure_with_that_of_the_window_before() -> None:
-    surgery, medicine = compare_all(RESULTS.changes("department", "count"))
-    assert surgery.is_larger is True
-    assert medicine.is_larger is None
-    assert f"department count surgery, {SECOND} is larger than" in surgery.can_be_concluded
-    (wait,) = compare_all(RESULTS.changes("wait", "mean"))
+    surgery, medicine, nobody = compare_all(RESULTS.changes("department", "count"))
+    assert (surgery.is_larger, medicine.is_larger, nobody.is_larger) == (False, True, None)
+    assert f"department count medicine, {SECOND} is larger than" in medicine.can_be_concluded
+    wait, *groups = compare_all(RESULTS.changes("wait", "mean"))
     assert wait.estimate == 0
     assert wait.interval.low < 0 < wait.interval.high
+    assert len(groups) == 2
 
 
 def test_one_window_has_no_change() -> None:
     with pytest.raises(ParameterError, match="a change is of two, not 1"):
-        SurveyResults(RESULTS.results[:2]).changes()
+        SurveyResults(RESULTS.results[:1]).changes()

@@ -1,0 +1,137 @@
+"""A report that holds every question and every table, and nothing that depends on the answers."""
+
+import itertools
+from fractions import Fraction
+
+import pytest
+
+from aggregator.collector.results import Noised
+from aggregator.errors import ParameterError
+from aggregator.steward.survey import Sheet, plan, survey_from_toml
+from aggregator.steward.survey.designs import Answer
+from tests.support.surveys import VISITS
+
+TEXT = (
+    VISITS
+    + """
+[[question]]
+name = "smokes"
+kind = "yes-no"
+[[question]]
+name = "cigarettes"
+kind = "number"
+low = 1
+high = 40
+variance = true
+[[question]]
+name = "region"
+kind = "choice"
+labels = ["north", "south"]
+[[question]]
+name = "pains"
+kind = "multiple"
+labels = ["head", "back"]
+[[question]]
+name = "mood"
+kind = "scale"
+high = 3
+"""
+)
+ANSWERS: list[list[Answer | None]] = [
+    [(0,), (19,), (0,), (0, 1), (2,)],
+    [(0,), (9,), (1,), (), (1,)],
+    [(1,), None, (1,), (1,), (0,)],
+    [(0,), (4,), None, None, (2,)],
+    [None] * 5,
+]
+
+
+def sheet_of(tables: str) -> Sheet:
+    text = TEXT.replace("[budget]", f"{tables}\n[budget]")
+    return plan(survey_from_toml(text)).sheet
+
+
+def figures(sheet: Sheet) -> dict[tuple[str, ...], Fraction | None]:
+    """Return the exact figures of all answers."""
+    circuit = sheet.circuit
+    measurements = [sheet.measurement(each) for each in ANSWERS]
+    sums = circuit.truncate(circuit.encode(measurements)).sum(axis=0).to_ints()
+    released = sheet.sums([Noised.exact(each) for each in sums], len(ANSWERS))
+    return {
+        (part.name, figure.shows, figure.quantity.label, figure.group): figure.quantity.estimate
+        for part in sheet.parts
+        for figure in part.figures(released)
+    }
+
+
+def test_a_report_has_one_size_whatever_is_in_it() -> None:
+    sheet = sheet_of('tables = "all"')
+    circuit = sheet.circuit
+    every = itertools.product(*zip(*ANSWERS, strict=True))
+    assert {circuit.encode([sheet.measurement(each)]).shape for each in every} == {
+        (1, circuit.meas_len)
+    }
+
+
+def test_counts_and_means_by_group_are_of_those_who_answered_both() -> None:
+    found = figures(sheet_of('by = "region"'))
+    assert found["mood by region", "count", "3", "north"] == 1
+    assert found["mood by region", "mean", "", "south"] == Fraction(3, 2)
+    assert found["smokes by region", "share", "yes", "south"] == 50
+    assert found["cigarettes by region", "mean", "", "north"] == 20
+    assert found["cigarettes by region", "count", "answered", "south"] == 1
+    assert found["cigarettes", "mean", "", ""] == Fraction(35, 3)
+
+
+def test_by_asks_every_table_that_can_be() -> None:
+    names = [part.name for part in sheet_of('by = "region"').parts[5:]]
+    assert names == ["smokes by region", "cigarettes by region", "mood by region"]
+
+
+def test_all_tables_are_each_pair_once() -> None:
+    pairs = sheet_of('tables = "all"').tables
+    assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 6
+    assert all(by != "cigarettes" for _, by in pairs)
+    assert not any("pains" in pair for pair in pairs)
+
+
+def test_chosen_tables_are_those() -> None:
+    sheet = sheet_of('tables = [["cigarettes", "smokes"], ["mood", "region"]]')
+    assert sheet.texts == [
+        "onehot:3",
+        "onehot:2",
+        "given:1,1,39",
+        "given:1,1,1521",
+        "onehot:3",
+        "atmost:3,2",
+        "onehot:4",
+        "onehot:3",
+        "given:7,2,39",
+        "given:7,2,1521",
+        "table:6,4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ('by = "nobody"', "by: must be the name of a question, not 'nobody'"),
+        ('by = "cigarettes"', "by: cigarettes: groups must be the labels"),
+        ('by = "pains"', "by: pains: groups must be"),
+        ('tables = [["mood", "age"]]', "tables: there is no question 'age'"),
+        ('tables = [["mood", "mood"]]', "tables: mood by itself is no table"),
+        ('tables = [["pains", "mood"]]', "tables: pains: a table is of one answer or one number"),
+        ('tables = [["mood", "cigarettes"]]', "tables: cigarettes: groups must be"),
+        ('tables = "some"', "tables"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused_by_name(tables: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        sheet_of(tables)
+
+
+def test_what_is_planned_adds_up_to_the_whole_budget() -> None:
+    text = TEXT.replace("[budget]", 'tables = "all"\n[budget]')
+    planned = plan(survey_from_toml(text))
+    assert sum(part.share for part in planned.parts) == 1
+    assert all(part.error > 0 for part in planned.parts)
