@@ -230,12 +230,12 @@ class Bound(DocumentModel):
 
 
 class SurveyCost(DocumentModel):
-    """What all questions of a survey cost somebody who answers each in every window.
+    """What a survey costs somebody who answers in every window: all of it is one report.
 
     The sums are exact: `epsilon 1/2`, or `rho` where there is no epsilon; null without a bound.
     """
 
-    questions: int = Field(description="How many of the survey the collector has.")
+    questions: int = Field(description="How many there are, without the tables.")
     window: str | None
     so_far: str | None
     at_most: str | None = Field(description="Of all results that the aggregators allow.")

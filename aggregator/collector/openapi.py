@@ -11,6 +11,7 @@ _NAMED: Mapping[str, str] = {
     "with": "The collection that it is compared with; the one before unless given.",
     "group": "The place of the figure that others are compared with, from 0.",
     "figure": "The place of the figure that is shown over time, from 0.",
+    "part": "The question or table of the task, from 0.",
     "value": "Which of the released sums is looked at, from 0.",
     "all": "If given, all results and not only the newest 60.",
 }

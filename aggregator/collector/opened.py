@@ -100,7 +100,7 @@ class Collected:
         return Batch.of_document(self.task, self.document)
 
     def survey(self) -> SurveyResults:
-        """Return the figures of a survey's question.
+        """Return the figures of a survey.
 
         Raises:
             ParameterError: The task is of no survey.
@@ -115,7 +115,7 @@ class Collected:
 
 
 def survey_results(collected: Iterable[Collected]) -> SurveyResults:
-    """Return what was collected of one survey, window by window and question by question.
+    """Return what was collected of one survey, window by window.
 
     A collection of another interval than a window is left out: it is no result of the survey.
 

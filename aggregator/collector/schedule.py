@@ -187,9 +187,8 @@ class Scheduler:
 
 def _event(meaning: Meaning, stored: StoredCollection) -> Document:
     return {
-        "version": 1,
+        "version": 2,
         "survey": meaning.title,
-        "question": meaning.question.name,
         "collection_id": stored.collection_id.hex(),
         "state": str(stored.state),
         "is_finished": stored.state is CollectionState.FINISHED,

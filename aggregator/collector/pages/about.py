@@ -8,7 +8,7 @@ from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.pages.numbers import number
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
-from aggregator.collector.pages.together import Together, is_same_survey, together
+from aggregator.collector.pages.together import Together, together
 from aggregator.collector.pages.together import said as cost_in_words
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
 from aggregator.collector.results import Noised, Quantity
@@ -50,7 +50,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
     bounds = task_bounds(asked.task, made, _DELTA)
-    survey = _survey(tx, readings, asked)
+    survey = together(asked, made)
     rows: list[Row] = [
         {
             "theorem": each.name,
@@ -72,7 +72,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         for each in bounds
     )
     content = [
-        tag("p", tag("a", "The question", href=f"{asked.path}?result={shown.name}")),
+        tag("p", tag("a", "The question", href=asked.address(result=shown.name))),
         tag("p", f"{shown.period}; {shown.batch.report_count:,} reports."),
         tag("h2", "What is guaranteed"),
         tag("p", promise(shown.result), class_="big"),
@@ -134,21 +134,11 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
     return readings.of(asked, stored)
 
 
-def _survey(tx: Transaction, readings: Readings, asked: Asked) -> Together | None:
-    """Return what the survey costs to which a question belongs; None for one of no survey."""
-    same = [each for each in readings.asked(tx) if is_same_survey(each, asked)]
-    made = [
-        store.count_collections(tx, each.task.task_id.value, CollectionState.FINISHED)
-        for each in same
-    ]
-    return together(list(zip(same, made, strict=True))) if same else None
-
-
 def _whole(survey: Together | None) -> list[Html]:
-    """Return what all questions of the survey come to."""
+    """Return what the survey comes to."""
     if survey is None:
         return []
-    none = "no bound: a question has no noise, or nothing limits its results"
+    none = "no bound: there is no noise, or nothing limits the results"
     sums = (
         ("One window", survey.window),
         ("The results so far", survey.so_far),
@@ -158,8 +148,8 @@ def _whole(survey: Together | None) -> list[Html]:
         tag("h2", "What the whole survey costs a person"),
         tag(
             "p",
-            f"The sum over {counted(survey.questions, 'question')}, all that this collector has of "
-            "the survey, for somebody who answers each of them in every window.",
+            f"One report holds the answers to {counted(survey.questions, 'question')}, so this is "
+            "the cost of all of them, for somebody who answers in every window.",
         ),
         tag(
             "dl",
@@ -191,8 +181,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     law = laws[place]
     if law is None:
         return []
-    names = _names(shown)
-    sums = [(each, _name(names, shown, each, quantity)) for each, quantity in values[:MOST_ROWS]]
+    sums = [(each, _name(shown, each)) for each, quantity in values[:MOST_ROWS]]
     points = _law(law)
     released, interval = float(value.estimate or 0), value.interval()
     low, high = float(interval.low), float(interval.high)
@@ -200,7 +189,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     chosen = " of those in which it is shown" if is_chosen else ""
     before = ", before it is decided which values are shown" if is_chosen else ""
     said = (
-        f"{_name(names, shown, place, value)} was released as {number(released)}. An interval "
+        f"{_name(shown, place)} was released as {number(released)}. An interval "
         f"made this way, here from {number(low)} to {number(high)}, holds the true sum "
         f"in at least 95 of 100 cases{chosen}, if both aggregators added their noise and nothing "
         "else. "
@@ -239,24 +228,16 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     ]
 
 
-def _names(shown: Reading) -> Mapping[frozenset[Source], str]:
-    """Return the figures that are sums as they were released, each by whose noise is in it."""
-    if shown.asked.meaning is None:
-        return {}
-    return {
-        quantity.sources(): f"{figure.shows} of {quantity.label}"
-        for figure in shown.figures
-        if isinstance(quantity := figure.quantity, Noised)
-        and quantity.label
-        and list(quantity.terms.values()) == [1]
-    }
-
-
-def _name(
-    names: Mapping[frozenset[Source], str], shown: Reading, place: int, value: Quantity
-) -> str:
-    name = names.get(value.sources(), "")[:_LONGEST]
-    return f"Sum {place + 1} of {len(shown.batch.values)}" + (f" ({name})" if name else "")
+def _name(shown: Reading, place: int) -> str:
+    """Return what a released sum is called, with the question or table that it is of."""
+    name, meaning = f"Sum {place + 1} of {len(shown.batch.values)}", shown.asked.meaning
+    if meaning is None:
+        return name
+    for part in meaning.sheet.parts:
+        if part.first <= place < part.first + part.source.length:
+            of = f"{part.name}, {place - part.first + 1} of {part.source.length}"
+            return f"{name} ({of[:_LONGEST]})"
+    return name
 
 
 @lru_cache(maxsize=64)

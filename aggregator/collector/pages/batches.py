@@ -240,7 +240,7 @@ def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
 def _action(asked: Asked, line: BatchLine, csrf: str, *, is_spent: bool) -> Html | None:
     """Return what can be done with a batch: look at it, or collect it unless all is spent."""
     if line.state is BatchState.COLLECTED:
-        href = f"{asked.path}?result={line.collection_id}"
+        href = asked.address(result=line.collection_id)
         link = tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
         return tag("div", link)
     if line.state is BatchState.WAITING:

@@ -105,7 +105,7 @@ def between_periods(
             [(each.name, each.period) for each in others],
             other.name,
             button="Compare",
-            kept={"result": shown.name},
+            kept=shown.kept,
         ),
         [each.quantity.label for each, _ in both],
         [
@@ -140,7 +140,7 @@ def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None
             [(str(index), each.quantity.label) for index, each in enumerate(groups)],
             str(place),
             button="Compare",
-            kept={"result": shown.name},
+            kept=shown.kept,
         ),
         [each.quantity.label for each in others],
         [(isolated(each.quantity.label), isolated(base.quantity.label)) for each in others],

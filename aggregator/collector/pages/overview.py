@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
-from aggregator.collector.pages.together import is_same_survey, together
+from aggregator.collector.pages.together import together
 from aggregator.collector.pages.together import said as said_cost
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
@@ -27,7 +27,9 @@ _NAMED = 3
 def overview(tx: Transaction, readings: Readings) -> View:
     """Return the overview of all questions of a collector."""
     questions = readings.asked(tx)
-    by_survey: dict[str, list[tuple[Asked, int]]] = {}
+    # Of each task of a survey; those of none stand together.
+    costs: dict[str, Html | None] = {}
+    titles: dict[str, str] = {}
     cards: dict[str, list[Html]] = {}
     documents: list[dict[str, object]] = []
     shown: list[tuple[Row, Reading]] = []
@@ -35,8 +37,10 @@ def overview(tx: Transaction, readings: Readings) -> View:
         made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
         results = readings.latest(tx, asked, _WINDOWS)
         changed = readings.changed(results)
-        by_survey.setdefault(asked.survey, []).append((asked, made))
-        cards.setdefault(asked.survey, []).append(_card(asked, results, made, changed))
+        group = "" if asked.meaning is None else asked.path
+        titles[group] = asked.survey
+        costs.setdefault(group, _cost(asked, made))
+        cards.setdefault(group, []).append(_card(asked, results, made, changed))
         latest = results[-1] if results else None
         head: Row = {
             "question": asked.title,
@@ -46,7 +50,7 @@ def overview(tx: Transaction, readings: Readings) -> View:
         documents.append(
             {
                 **head,
-                "address": asked.path,
+                "address": asked.address(),
                 "results": made,
                 "most_results": asked.most_releases,
                 "changed": None if changed is None else changed.document,
@@ -55,10 +59,10 @@ def overview(tx: Transaction, readings: Readings) -> View:
         shown += [] if latest is None else [(head, latest)]
     content = [
         part
-        for title, those in cards.items()
+        for group, those in cards.items()
         for part in (
-            tag("h2", isolated(title or "Tasks of no survey")),
-            _cost(by_survey[title]),
+            tag("h2", isolated(titles[group] or "Tasks of no survey")),
+            costs[group],
             tag("ul", *those, class_="cards"),
         )
     ]
@@ -73,22 +77,20 @@ def overview(tx: Transaction, readings: Readings) -> View:
     )
 
 
-def _cost(survey: Sequence[tuple[Asked, int]]) -> Html | None:
-    """Return what all questions of one survey cost a person; None for tasks of none, or several."""
-    first, _ = survey[0]
-    if not all(is_same_survey(first, each) for each, _ in survey):
+def _cost(asked: Asked, made: int) -> Html | None:
+    """Return what a survey costs a person; None for a task of none."""
+    whole = together(asked, made)
+    each = None if whole is None else said_cost(whole.window)
+    if whole is None or each is None:
         return None
-    whole = together(survey)
-    each, most = said_cost(whole.window), said_cost(whole.at_most)
-    if each is None:
-        return None
+    most = said_cost(whole.at_most)
     limit = f"at most {most} in all" if most else "with no limit over all windows"
-    text = f"Somebody who answers everything: {each} in each window, {limit}."
+    text = f"Somebody who answers in every window: {each} in each, {limit}."
     return tag("p", text, class_="soft")
 
 
 def _card(asked: Asked, results: Sequence[Reading], made: int, changed: Changed | None) -> Html:
-    heading = tag("h3", tag("a", isolated(asked.title), href=asked.path))
+    heading = tag("h3", tag("a", isolated(asked.title), href=asked.address()))
     if not results:
         nothing = tag("p", "No result yet. ", tag("a", "Batches", href=f"{asked.path}/batches"))
         return tag("li", heading, nothing, budget(made, asked.most_releases), class_="card")

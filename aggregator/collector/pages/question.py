@@ -25,10 +25,10 @@ from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.web.pages.charts import Chart, Mark, over_time
-from aggregator.service.web.pages.html import Html, isolated, table, tag
+from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 
 _COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
-_CHOICES = ("result", "with", "figure", "group", "all")
+_CHOICES = ("part", "result", "with", "figure", "group", "all")
 
 
 def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
@@ -76,7 +76,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
             "p",
             "Whiskers are 95 % intervals for the noise, each on its own. They say nothing about "
             "people who did not report. ",
-            tag("a", "About this number", href=f"{asked.path}/about?result={shown.name}"),
+            tag("a", "About this number", href=asked.address("/about", result=shown.name)),
             class_="soft",
         ),
         _table(shown),
@@ -103,10 +103,19 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
 
 
 def _links(asked: Asked) -> Html:
-    return tag(
-        "p",
-        tag("span", isolated(f"{asked.survey}. ") if asked.survey else None, class_="soft"),
-        tag("a", "Batches", href=f"{asked.path}/batches"),
+    others = [(str(each.place), each.title) for each in asked.all]
+    return join(
+        [
+            tag(
+                "p",
+                tag("span", isolated(f"{asked.survey}. ") if asked.survey else None, class_="soft"),
+                tag("a", "Batches", href=f"{asked.path}/batches"),
+            ),
+            *filter(
+                None,
+                [chooser("part", "Question", others, str(asked.place), button="Show", kept={})],
+            ),
+        ]
     )
 
 
@@ -139,13 +148,15 @@ def _downloads(
     asked: Asked, charts: Mapping[str, Chart], shown: Reading, chosen: Mapping[str, str]
 ) -> Html:
     same = urlencode(
-        {key: chosen[key] for key in _CHOICES if key in chosen} | {"result": shown.name}
+        {key: chosen[key] for key in _CHOICES if key in chosen}
+        | asked.kept
+        | {"result": shown.name}
     )
     tables = [
-        ("CSV", f"{asked.path}.csv"),
-        ("JSON", f"{asked.path}.json"),
-        *([("Parquet", f"{asked.path}.parquet")] if writes_parquet() else []),
-        ("CSV of all results", f"{asked.path}.csv?all=yes"),
+        ("CSV", asked.address(".csv")),
+        ("JSON", asked.address(".json")),
+        *([("Parquet", asked.address(".parquet"))] if writes_parquet() else []),
+        ("CSV of all results", asked.address(".csv", all="yes")),
     ]
     endings = ["svg", *(["png"] if draws_png() else [])]
     pictures = [
@@ -195,7 +206,7 @@ def _trend(
         [(str(index), f"{label} ({kind})") for index, (kind, label) in enumerate(names)],
         str(place),
         button="Show",
-        kept={"result": shown.name},
+        kept=shown.kept,
     )
     cells = [(mark.label, *said(mark)) for mark in marks]
     listed = table("Over time, 95 % intervals", ("window", "value", "from", "to"), cells)
@@ -211,11 +222,12 @@ def _trend(
 
 def _python(asked: Asked, shown: Reading) -> str:
     head = 'from aggregator.collector import Collector\n\nwith Collector.open("collector.toml")'
-    if asked.meaning is not None and shown.is_of_a_window:
+    if asked.meaning is not None and asked.part is not None and shown.is_of_a_window:
+        name, by = asked.part.question.name, asked.part.by
         return (
             f"{head} as collector:\n"
             f"    survey = collector.survey({asked.meaning.title!r})\n\n"
-            f"survey.table({asked.meaning.question.name!r}).frame()  # a row a figure and window\n"
+            f"survey.table({name!r}, by={by!r}).frame()  # a row a figure and window\n"
         )
     return (
         f"{head} as collector:\n"

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
+from urllib.parse import urlencode
 
 from aggregator.collector import store
 from aggregator.collector.documents import Document, collection_document
@@ -22,7 +23,7 @@ from aggregator.protocol.task import Task, task_from_toml
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.web.pages.charts import Mark
-from aggregator.steward.survey import Figure, Meaning, Windows
+from aggregator.steward.survey import Figure, Meaning, Part, Windows
 
 SHOWN_WINDOWS = 60
 """The most results of one question that a page shows; the newest ones."""
@@ -30,25 +31,58 @@ SHOWN_WINDOWS = 60
 _KEPT = 8192
 """Results whose figures are kept."""
 
+_DIGITS = 8
+"""Of a number in an address."""
+
 Row = dict[str, str | int | float | None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A task as a question.
+    """A question or a table of a survey's task, or a task of no survey.
 
     Attributes:
         task: The collector's own view of it.
         meaning: What its numbers mean; None for a task of no survey.
+        place: Of the question or table among those of its survey.
     """
 
     task: Task
     meaning: Meaning | None
+    place: int = 0
 
     @property
     def path(self) -> str:
-        """Where its page is."""
+        """Where the pages of its task are."""
         return f"/questions/{self.task.task_id}"
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """What an address of its pages says besides: which question of the task."""
+        return {} if self.meaning is None else {"part": str(self.place)}
+
+    def address(self, page: str = "", **chosen: str) -> str:
+        """Return the address of a page of it.
+
+        Args:
+            page: What follows on the path, such as "/about".
+            chosen: What the address says.
+        """
+        query = urlencode(self.kept | chosen)
+        return f"{self.path}{page}" + (f"?{query}" if query else "")
+
+    @property
+    def part(self) -> Part | None:
+        """The question or table with its place in a report; None for a task of no survey."""
+        return None if self.meaning is None else self.meaning.sheet.parts[self.place]
+
+    @property
+    def all(self) -> list["Asked"]:
+        """All questions and tables of its survey."""
+        if self.meaning is None:
+            return [self]
+        parts = range(len(self.meaning.sheet.parts))
+        return [dataclasses.replace(self, place=place) for place in parts]
 
     @property
     def survey(self) -> str:
@@ -58,9 +92,14 @@ class Asked:
     @property
     def title(self) -> str:
         """The question as people are asked it, or the shortest that is known of it."""
-        if self.meaning is None:
+        if self.meaning is None or self.part is None:
             return self.task.info or "A task"
-        return self.meaning.question.text or self.meaning.question.name
+        part, sheet = self.part, self.meaning.sheet
+        asked = part.question.text or part.question.name
+        if not part.by:
+            return asked
+        group = sheet.question(part.by)
+        return f"{asked} By: {group.text or group.name}" if part.question.text else part.name
 
     @cached_property
     def most_releases(self) -> int | None:
@@ -136,6 +175,11 @@ class Reading:
         """The collection's id, hexadecimal."""
         return str(self.document["collection_id"])
 
+    @property
+    def kept(self) -> dict[str, str]:
+        """What an address of it says: which question, and which result."""
+        return self.asked.kept | {"result": self.name}
+
     @cached_property
     def batch(self) -> Batch:
         """The released values."""
@@ -177,9 +221,10 @@ class Reading:
     @cached_property
     def figures(self) -> Sequence[Figure]:
         """What it says; bare values without a meaning, or where some are withheld."""
-        if self.asked.meaning is not None:
+        meaning, part = self.asked.meaning, self.asked.part
+        if meaning is not None and part is not None:
             try:
-                return self.asked.meaning.design.figures_of(self.batch)
+                return [_with_group(each) for each in meaning.sheet.figures(part, self.batch)]
             except ParameterError:  # a value is withheld, so that what is made of it is, too
                 pass
         return [Figure("value", each, is_wanted=True) for each in self.batch.quantities()]
@@ -224,17 +269,27 @@ class Readings:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, Reading] = OrderedDict()
-        self._changed: OrderedDict[tuple[str, str], Changed | None] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, int], Reading] = OrderedDict()
+        self._changed: OrderedDict[tuple[str, str, int], Changed | None] = OrderedDict()
 
     def asked(self, tx: Transaction) -> list[Asked]:
-        """Return all questions, oldest first."""
-        return [_asked(definition) for definition in store.list_definitions(tx)]
+        """Return all questions and tables, those of the oldest task first."""
+        return [each for task in store.list_definitions(tx) for each in _asked(task).all]
 
-    def one(self, tx: Transaction, task_id: bytes) -> Asked | None:
-        """Return the question of a task, if the collector has it."""
+    def one(self, tx: Transaction, task_id: bytes, place: str = "") -> Asked | None:
+        """Return a question of a task, if the collector has it.
+
+        Args:
+            tx: A transaction on the collector's store.
+            task_id: Of the task.
+            place: Of the question, as an address says it; the first unless there is one there.
+        """
         definition = store.get_definition(tx, task_id)
-        return None if definition is None else _asked(definition)
+        if definition is None:
+            return None
+        found = _asked(definition).all
+        named = int(place) if place.isascii() and place.isdecimal() and len(place) < _DIGITS else 0
+        return found[named] if named < len(found) else found[0]
 
     def latest(
         self, tx: Transaction, asked: Asked, most: int | None = SHOWN_WINDOWS
@@ -256,7 +311,7 @@ class Readings:
         if len(results) < 2:  # noqa: PLR2004  the least that can be compared
             return None
         before, latest = results[-2:]
-        key = before.name, latest.name
+        key = before.name, latest.name, latest.asked.place
         if key not in self._changed:
             self._changed[key] = changed(before.main, latest.main, before.period)
             while len(self._changed) > _KEPT:
@@ -265,10 +320,11 @@ class Readings:
 
     def of(self, asked: Asked, stored: StoredCollection) -> Reading:
         """Return a finished collection of a question."""
-        found = self._kept.get(stored.collection_id)
+        key = stored.collection_id, asked.place
+        found = self._kept.get(key)
         if found is None:
             found = Reading(asked, collection_document(asked.task, stored))
-            self._kept[stored.collection_id] = found
+            self._kept[key] = found
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return found
@@ -286,6 +342,15 @@ def _asked(definition: str) -> Asked:
         return Asked(task, Meaning.of_task(task))
     except ParameterError:
         return Asked(task, None)  # of no survey
+
+
+def _with_group(figure: Figure) -> Figure:
+    """Return a figure whose label names its group, too."""
+    if not figure.group:
+        return figure
+    quantity = figure.quantity
+    label = ": ".join(filter(None, (figure.group, quantity.label)))
+    return dataclasses.replace(figure, quantity=dataclasses.replace(quantity, label=label))
 
 
 def _estimate(figure: Figure) -> Estimate:

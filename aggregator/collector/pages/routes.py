@@ -1,7 +1,7 @@
 """The addresses of the collector's pages.
 
     GET  /                                   the overview; also /overview.json, .csv, .parquet
-    GET  /questions/{task_id}                one question; also .json, .csv, .parquet
+    GET  /questions/{task_id}                a question of a task; also .json, .csv, .parquet
     GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
@@ -89,9 +89,9 @@ class Pages:
             "/questions/{task_id}": (
                 self._question,
                 Question,
-                ("result", "with", "group", "all"),
+                ("part", "result", "with", "group", "all"),
             ),
-            "/questions/{task_id}/about": (self._about, AboutNumber, ("result", "value")),
+            "/questions/{task_id}/about": (self._about, AboutNumber, ("part", "result", "value")),
             "/questions/{task_id}/batches": (self._batches, Batches, ()),
         }
         for path, (read, model, query) in views.items():
@@ -107,7 +107,7 @@ class Pages:
                 said = described_file(kind.media_type, kind.said, *query, in_path=in_path)
                 shown.get(f"{path}.{ending}", **said)(file)
         chart = partial(described_file, in_path=True)
-        query = ("result", "with", "group", "figure", "all")
+        query = ("part", "result", "with", "group", "figure", "all")
         svg = chart("image/svg+xml", "The chart, with its style.", *query)
         png = chart("image/png", "The chart, where the service has matplotlib; else 404.", *query)
         shown.get("/questions/{task_id}/{chart}.svg", **svg)(self.svg)
@@ -236,7 +236,8 @@ class Pages:
             task_id = TaskId.parse(request.path_params["task_id"])
         except Abort as error:
             raise UnrecognizedTask("the address holds no task identifier") from error
-        asked = self._readings.one(tx, task_id.value)
+        place = request.query_params.get("part", "")
+        asked = self._readings.one(tx, task_id.value, place)
         if asked is None:
             raise UnrecognizedTask("this collector has no such task", task_id)
         return asked

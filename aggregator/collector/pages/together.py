@@ -1,7 +1,6 @@
-"""What all questions of a survey cost a person together, as the survey was planned."""
+"""What a survey costs a person: one report a window holds the answers to all of it."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
 
 from aggregator.collector.pages.readings import Asked
 from aggregator.dp.filters import Cost
@@ -11,14 +10,13 @@ from aggregator.protocol.budget import releases_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Together:
-    """The sums over the questions of one survey that a collector has, by basic composition.
+    """What the whole of a survey costs somebody who answers in every window.
 
-    They are of somebody who answers every question in every window. A sum is None where one of its
-    parts has no bound: a question without noise, or without a limit of its results.
+    A cost is None where it has no bound: without noise, or without a limit of the results.
 
     Attributes:
-        questions: How many there are.
-        window: What one result of each question costs.
+        questions: How many there are, without the tables.
+        window: What one result costs.
         so_far: What the results cost that the collector has.
         at_most: What all results cost that the aggregators allow.
     """
@@ -35,22 +33,12 @@ class Together:
         return {"questions": self.questions, **{name: said(cost) for name, cost in sums.items()}}
 
 
-def together(asked: Sequence[tuple[Asked, int]]) -> Together:
-    """Add up questions, each with how many results it has."""
-    return Together(
-        len(asked),
-        _sum(_cost(each, 1) for each, _ in asked),
-        _sum(_cost(each, made) for each, made in asked),
-        _sum(_cost(each, each.most_releases) for each, _ in asked),
-    )
-
-
-def is_same_survey(one: Asked, other: Asked) -> bool:
-    """Return whether two tasks are questions of one survey."""
-    if one.meaning is None or other.meaning is None:
-        return False
-    mine, theirs = one.meaning, other.meaning
-    return (mine.title, mine.asked, mine.windows) == (theirs.title, theirs.asked, theirs.windows)
+def together(asked: Asked, made: int) -> Together | None:
+    """Return what a survey costs with so many results; None for a task of no survey."""
+    if asked.meaning is None:
+        return None
+    costs = (_cost(asked, count) for count in (1, made, asked.most_releases))
+    return Together(len(asked.meaning.sheet.asked), *costs)
 
 
 def said(cost: Cost | None) -> str | None:
@@ -66,12 +54,3 @@ def said(cost: Cost | None) -> str | None:
 
 def _cost(asked: Asked, count: int | None) -> Cost | None:
     return None if count is None else releases_of(asked.task, count).cost
-
-
-def _sum(costs: Iterable[Cost | None]) -> Cost | None:
-    total = Cost()
-    for each in costs:
-        if each is None:
-            return None
-        total += each
-    return total

@@ -168,6 +168,20 @@ class Sheet:
         """
         return self.sums(batch.plain(), batch.report_count)
 
+    def figures(self, part: Part, batch: Batch) -> list[Figure]:
+        """Return what a batch says of one question or table, without the others' estimates.
+
+        Raises:
+            ParameterError: A value is withheld, or a threshold chose it.
+        """
+        released, reports = batch.plain(), batch.report_count
+        own = Sums(released, released, reports).part(part.first, part.source.length)
+        if reports:
+            made = Consistent(self.circuit, released, reports)
+            best = [value for number in part.sections for value in made.section(number)]
+            own = dataclasses.replace(own, best=best)
+        return part.source.figures(own)
+
     def question(self, name: str) -> Question:
         """Return the question of a name.
 

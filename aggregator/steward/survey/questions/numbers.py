@@ -1,5 +1,6 @@
 """Questions that are answered with one number."""
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
@@ -69,8 +70,10 @@ class Number(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         steps = self.grid.steps
-        names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]
-        histogram = [labelled("histogram", names, self._of_histogram)] if steps < _MOST_BINS else []
+        values = range(min(steps, _MOST_BINS) + 1)
+        names = [as_text(self.grid.low + index * self.grid.step) for index in values]
+        by_value = dataclasses.replace(labelled("histogram", names), figures=self._of_histogram)
+        histogram = [by_value] if steps < _MOST_BINS else []
         # What a number adds is proved to be 0 where nobody is counted as having given one.
         parts = ["onehot:2", f"given:0,1,{steps}"]
         parts += [f"given:0,1,{steps**2}"] if self.variance else []
@@ -95,7 +98,7 @@ class Number(Question):
 
     def _of_moments(self, sums: Sums) -> list[Figure]:
         people, nobody, *moments = sums.best
-        return self.moments(people, moments) + [Figure("count", nobody.named(NO_ANSWER))]
+        return [*self.moments(people, moments), Figure("count", nobody.named(NO_ANSWER))]
 
     def _of_histogram(self, sums: Sums) -> list[Figure]:
         *values, nobody = sums.best
@@ -105,7 +108,7 @@ class Number(Question):
             for power in powers
         ]
         people = combination((value, 1) for value in values)
-        return self.moments(people, moments) + [Figure("count", nobody.named(NO_ANSWER))]
+        return [*self.moments(people, moments), Figure("count", nobody.named(NO_ANSWER))]
 
     def moments(self, people: Noised, moments: Sequence[Noised], group: str = "") -> list[Figure]:
         """Return what moments say, of numbers counted in steps from the least one.

@@ -68,7 +68,7 @@ def said_of(text: str) -> list[str]:
         (
             '["surgery", "medicine"]',
             '"x"',
-            'labels: must be a list such as ["yes", "no", "no answer"]',
+            'labels: must be a list such as ["yes", "no", "do not know"]',
         ),
         ('"surgery"', "3", "department: labels 1: must be text in quotation marks, not 3"),
         ('["surgery", "medicine"]', '["x"]', "labels: from 2 to 100,000 are possible, not 1"),
