@@ -235,6 +235,14 @@ def _asked(name: str, error: "PlannedPart | Way") -> str:
     return f"{name}, {said}"
 
 
+def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
+    """Return the way in which something is asked and the others, each with its name."""
+    return [
+        (planned.part.source.name, planned),
+        *((other.design.name, other) for other in planned.others),
+    ]
+
+
 def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
     from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
 
@@ -256,10 +264,7 @@ def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
                         "unit": way.unit,
                         "error": float(way.error),
                     }
-                    for name, way in (
-                        (each.part.source.name, each),
-                        *((other.design.name, other) for other in each.others),
-                    )
+                    for name, way in _ways(each)
                 ],
             }
             for each in planned.parts

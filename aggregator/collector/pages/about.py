@@ -11,9 +11,7 @@ from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.together import Together, together
 from aggregator.collector.pages.together import said as cost_in_words
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
-from aggregator.collector.results import Noised, Quantity
 from aggregator.collector.results.selection import Selected
-from aggregator.collector.results.values import Source
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
-from aggregator.collector.pages.together import together
 from aggregator.collector.pages.together import said as said_cost
+from aggregator.collector.pages.together import together
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
 from aggregator.service.storage.engine.database import Transaction

@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.policy import MECHANISMS
 from aggregator.errors import ParameterError
 from aggregator.steward.planner.fields import Fields, short
 from aggregator.steward.planner.survey_file import TomlValue, table
@@ -17,7 +17,7 @@ from aggregator.steward.survey import Budget, Question, Survey, Windows, survey_
 
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
-_NOISY: Final = {kind.name: kind for kind in MECHANISMS.values() if kind.is_noisy}
+_NOISY: Final = {kind.name: kind for kind in (PureDpDiscreteLaplace, DiscreteGaussian)}
 
 NOISES: Final = {name: kind.offered or name for name, kind in _NOISY.items()}
 """Each kind of noise that a survey may have."""
@@ -149,11 +149,9 @@ class Draft:
 
     def budget(self, strength: Fraction) -> Budget:
         """Return what a survey of this question allows each window to cost."""
-        has_delta = not self.is_of_rho and "delta" in _NOISY[self.mechanism].parameter_names
         return Budget(
             epsilon=None if self.is_of_rho else strength,
             rho=strength if self.is_of_rho else None,
-            delta=self.delta / self.releases if has_delta else None,
             windows=self.windows,
         )
 

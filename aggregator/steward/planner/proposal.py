@@ -6,12 +6,11 @@ import time
 from collections.abc import Sequence
 from contextvars import ContextVar
 from fractions import Fraction
-from functools import lru_cache
 
 from aggregator.dp import composition
+from aggregator.dp.by_section import BySection, equal_errors
 from aggregator.dp.composition import Bound, Releases
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import policy_from_mapping
 from aggregator.dp.search import least
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
@@ -22,12 +21,17 @@ from aggregator.steward.planning.question import Question as Asked
 from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.survey import (
     Design,
-    PlannedQuestion,
+    Figure,
+    Plan,
+    PlannedPart,
     Question,
+    Sheet,
     Spread,
-    mechanism_tables,
     plan,
 )
+from aggregator.steward.survey.plan import bases, spreads
+from aggregator.steward.survey.questions.numbers import Number, Scale
+from aggregator.steward.survey.questions.vectors import Vector
 from aggregator.vdaf.circuits import Circuit
 
 CONFIDENCE = "0.95"
@@ -50,7 +54,7 @@ class Proposal:
         draft: What was filled in.
         strength: The epsilon, or rho, of one window.
         text: Of `survey.toml`.
-        planned: The best way to ask, and the others, as `prio survey check` prints them.
+        plan: The best way to ask, and the others, as `prio survey check` prints them.
         least_precise: The figure whose error is the largest part of what it can be.
         advice: That of `prio plan advise`, with the sentences for a board.
         curve: Strengths, and the error at each as a part of the largest figure.
@@ -62,7 +66,7 @@ class Proposal:
     draft: Draft
     strength: Fraction
     text: str
-    planned: PlannedQuestion
+    plan: Plan
     least_precise: "LeastPrecise"
     advice: Advice
     curve: Sequence[Point]
@@ -72,12 +76,22 @@ class Proposal:
     @property
     def mechanism(self) -> Mechanism:
         """What each aggregator adds."""
-        return self.planned.best.mechanism
+        return self.plan.mechanism
+
+    @property
+    def planned(self) -> PlannedPart:
+        """The question as it is asked."""
+        return self.plan.parts[0]
+
+    @property
+    def design(self) -> Design:
+        """How an answer is measured."""
+        return _design(self.plan)
 
     @property
     def circuit(self) -> Circuit:
         """What is summed."""
-        return self.planned.best.design.prio3().circuit
+        return self.plan.sheet.circuit
 
     @property
     def part(self) -> Fraction:
@@ -93,11 +107,11 @@ class Proposal:
 
     def document(self) -> PlanAnswer:
         """Return everything for a program, under the names that `prio plan` has for it."""
-        best = self.planned.best
+        best = self.planned
         return {
             "version": 1,
             "question": self.draft.question.text,
-            "design": best.design.name,
+            "design": self.design.name,
             "mechanism": self.mechanism.name,
             "parameters": dict(self.mechanism.parameters()),
             "shows": best.shows,
@@ -160,20 +174,19 @@ def _proposed(draft: Draft) -> Proposal:
     if strength is None:
         assert draft.error is not None  # noqa: S101  one of the two is given
         strength = _least_strength(draft, draft.error)
-    (planned,) = plan(draft.survey(strength))
-    best = planned.best
-    circuit = best.design.prio3().circuit
-    releases = Releases(best.mechanism, circuit, draft.releases)
+    made = plan(draft.survey(strength))
+    design, circuit = _design(made), made.sheet.circuit
+    releases = Releases(made.mechanism, circuit, draft.releases)
     bounds = composition.bounds([releases], draft.delta, plan=[releases])
     return Proposal(
         draft=draft,
         strength=strength,
         text=draft.survey_toml(strength),
-        planned=planned,
-        least_precise=_least_precise(draft, best.design, strength),
-        advice=_advice(draft, best.mechanism, circuit),
-        curve=_curve(draft, best.design, strength),
-        steps=_steps(draft, best.mechanism, circuit, bounds),
+        plan=made,
+        least_precise=_least_precise(draft, design, strength),
+        advice=_advice(draft, made.mechanism.base, circuit),
+        curve=_curve(draft, design, strength),
+        steps=_steps(draft, made.mechanism, circuit, bounds),
         bounds=bounds,
     )
 
@@ -201,7 +214,7 @@ def _least_strength(draft: Draft, wanted: Fraction) -> Fraction:
     design = draft.question.designs()[0]
     found = _least_of(draft, design, wanted)
     for _ in range(_ROUNDS):
-        better = plan(draft.survey(found))[0].best.design
+        better = _design(plan(draft.survey(found)))
         if better.name == design.name:
             break
         design, found = better, min(found, _least_of(draft, better, wanted))
@@ -223,39 +236,46 @@ def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
 
 
 def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPrecise:
-    """Return the least precise figure under the mechanism that is best for it."""
+    """Return the least precise figure, by values as they are released."""
     if time.thread_time() > _until.get():
         raise ParameterError(
             f"the form takes more than {MOST_SECONDS:g} s to compute: allow a larger error, or ask "
             "for fewer answers or people"
         )
-    circuit = design.prio3().circuit
-    spreads = _spreads(draft.question, design.name, draft.people)
+    sheet = Sheet(((draft.question, design),))
     found = []
-    for table in mechanism_tables(draft.budget(strength)):
-        try:
-            policy = policy_from_mapping({**table, "private_threshold": "none"})
-            law = policy.mechanism.law(circuit, 2)
-        except ParameterError:
-            continue  # it needs a delta, or histograms
-        widths = [(spread, spread.half_width(law)) for spread in spreads]
-        found.append(
-            max(
-                (_of(spread, width, circuit, draft.people) for spread, width in widths),
-                key=lambda each: each.part,
-            )
-        )
-    return min(found, key=lambda each: each.part)
+    for base in bases(draft.budget(strength)):
+        mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
+        made = spreads(sheet.parts[0], sheet, mechanism, draft.people, as_released=True)
+        found += [_of(each, draft.question, draft.people) for each in made]
+    return max(found, key=lambda each: each.part)
 
 
-def _of(spread: Spread, width: Fraction, circuit: Circuit, people: int) -> LeastPrecise:
-    part, figure = width / spread.largest(circuit, people), spread.figure
+def _of(spread: Spread, question: Question, people: int) -> LeastPrecise:
+    width, figure = spread.half_width(), spread.figure
+    part = width / _largest(figure, question, people)
     return LeastPrecise(part, width, figure.shows, figure.quantity.unit)
 
 
-@lru_cache(maxsize=64)
-def _spreads(question: Question, design: str, people: int) -> Sequence[Spread]:
-    return question.design(design).spreads(people)
+def _largest(figure: Figure, question: Question, people: int) -> Fraction:
+    """Return the largest that a figure can be, above the least."""
+    match question:
+        case Number(low=low, high=high) if figure.shows == "mean":
+            return high - low
+        case Scale(low=low, high=high) if figure.shows == "mean":
+            return Fraction(high - low)
+        case Vector(entries=entries) if figure.shows == "mean":
+            return next(
+                each.high - each.low for each in entries if each.name == figure.quantity.label
+            )
+        case _:
+            return Fraction(people)
+
+
+def _design(made: Plan) -> Design:
+    source = made.parts[0].part.source
+    assert isinstance(source, Design)  # noqa: S101  a draft has no tables
+    return source
 
 
 def _curve(draft: Draft, design: Design, strength: Fraction) -> list[Point]:

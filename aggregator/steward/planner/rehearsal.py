@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.collector.results import Noised
@@ -12,8 +12,6 @@ from aggregator.steward.survey import Design, Figure, Question
 from aggregator.steward.survey.questions.labels import Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Number
 from aggregator.steward.survey.questions.vectors import Vector
-from aggregator.vdaf.circuits import Circuit
-from aggregator.vdaf.circuits.measurements import Measurement
 
 _POINTS = 21
 """Different answers to a question about numbers."""
@@ -42,17 +40,18 @@ def rehearse(proposal: Proposal, entropy: Entropy) -> list[Shown]:
         proposal: How the question is asked, of how many people.
         entropy: Of the noise; the answers have nothing random.
     """
-    design, people = proposal.planned.best.design, proposal.draft.people
-    circuit, mechanism = proposal.circuit, proposal.mechanism
+    design, people = proposal.design, proposal.draft.people
+    sheet, mechanism = proposal.plan.sheet, proposal.mechanism
+    circuit = sheet.circuit
     sums = made_up_sums(design, proposal.draft.question, people, proposal.draft.shape)
     draws = [mechanism.noise(circuit, entropy) for _aggregator in range(2)]
-    law = mechanism.law(circuit, 2)
+    laws = [law for entries, law in mechanism.laws(circuit, 2) for _ in range(entries)]
     released = [
         Noised.released(value + sum(noise), law, place)
-        for place, (value, *noise) in enumerate(zip(sums, *draws, strict=True))
+        for place, (value, law, *noise) in enumerate(zip(sums, laws, *draws, strict=True))
     ]
     exact = [Noised.exact(value) for value in sums]
-    noised, true = (design.figures(values, people) for values in (released, exact))
+    noised, true = (design.figures(sheet.sums(values, people)) for values in (released, exact))
     return [
         Shown(figure, truth.quantity.estimate) for figure, truth in zip(noised, true, strict=True)
     ]
@@ -67,11 +66,10 @@ def made_up_sums(design: Design, question: Question, people: int, shape: str) ->
         people: How many.
         shape: "falling", "bell" or "even".
     """
-    circuit = design.prio3().circuit
     answers = _answers(question)
-    sums = [0] * circuit.output_len
+    sums = [0] * design.length
     for answer, count in zip(answers, shared_out(people, len(answers), shape), strict=True):
-        for place, added in _added(circuit, design.measurement(answer)):
+        for place, added in enumerate(design.measurement(answer)):
             sums[place] += count * added
     return sums
 
@@ -101,7 +99,7 @@ def _answers(question: Question) -> list[tuple[int, ...]]:
     """Return different answers, in their order."""
     match question:
         case YesNo():
-            return [(1,), (0,)]
+            return [(0,), (1,)]
         case Multiple(labels=labels, at_most=most):
             chosen = min(_CHOSEN, most or len(labels))
             places = range(len(labels))
@@ -111,7 +109,7 @@ def _answers(question: Question) -> list[tuple[int, ...]]:
         case Vector():
             return _spread_over([entry.grid.steps for entry in question.entries])
         case _:
-            parts = question.designs()[0].prio3().circuit.output_len
+            parts = question.designs()[0].length - 1  # the last is no answer
             return [(place,) for place in range(parts)]
 
 
@@ -120,14 +118,3 @@ def _spread_over(steps: Sequence[int]) -> list[tuple[int, ...]]:
     return [
         tuple(round(most * index / (_POINTS - 1)) for most in steps) for index in range(_POINTS)
     ]
-
-
-def _added(circuit: Circuit, measurement: Measurement) -> Iterator[tuple[int, int]]:
-    """Give the entries of the sum that a measurement adds to, and what it adds."""
-    match measurement:
-        case int() if circuit.is_one_hot:
-            yield measurement, 1
-        case int():
-            yield 0, measurement
-        case _:
-            yield from enumerate(measurement)

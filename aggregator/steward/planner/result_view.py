@@ -12,8 +12,7 @@ from aggregator.steward.planner.form import RHO
 from aggregator.steward.planner.lines import Axis, line
 from aggregator.steward.planner.proposal import Proposal
 from aggregator.steward.planner.rehearsal import Shown
-from aggregator.steward.planning.advice_sentences import plain
-from aggregator.steward.survey import Way
+from aggregator.steward.survey import PlannedPart, Way
 
 _MOST_BARS = 40
 _MOST_ROWS = 300
@@ -245,10 +244,12 @@ def _board(proposal: Proposal) -> list[Html]:
 
 
 def _survey(proposal: Proposal, path: str) -> list[Html]:
-    others = [tag("li", f"rather than {_way(each)}") for each in proposal.planned.others]
+    others = [
+        tag("li", f"rather than {_way(each.design.name, each)}") for each in proposal.planned.others
+    ]
     return [
         tag("h2", "How it is asked"),
-        tag("p", f"The most precise way: {_way(proposal.planned.best)}."),
+        tag("p", f"The most precise way: {_way(proposal.design.name, proposal.planned)}."),
         *([tag("ul", *others)] if others else []),
         tag("h2", "The survey file"),
         tag("pre", tag("code", proposal.text), tabindex=0),
@@ -266,18 +267,15 @@ def _survey(proposal: Proposal, path: str) -> list[Html]:
             tag("code", "prio survey check survey.toml"),
             " prints the same, and ",
             tag("code", "prio survey new"),
-            " makes the tasks.",
+            " makes the task.",
             class_="soft",
         ),
     ]
 
 
-def _way(way: Way) -> str:
-    parameters = ", ".join(
-        f"{name} {plain(value)}" for name, value in way.mechanism.parameters().items()
-    )
+def _way(name: str, way: PlannedPart | Way) -> str:
     error = f"{way.shows} ± {float(way.error):.4g} {way.unit}".rstrip()
-    return f"as {way.design.name}, {error} ({way.mechanism.name}, {parameters})"
+    return f"as {name}, {error}"
 
 
 def _symbol(proposal: Proposal) -> str:

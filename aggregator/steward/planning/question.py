@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from aggregator.dp import accounting
+from aggregator.dp.by_section import equal_errors, split
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
@@ -13,7 +14,7 @@ from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import furthest_move, max_entry, nothing_changes
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sections
 
 _YEAR = 365 * 24 * 3600
 _TWO_BUCKETS = 2
@@ -125,11 +126,17 @@ class Question:
         return self.reports * max_entry(self.circuit)
 
     def noise(self, strength: Fraction) -> Mechanism:
-        """Return the mechanism of that strength.
+        """Return the mechanism of that strength; that of sections with equal errors of each.
 
         Its delta is the year's if the year costs no more than that, else the year's divided by the
         number of releases.
         """
+        base = self._base(strength)
+        if isinstance(self.circuit, Sections):
+            return split(base, equal_errors(base, self.circuit))
+        return base
+
+    def _base(self, strength: Fraction) -> Mechanism:
         first, *others = self.mechanism.parameter_names
         table: dict[str, object] = {
             "mechanism": self.mechanism.name,
