@@ -24,6 +24,7 @@ window = "week"
 first = 2026-11-02
 min_batch_size = 1
 max_reports = 1000
+tables = [["hours", "department"], ["again", "department"]]
 [budget]
 epsilon = "100000000"
 windows = 52
@@ -60,7 +61,7 @@ TODAY = datetime.fromtimestamp(NOW, UTC)
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, list[Task]]]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Task]]:
     with survey_site(tmp_path_factory.mktemp("survey"), SURVEY) as found:
         yield found
 
@@ -89,10 +90,10 @@ def says(page: Page, text: str) -> None:
     expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
 
 
-def test_what_people_answer_is_what_is_counted_and_no_answer_is_no_report(
-    browser: Browser, asked: tuple[Site, list[Task]]
+def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_too(
+    browser: Browser, asked: tuple[Site, Task]
 ) -> None:
-    site, tasks = asked
+    site, task = asked
     site.loses = lambda number: number % 3 == 0
     people = [("surgery", "2,5", ["parking", "quiet"]), ("<medicine>", "24", ["None of these"])]
     for person in people:
@@ -117,29 +118,38 @@ def test_what_people_answer_is_what_is_counted_and_no_answer_is_no_report(
         page.context.set_offline(False)
         says(page, "Your answers are counted.")
         visit._faults.clear()  # the console says of each request that it failed
+    # One gives no answer at all, which nobody can see.
+    with visiting(browser, site.address) as visit:
+        page = see(visit)
+        for skip in page.get_by_label("I'd rather not say").all():
+            skip.check()
+        send(page)
+        says(page, "Your answers are counted.")
     site.pair.clock.advance(7 * DAY)  # the week is over
-    sums = {}
-    for task in tasks:
-        meaning = Meaning.of_task(task)
-        start, end = meaning.window(TODAY)
-        precision = task.configuration.time_precision
-        first = int(start.timestamp()) // precision
-        interval = Interval.of(first, int((end - start).total_seconds()) // precision)
-        if meaning.question.name == "age":
-            continue  # nobody has answered, so there is nothing to collect
-        result = site.collect(task, interval)
-        assert result.report_count == len(people) + 1
-        sums[meaning.question.name] = [*result.values]
+    meaning = Meaning.of_task(task)
+    start, end = meaning.window(TODAY)
+    precision = task.configuration.time_precision
+    first = int(start.timestamp()) // precision
+    interval = Interval.of(first, int((end - start).total_seconds()) // precision)
+    result = site.collect(task, interval)
+    assert result.report_count == len(people) + 2
+    sums = {
+        part.name: [*result.values[part.first :][: part.source.length]]
+        for part in meaning.sheet.parts
+    }
     assert sums == {
-        "department": [1, 1, 1],
-        "hours": [5 + 48 + 0],
-        "wishes": [1, 1, 1],
-        "again": [3],
+        "department": [1, 1, 1, 1],
+        "hours": [3, 1, 5 + 48 + 0],
+        "wishes": [1, 1, 1, 1],
+        "again": [3, 0, 1],
+        "age": [0, 0, 0, 4],
+        "hours by department": [1, 1, 1, 1, 5, 48, 0],
+        "again by department": [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1],
     }
 
 
 def test_what_is_missing_is_named_where_it_is_missing_and_nothing_is_sent(
-    browser: Browser, asked: tuple[Site, list[Task]]
+    browser: Browser, asked: tuple[Site, Task]
 ) -> None:
     before = asked[0].posts
     with visiting(browser, asked[0].address) as visit:
@@ -161,7 +171,7 @@ def test_what_is_missing_is_named_where_it_is_missing_and_nothing_is_sent(
 
 
 def test_everybody_can_read_and_answer_it_with_keys_alone(
-    browser: Browser, asked: tuple[Site, list[Task]]
+    browser: Browser, asked: tuple[Site, Task]
 ) -> None:
     with visiting(browser, asked[0].address) as visit:
         page = see(visit)
@@ -178,7 +188,7 @@ def test_everybody_can_read_and_answer_it_with_keys_alone(
 
 
 def test_the_page_may_talk_to_the_aggregators_and_to_nobody_else(
-    browser: Browser, asked: tuple[Site, list[Task]]
+    browser: Browser, asked: tuple[Site, Task]
 ) -> None:
     with visiting(browser, asked[0].address) as visit:
         page = see(visit)
@@ -189,7 +199,7 @@ def test_the_page_may_talk_to_the_aggregators_and_to_nobody_else(
 
 
 def test_a_page_from_a_file_works_as_one_that_is_served(
-    browser: Browser, asked: tuple[Site, list[Task]], tmp_path: Path
+    browser: Browser, asked: tuple[Site, Task], tmp_path: Path
 ) -> None:
     file = tmp_path / "form.html"
     file.write_text(asked[0].pages["form.html"], encoding="utf-8")

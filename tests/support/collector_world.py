@@ -21,7 +21,7 @@ from aggregator.service.web.pages.host_page import Guest
 from tests.support.clock import ManualClock
 from tests.support.collector_service import CollectorService, put_task
 from tests.support.entropy import SeededEntropy
-from tests.support.surveys import VISITS, department, task_of
+from tests.support.surveys import VISITS, task_of
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 WEEK = timedelta(days=7)

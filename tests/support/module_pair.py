@@ -102,36 +102,31 @@ def elsewhere(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 
 @contextmanager
-def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, list[Task]]]:
-    """Serve a pair with the tasks of a survey, and their page as `form.html`, at one address."""
+def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
+    """Serve a pair with the task of a survey, and its page as `form.html`, at one address."""
     [port] = free_ports(1)
     address = f"http://127.0.0.1:{port}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair, "LEADER_URL", f"{address}/leader/")
         patch.setattr(pair, "HELPER_URL", f"{address}/helper/")
         parsed = survey_from_toml(survey)
-        tables = [task_tables(parsed, each) for each in plan(parsed)]
-        tasks = [
-            make_task(
-                each.vdaf,
-                each.privacy,
-                leader=f"{address}/leader/",
-                helper=f"{address}/helper/",
-                id=str(TaskId(bytes([number]) * 32)),
-                **each.settings,
-            )
-            for number, each in enumerate(tables)
-        ]
+        tables = task_tables(parsed, plan(parsed))
+        task = make_task(
+            tables.vdaf,
+            tables.privacy,
+            leader=f"{address}/leader/",
+            helper=f"{address}/helper/",
+            id=str(TaskId(bytes(32))),
+            **tables.settings,
+        )
         # A test may want no noise from a task that has some: it asks for much epsilon.
         floor = Floor(any_epsilon=True)
-        site = Site(Pair(folder, tasks[0], leader_floor=floor, helper_floor=floor))
-        for task in tasks:
-            site.pair.task = task
-            elsewhere(site.pair.provision)
+        site = Site(Pair(folder, task, leader_floor=floor, helper_floor=floor))
+        elsewhere(site.pair.provision)
         try:
             with serving(site, port=port) as site.address:
-                site.pages["form.html"] = form_page([(t, Meaning.of_task(t)) for t in tasks])
-                yield site, tasks
+                site.pages["form.html"] = form_page(task, Meaning.of_task(task))
+                yield site, task
         finally:
             elsewhere(site.pair.close)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aggregator.cli.local.services import Running
     from aggregator.collector import Collected, Collector
     from aggregator.protocol.task import Task
-    from aggregator.steward.survey import Design, PlannedQuestion
+    from aggregator.steward.survey import Part, Sheet, Sums
     from aggregator.vdaf.circuits.measurements import Measurement
 
 DATA = Path(__file__).parent / "data"
@@ -50,22 +50,17 @@ console = Console()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, with everybody's answers.
+    """The survey's task, with everybody's answers.
 
     Attributes:
-        planned: The question and how it is asked.
+        sheet: What a report holds.
         task: The task that asks it.
-        measurements: The answers.
+        measurements: The answers, a report of each person.
     """
 
-    planned: "PlannedQuestion"
+    sheet: "Sheet"
     task: "Task"
     measurements: "Sequence[Measurement]"
-
-    @property
-    def design(self) -> "Design":
-        """How an answer is measured."""
-        return self.planned.best.design
 
 
 def demo(
@@ -89,7 +84,7 @@ def demo(
     """Run both aggregators and a collector here, and a real data set through them.
 
     Starts a leader and a helper on free loopback ports with fresh stores, uploads 5,912 people's
-    answers to two questions, collects them, and shows each noised value beside the true one: in
+    answers to two questions, one report of each person, collects them, and shows each noised value beside the true one: in
     the terminal, and on a page of its own in the folder. Leaves nothing behind unless it is asked
     to. With --open the services stay up, and the collector's with them, until they are interrupted.
     """
@@ -118,14 +113,12 @@ def demo(
         asked = _ask(local, window)
         services.wait()
         collector = stack.enter_context(Collector.open(local.config("collector")))
-        # All are uploaded first: the aggregators verify one question while the next is sealed.
-        uploaded = [anyio.run(_upload, each, window) for each in asked]
-        shown = []
-        for each, reports in zip(asked, uploaded, strict=True):
-            with console.status(f"verifying and adding up {reports:,} reports"):
-                collected = _collect(collector, each.task, window, services)
-            shown.append(_answered(each, collected, _verified(local, each.task)))
-            _print_figures(shown[-1])
+        reports = anyio.run(_upload, asked, window)
+        with console.status(f"verifying and adding up {reports:,} reports"):
+            collected = _collect(collector, asked.task, window, services)
+        shown = _answered(asked, collected, _verified(local, asked.task))
+        for each in shown:
+            _print_figures(each)
         console.print(_GUARANTEE)
         page = (folder / "demo.html").absolute()
         if keep is not None:
@@ -134,7 +127,7 @@ def demo(
             for program in local.programs(("collector",)):
                 services.start(program)
             services.wait()
-            pages = [_with_pages(one, each, local) for one, each in zip(shown, asked, strict=True)]
+            pages = [_with_pages(each, asked, place, local) for place, each in enumerate(shown)]
             _write_page(page, pages, local)
             _stay_open(page, local, services)
         if keep is not None:
@@ -166,12 +159,12 @@ def _write_page(
     file.write_text(truth_page(title, about, shown, links, note), encoding="utf-8")
 
 
-def _with_pages(shown: "Answered", asked: Asked, local: "LocalFolder") -> "Answered":
+def _with_pages(shown: "Answered", asked: Asked, place: int, local: "LocalFolder") -> "Answered":
     """Return a question with the addresses of the collector's pages."""
     home = f"{local.url('collector')}questions/{asked.task.task_id}"
     pages = [
-        (home, "the result"),
-        (f"{home}/about", "about this number"),
+        (f"{home}?part={place}", "the result"),
+        (f"{home}/about?part={place}", "about this number"),
         (f"{home}/batches", "batches"),
     ]
     return dataclasses.replace(shown, pages=pages)
@@ -200,8 +193,8 @@ def _say(*lines: str) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _ask(local: "LocalFolder", window: datetime) -> list[Asked]:
-    """Make the survey's tasks, hand each party its files, and read the answers."""
+def _ask(local: "LocalFolder", window: datetime) -> Asked:
+    """Make the survey's task, hand each party its file, and read the answers."""
     from aggregator.cli.local.tasks import hand_out
     from aggregator.cli.service.parties import open_collector
     from aggregator.cli.service.tasks import make_task
@@ -222,25 +215,23 @@ def _ask(local: "LocalFolder", window: datetime) -> list[Asked]:
     timed = AnswerTable([*table.names, "time"], rows)
     questions = [asked.question for asked in SURVEY.questions]
     answers = read_answers(timed, questions, SURVEY.windows, Columns(time="time"))
-    asked = []
-    for planned, given in zip(plan(SURVEY), answers, strict=True):
-        tables = task_tables(SURVEY, planned)
-        task = make_task(
-            collector_config,
-            tables.vdaf,
-            tables.privacy,
-            leader=local.url("leader"),
-            helper=local.url("helper"),
-            **tables.settings,
-        )
-        hand_out(local, provision(task, SystemEntropy()))
-        measurement = planned.best.design.measurement
-        asked.append(Asked(planned, task, [measurement(each) for each in given.by_start[window]]))
-    return asked
+    planned = plan(SURVEY)
+    tables = task_tables(SURVEY, planned)
+    task = make_task(
+        collector_config,
+        tables.vdaf,
+        tables.privacy,
+        leader=local.url("leader"),
+        helper=local.url("helper"),
+        **tables.settings,
+    )
+    hand_out(local, provision(task, SystemEntropy()))
+    sheet = planned.sheet
+    return Asked(sheet, task, [sheet.measurement(each) for each in answers.by_start[window]])
 
 
 async def _upload(asked: Asked, window: datetime) -> int:
-    """Upload everybody's answer to a question; return how many were accepted."""
+    """Upload everybody's answers; return how many reports were accepted."""
     from rich.progress import Progress
 
     from aggregator.client import Client
@@ -283,29 +274,44 @@ def _collect(
             services.check()
 
 
-def _answered(asked: Asked, collected: "Collected", verified: Mapping[str, int]) -> "Answered":
-    """Return what was released of a question, each figure beside its true value."""
-    from aggregator.cli.local.demo_page import Answered, Beside
+def _answered(
+    asked: Asked, collected: "Collected", verified: Mapping[str, int]
+) -> "list[Answered]":
+    """Return what was released of each question, each figure beside its true value."""
     from aggregator.collector.results import Noised
+
+    circuit, sheet = asked.task.prio3.circuit, asked.sheet
+    summed = circuit.truncate(circuit.encode(asked.measurements)).sum(axis=0)
+    exact = [Noised.exact(value) for value in summed.to_ints()]
+    released, true = sheet.sums_of(collected.batch()), sheet.sums(exact, len(asked.measurements))
+    return [_of_part(part, released, true, collected, verified) for part in sheet.parts]
+
+
+def _of_part(
+    part: "Part",
+    released: "Sums",
+    true: "Sums",
+    collected: "Collected",
+    verified: Mapping[str, int],
+) -> "Answered":
+    """Return what was released of one question."""
+    from aggregator.cli.local.demo_page import Answered, Beside
     from aggregator.service.web.pages.charts import Mark
 
-    circuit, question = asked.task.prio3.circuit, asked.planned.question
-    sums = circuit.truncate(circuit.encode(asked.measurements)).sum(axis=0)
-    exact = [Noised.exact(value) for value in sums.to_ints()]
-    truths = asked.design.figures(exact, len(asked.measurements))
     figures = []
-    for truth, row in zip(truths, collected.survey().rows, strict=True):
-        quantity, interval, true = row.quantity, row.quantity.interval(), truth.quantity.estimate
-        assert true is not None  # noqa: S101  exact sums have one
+    for figure, beside in zip(part.figures(released), part.figures(true), strict=True):
+        quantity, interval = figure.quantity, figure.quantity.interval()
+        truth = beside.quantity.estimate
+        assert truth is not None  # noqa: S101  exact sums have one
         value = None if quantity.estimate is None else float(quantity.estimate)
         mark = Mark(quantity.label, value, float(interval.low), float(interval.high))
-        is_held = interval.low <= true <= interval.high
-        figures.append(Beside(row.shows, quantity.unit, mark, float(true), is_held))
+        is_held = interval.low <= truth <= interval.high
+        figures.append(Beside(figure.shows, quantity.unit, mark, float(truth), is_held))
     counted = (
         f"The leader verified {verified['leader']:,} reports, the helper {verified['helper']:,}; "
         "each added its own noise."
     )
-    return Answered(question.text, counted, figures, collected.promise, collected.conditions)
+    return Answered(part.question.text, counted, figures, collected.promise, collected.conditions)
 
 
 def _print_figures(answered: "Answered") -> None:

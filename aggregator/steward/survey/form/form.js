@@ -34,24 +34,44 @@ function stepsOf(text, grid) {
   return twice > bottom || (twice === bottom && down % 2n === 1n) ? down + 1n : down;
 }
 
-/** A measurement, null for no answer, or the word of what is wrong. */
+/** A one among zeros. */
+const oneHot = (place, length) => Array.from({ length }, (_, at) => +(at === place));
+
+/** What an answer adds to the entries of its question, or the word of what is wrong. */
 function answerOf(question, i) {
+  const { nothing } = question;
   const chosen = [...form.querySelectorAll(`[name="q${i}"]:checked`)].map((each) => each.value);
-  if (chosen.includes('skip')) return { measurement: null };
+  if (chosen.includes('skip')) return { entries: nothing };
   if (question.kind === 'number') {
     const steps = stepsOf(form.elements[`q${i}-number`].value, question.grid);
     if (steps === null) return { fault: 'fault_number' };
-    if (question.grid.has_squares) {
-      return { measurement: [steps * BigInt(question.grid.steps), steps * steps] };
-    }
-    return { measurement: steps };
+    if (!question.powers) return { entries: oneHot(Number(steps), nothing.length) };
+    const powers = Array.from({ length: question.powers }, (_, at) => steps ** BigInt(at + 1));
+    return { entries: [1, 0, ...powers] };
   }
   if (!chosen.length) return { fault: 'fault_one' };
-  if (question.kind === 'one') return { measurement: question.measurements[Number(chosen[0])] };
+  if (question.kind === 'one') return { entries: question.measurements[Number(chosen[0])] };
   const places = chosen.filter((each) => each !== 'none').map(Number);
   if (places.length > question.at_most) return { fault: 'fault_most' };
-  return { measurement: Array.from({ length: question.count }, (_, at) => +places.includes(at)) };
+  return { entries: nothing.map((_, at) => +places.includes(at)) };
 }
+
+/** What the answers to two questions add to a table; the last group is of nobody who answered. */
+function crossed({ of, by, is_number: isNumber }, answers) {
+  const [answer, groups] = [answers[of], answers[by]];
+  if (!isNumber) return answer.flatMap((one) => groups.map((other) => one * other));
+  const [isAnswered, , ...powers] = answer;
+  const size = groups.length - 1;
+  const place = isAnswered ? groups.indexOf(1) : size;
+  return [
+    ...oneHot(place, size + 1),
+    ...powers.flatMap((power) => oneHot(place, size).map((one) => (one ? power : 0))),
+  ];
+}
+
+/** The measurement of all answers: as many entries whatever they are. */
+const measurementOf = (answers) =>
+  [...answers, ...survey.tables.map((table) => crossed(table, answers))].flat();
 
 /** Mark what has to be looked at again; whether there is nothing. */
 function mark(answers) {
@@ -98,9 +118,9 @@ async function outboxHere() {
 const { seconds, offset } = survey.window;
 const windowNow = Math.floor((Date.now() / 1000 - offset) / seconds);
 const claim = `window ${windowNow}`;
-const answered = `${survey.questions[0].task.id} answered in ${claim}`;
+const answered = `${survey.task.id} answered in ${claim}`;
 const [outbox, isKept] = await outboxHere();
-const clients = survey.questions.map(({ task }) => new Client(new Task(task), { outbox }));
+const client = new Client(new Task(survey.task), { outbox });
 
 /** Show what became of the answers, without the questions: a device may be another's next. */
 function thank() {
@@ -112,15 +132,13 @@ function thank() {
 
 /** Send whatever waits, and say how it stands; again until nothing waits. */
 async function send() {
-  const passes = await Promise.all(clients.map((client) => client.flush({ now: true })));
-  const outcomes = await Promise.all(clients.map((client) => client.claimed(claim)));
-  const states = outcomes.filter(Boolean).map((outcome) => outcome.state);
-  const reasons = passes.map((pass) => pass.reason);
-  if (!states.length) say((await outbox.claimed(answered)) ? 'nothing' : 'already');
-  else if (reasons.includes('report_too_early')) say('clock');
-  else if (states.includes('waiting')) say(isKept ? 'kept' : 'kept_by_page');
-  else say(['refused', 'late'].find((state) => states.includes(state)) ?? 'counted');
-  return states.includes('waiting');
+  const { reason } = await client.flush({ now: true });
+  const state = (await client.claimed(claim))?.state;
+  if (!state) say('already');
+  else if (reason === 'report_too_early') say('clock');
+  else if (state === 'waiting') say(isKept ? 'kept' : 'kept_by_page');
+  else say(state === 'refused' || state === 'late' ? state : 'counted');
+  return state === 'waiting';
 }
 
 let tries = 0;
@@ -141,9 +159,9 @@ form.addEventListener('submit', async (event) => {
   button.disabled = true;
   try {
     await (await webCrypto.ephemeral()).exchange(new Uint8Array(32).fill(9));
-    const records = answers.flatMap(({ measurement }, i) =>
-      measurement === null ? [] : [clients[i].make(measurement, { claim })]);
-    await outbox.add(records, [answered]);
+    // One report, also where every answer is none: whoever sees it learns that they took part.
+    const measurement = measurementOf(answers.map(({ entries }) => entries));
+    await outbox.add([client.make(measurement, { claim })], [answered]);
     say('sending');
   } catch (error) {
     if (error instanceof AlreadyAnswered) say('already');
@@ -164,7 +182,7 @@ if (await outbox.claimed(answered)) {
   // What an earlier window's visit has left.
   for (const client of clients) client.flush().catch(() => {});
   // The first report is slow: make some while the person reads.
-  const warm = () => survey.questions.forEach(({ example }, i) => clients[i].warm(example));
+  const warm = () => client.warm(measurementOf(survey.questions.map(({ nothing }) => nothing)));
   (globalThis.requestIdleCallback ?? setTimeout)(warm);
 }
 document.documentElement.dataset.ready = 'yes';

@@ -1,6 +1,6 @@
-"""The page of a survey's tasks, as one file that needs no other and can lie anywhere.
+"""The page of a survey, as one file that needs no other and can lie anywhere.
 
-It is the same file, byte for byte, for everybody who makes it from the same tasks with the same
+It is the same file, byte for byte, for everybody who makes it from the same task with the same
 version, so that a page that is served can be compared with it.
 """
 
@@ -16,11 +16,14 @@ from urllib.parse import urlsplit
 from aggregator.client.module import PROFILES, joined_module
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
+from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.form.words import WORDS, filled
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
+from aggregator.steward.survey.sheet import Sheet
+from aggregator.steward.survey.tables import NumbersByGroup
 
 Words = Mapping[str, str]
 
@@ -28,34 +31,35 @@ MOST_OPTIONS = 200
 """A question with more labels is nothing that a person reads through."""
 
 
-def form_page(asked: Sequence[tuple[Task, Meaning]], words: Words = WORDS) -> str:
+def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
     """Return the page of a survey.
 
     Args:
-        asked: Its tasks, and what they mean.
+        task: Of the survey.
+        meaning: What it asks.
         words: Every string that is not the survey's own.
 
     Raises:
         ParameterError: A question is of a kind, or has more labels, than a page has a form for, or
             a task follows what the module of browsers does not speak.
     """
-    for task, meaning in asked:
-        if task.profile not in PROFILES:
-            raise ParameterError(
-                f"question {meaning.question.name}: a page speaks "
-                f"{' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
-            )
-    title = asked[0][1].title
-    parts = [_Part(number, task, meaning, words) for number, (task, meaning) in enumerate(asked)]
+    if task.profile not in PROFILES:
+        raise ParameterError(
+            f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
+        )
+    title, sheet = meaning.title, meaning.sheet
+    parts = [
+        _Part(number, question, design, words)
+        for number, (question, design) in enumerate(sheet.asked)
+    ]
     script = _module() + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
         {
-            "window": {
-                "seconds": asked[0][1].windows.seconds,
-                "offset": asked[0][1].windows.offset,
-            },
+            "task": task_for_clients(task),
+            "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [part.data() for part in parts],
+            "tables": _tables(sheet),
             "words": dict(words),
         },
         ensure_ascii=False,
@@ -67,7 +71,7 @@ def form_page(asked: Sequence[tuple[Task, Meaning]], words: Words = WORDS) -> st
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
-            f"connect-src {' '.join(_origins(asked))}",
+            f"connect-src {' '.join(_origins(task))}",
             "img-src data:",
             "form-action 'none'",
             "base-uri 'none'",
@@ -86,7 +90,7 @@ def form_page(asked: Sequence[tuple[Task, Meaning]], words: Words = WORDS) -> st
 <main>
 <h1>{escape(title)}</h1>
 <noscript><p>{escape(words["no_script"])}</p></noscript>
-{_what(asked, words)}
+{_what(task, words)}
 <form novalidate autocomplete="off">
 <div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
 {"".join(part.html(len(parts)) for part in parts)}<button>{escape(words["send"])}</button>
@@ -106,15 +110,15 @@ def fingerprint(page: str) -> str:
 
 
 class _Part:
-    """One question of the page, and its task."""
+    """One question of the page."""
 
-    def __init__(self, number: int, task: Task, meaning: Meaning, words: Words) -> None:
-        self._number, self._task, self._words = number, task, words
-        self._question, self._design = meaning.question, meaning.design
-        self._labels = _labels_of(meaning.question, words)
+    def __init__(self, number: int, question: Question, design: Design, words: Words) -> None:
+        self._number, self._words = number, words
+        self._question, self._design = question, design
+        self._labels = _labels_of(question, words)
         if len(self._labels) > MOST_OPTIONS:
             raise ParameterError(
-                f"question {meaning.question.name}: a page shows at most {MOST_OPTIONS} labels, "
+                f"question {question.name}: a page shows at most {MOST_OPTIONS} labels, "
                 f"not {len(self._labels)}"
             )
 
@@ -135,39 +139,33 @@ class _Part:
     def data(self) -> dict[str, object]:
         """Return what the script needs."""
         measure = self._design.measurement
-        common = {
-            "task": task_for_clients(self._task),
+        common: dict[str, object] = {
             "text": self._text,
             "names": self._names(),
+            "nothing": measure(None),
         }
         match self._question:
             case Number(grid=grid, clip=clip):
                 return common | {
                     "kind": "number",
-                    "example": measure((0,)),
                     "grid": {
                         "low": _pair(grid.low),
                         "step": _pair(grid.step),
                         "steps": str(grid.steps),
                         "clip": clip,
-                        "has_squares": self._design.name == "sum and squares",
                     },
+                    # How many powers of the number are summed; 0 if each value is counted.
+                    "powers": 0 if self._design.labels else len(self._design.sections) - 1,
                 }
             case Multiple(labels=labels, at_most=at_most):
                 return common | {
                     "kind": "some",
-                    "example": measure(()),
-                    "count": len(labels),
                     "at_most": at_most or len(labels),
                 }
-            case YesNo():
-                # Yes stands first.
-                return common | {"kind": "one", "example": 0, "measurements": [1, 0]}
             case _:
                 places = range(len(self._labels))
                 return common | {
                     "kind": "one",
-                    "example": measure((0,)),
                     "measurements": [measure((place,)) for place in places],
                 }
 
@@ -236,9 +234,22 @@ def _labels_of(question: Question, words: Words) -> Sequence[str]:
             raise ParameterError(f"question {question.name}: a page has no form for a {kind}")
 
 
-def _what(asked: Sequence[tuple[Task, Meaning]], words: Words) -> str:
+def _tables(sheet: Sheet) -> list[dict[str, object]]:
+    """Return what the script needs of the tables by group: places of questions."""
+    places = {question.name: place for place, (question, _) in enumerate(sheet.asked)}
+    return [
+        {
+            "of": places[part.question.name],
+            "by": places[part.by],
+            "is_number": isinstance(part.source, NumbersByGroup),
+        }
+        for part in sheet.parts[len(sheet.asked) :]
+    ]
+
+
+def _what(task: Task, words: Words) -> str:
     """Return what happens to the answers, closed until somebody asks."""
-    configuration = asked[0][0].configuration
+    configuration = task.configuration
     leader, helper = (
         f"<bdi>{escape(urlsplit(url).netloc)}</bdi>"
         for url in (
@@ -246,7 +257,7 @@ def _what(asked: Sequence[tuple[Task, Meaning]], words: Words) -> str:
             configuration.helper_aggregator_endpoint,
         )
     )
-    is_noisy = all(task.policy.mechanism.is_noisy for task, _ in asked)
+    is_noisy = task.policy.mechanism.is_noisy
     said = [
         filled(escape(words[name]), leader=leader, helper=helper)
         for name in (
@@ -262,17 +273,13 @@ def _what(asked: Sequence[tuple[Task, Meaning]], words: Words) -> str:
     return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
 
 
-def _origins(asked: Sequence[tuple[Task, Meaning]]) -> list[str]:
+def _origins(task: Task) -> list[str]:
     """Return whom the page may talk to; nobody else."""
-    found = {
-        f"{parts.scheme}://{parts.netloc}"
-        for task, _ in asked
-        for parts in (
-            urlsplit(task.configuration.leader_aggregator_endpoint),
-            urlsplit(task.configuration.helper_aggregator_endpoint),
-        )
-    }
-    return sorted(found)
+    urls = (
+        task.configuration.leader_aggregator_endpoint,
+        task.configuration.helper_aggregator_endpoint,
+    )
+    return sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
 
 
 def _pair(number: Fraction) -> list[str]:

@@ -40,7 +40,6 @@ WORDS: Final[Mapping[str, str]] = {
     "counted": "Your answers are counted.",
     "late": "Your answers came too late to be counted.",
     "refused": "Your answers were not taken.",
-    "nothing": "You gave no answers, so none were sent.",
     "already": "This browser remembers that you have answered. It does not remember what.",
     "full": "This device has no room to keep your answers until they are sent.",
     "unsupported": "This browser is too old to split and seal your answers, or this page did not "
@@ -56,11 +55,11 @@ WORDS: Final[Mapping[str, str]] = {
     "what_exact": "They add up everybody's answers, and the sums are handed on without noise.",
     "what_page": "Whoever gave you this page could have changed it, so that it sends your answers "
     "elsewhere. Its fingerprint is published so that others can notice.",
-    "what_seen": "{leader} can see that this device sent answers, and when, which questions it "
-    "answered and which it passed over, but no answer. Others on the network can see that it "
-    "sent something, when, and how much. How many people answered each question is public.",
+    "what_seen": "{leader} can see that this device took part, and when, but not which questions "
+    "you answered: what is sent has the same size whatever you say, and always goes. Others on the "
+    "network can see that it sent something, when, and how much.",
     "what_kept": "Until your answers are counted they are kept on this device, and then deleted. "
-    "This browser remembers that you answered and which questions, not what; other browsers know "
+    "This browser remembers that you answered not what; other browsers know "
     "nothing of it.",
 }
 

@@ -24,7 +24,7 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 def page_of(asked: str, **words: str) -> str:
     task = task_of(VISITS + asked)
-    return form_page([(task, Meaning.of_task(task))], words_of(json.dumps(words)))
+    return form_page(task, Meaning.of_task(task), words_of(json.dumps(words)))
 
 
 def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
@@ -110,7 +110,7 @@ def test_a_question_that_a_page_has_no_form_for_is_named() -> None:
 
 
 def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_path: Path) -> None:
-    tasks, out = tmp_path / "tasks.toml", tmp_path / "form.html"
+    tasks, out = tmp_path / "task.toml", tmp_path / "form.html"
     tasks.write_text(task_to_toml(task_of(VISITS + department())), encoding="utf-8")
     made = run_here("survey", "form", tasks, "--out", out)
     assert made.stderr.strip() == f"SHA-256 {fingerprint(out.read_text('utf-8'))}"
@@ -134,7 +134,7 @@ def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_pa
 
 
 def test_its_words_can_be_printed_to_be_translated(tmp_path: Path) -> None:
-    tasks = tmp_path / "tasks.toml"
+    tasks = tmp_path / "task.toml"
     tasks.write_text(task_to_toml(task_of(VISITS + department())), encoding="utf-8")
     printed = run_here("survey", "form", tasks, "--print-words").stdout
     assert words_of(printed) == dict(WORDS)

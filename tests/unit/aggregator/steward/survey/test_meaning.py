@@ -91,7 +91,7 @@ def test_questions_tables_and_their_order_travel_in_the_task_file() -> None:
 def test_what_is_no_meaning_of_the_tasks_own_sections_is_refused() -> None:
     one, two = task_of(SURVEY), task_of(TWO)
     # The digest is that of the meaning: whoever makes a task can still make it wrongly.
-    with pytest.raises(ParameterError, match="asked as onehot:4 .*, which is another type"):
+    with pytest.raises(ParameterError, match=r"asked as onehot:4 .*, which is another type"):
         Meaning.of_task(dataclasses.replace(one, meaning=two.meaning))
 
 
@@ -108,5 +108,5 @@ def test_what_is_no_meaning_of_the_tasks_own_sections_is_refused() -> None:
 def test_a_meaning_of_what_cannot_be_asked_is_refused(changed: tuple[str, str]) -> None:
     text = Meaning.of_task(task_of(TWO)).to_json()
     assert changed[0] in text
-    with pytest.raises(ParameterError, match="tables|meaning|design"):
+    with pytest.raises(ParameterError, match=r"tables|meaning|design"):
         Meaning.from_json(text.replace(*changed))
