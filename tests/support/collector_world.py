@@ -21,7 +21,7 @@ from aggregator.service.web.pages.host_page import Guest
 from tests.support.clock import ManualClock
 from tests.support.collector_service import CollectorService, put_task
 from tests.support.entropy import SeededEntropy
-from tests.support.surveys import VISITS, task_of
+from tests.support.surveys import VISITS, department, task_of
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 WEEK = timedelta(days=7)
@@ -29,12 +29,19 @@ NOW = MONDAY + 10 * WEEK + timedelta(days=1)
 SCRIPT = "<script>alert(1)</script>"
 TURNED = "\u202egnorts\u202c"
 LONG = "very long, " * 909 + "x"
+REPORTS = 600
+"""Of every result."""
 HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
 
-def survey_task(questions: str, **settings: object) -> Task:
-    """Return the task of a weekly survey that asks these questions."""
-    return task_of(VISITS + questions, id=str(TaskId(bytes(32))), **settings)
+def task_asking(questions: str, number: int = 0, **settings: object) -> Task:
+    """Return the task of a weekly survey that asks these questions, one of several by number."""
+    return task_of(VISITS + questions, id=str(TaskId(number.to_bytes(32))), **settings)
+
+
+def survey_task(labels: Sequence[str], text: str) -> Task:
+    """Return the task of a weekly survey that asks for one of these labels."""
+    return task_asking(department(labels, text))
 
 
 class CollectorWorld(CollectorService):
@@ -95,13 +102,15 @@ def _result(
     task: Task, start: datetime, values: list[int], length: timedelta, release: str
 ) -> dict[str, object]:
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    if len(values) == circuit.output_len - 1:
+        values = [*values, REPORTS - sum(values)]  # all others gave no answer
     confidence, unit = Fraction(95, 100), task.time_precision
-    disclosure = disclose(task.policy, circuit, values, 600)
+    disclosure = disclose(task.policy, circuit, values, REPORTS)
     return result_document(
         task,
         Result(
             values=disclosure.values,
-            report_count=600,
+            report_count=REPORTS,
             interval=Interval.of(
                 seconds(start) // unit, max(1, int(length.total_seconds()) // unit)
             ),

@@ -200,7 +200,7 @@ def test_a_survey_that_was_added_to_one_party_only_is_added_to_the_others_when_a
     monkeypatch.setattr(local_tasks, "open_collector", fail_at_the_second)
     assert run_here("survey", "new", survey, "--up", folder.path).returncode == 1
     monkeypatch.undo()
-    tasks = folder.surveys / "besøg-a" / "tasks.toml"
+    tasks = folder.surveys / "besøg-a" / "task.toml"
     before = tasks.read_bytes()
     done = run_here("survey", "new", survey, "--up", folder.path)
     assert done.returncode == 0, done.stderr

@@ -8,8 +8,8 @@ import pytest
 from aggregator.cli.steward.survey_lines import Trouble, change, table_lines, trouble_lines
 from aggregator.collector.results import Noised, Table
 from aggregator.dap.ids import encode_base64url
-from aggregator.protocol.task import tasks_to_toml
-from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, survey_tasks
+from aggregator.protocol.task import task_to_toml
+from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, task_asking
 from tests.support.commands import run_here
 from tests.support.ports import free_ports
 from tests.support.surveys import department
@@ -24,14 +24,13 @@ def made(tmp_path: Path) -> tuple[Path, ...]:
     """The survey's public file and a collector's service file, with the results of two weeks."""
     (port,) = free_ports(1)
     survey = department(["surgery", "[red]medicine"]) + AGE
-    tasks = survey_tasks(survey, leader=f"http://127.0.0.1:{port}/")
-    world = CollectorWorld(tmp_path, *tasks)
-    world.finish(tasks[0], LONG_AGO, [200, 400])
-    world.finish(tasks[0], LONG_AGO + WEEK, [150, 1450])
-    world.finish(tasks[1], LONG_AGO, [24_000])
+    task = task_asking(survey, leader=f"http://127.0.0.1:{port}/")
+    world = CollectorWorld(tmp_path, task)
+    world.finish(task, LONG_AGO, [200, 400, 0, 600, 0, 24_000])
+    world.finish(task, LONG_AGO + WEEK, [150, 450, 0, 600, 0, 30_000])
     world.database.close()
-    file, config = tmp_path / "tasks.toml", tmp_path / "service.toml"
-    file.write_text(tasks_to_toml(tasks))
+    file, config = tmp_path / "task.toml", tmp_path / "service.toml"
+    file.write_text(task_to_toml(task))
     key = encode_base64url(bytes(32))
     config.write_text(f'role = "collector"\ndatabase = "collector.sqlite"\nstore_key = "{key}"\n')
     config.chmod(0o600)
@@ -51,17 +50,17 @@ def test_results_have_a_column_for_each_window_and_rounded_numbers(
     )
     assert names == [
         "",
-        "answers",
+        "answered",
         "count surgery",
         "count [red]medicine",
+        "count no answer",
         "share surgery",
         "share [red]medicine",
     ]
     assert first[:3] == ["2021-02-01 to 2021-02-07", "600", "200  (184 to 216)"]
     assert second[:3] == ["2021-02-08 to 2021-02-14", "600", "150  (134 to 166)"]
     assert first[4] == "33.3 %  (30.6 to 36.0)"
-    # What was not collected is left out.
-    assert age.splitlines()[1].split() == ["answers", "600"]
+    assert age.splitlines()[1].split() == ["count", "answered", "600", "(564", "to", "636)"]
     assert "intervals: 95 %, each by itself" in age
 
 
@@ -72,8 +71,10 @@ def test_windows_for_which_there_is_no_room_stand_below() -> None:
         {
             "window": windows,
             "question": ["q"] * 4,
+            "by": [""] * 4,
+            "group": [""] * 4,
             "shows": ["count"] * 4,
-            "reports": [7] * 4,
+            "answered": [7] * 4,
         },
     )
     assert [line.split("   ")[-1].strip() for line in table_lines(table, 1)] == [
@@ -114,12 +115,12 @@ def test_a_change_is_rounded_outward(
 def test_what_failed_for_one_reason_is_one_line() -> None:
     few = "batch is invalid: {} reports are too few"
     troubles = [
-        *(Trouble("age", f"week {week}", few.format(week)) for week in range(20)),
-        Trouble("wait", "week 1", "the leader does not answer"),
+        *(Trouble(f"week {week}", few.format(week)) for week in range(20)),
+        Trouble("week 1", "the leader does not answer"),
     ]
     assert trouble_lines(troubles) == [
-        "20 batches (age, week 0, and 19 more): batch is invalid: 0 reports are too few",
-        "wait, week 1: the leader does not answer",
+        "20 windows (week 0, and 19 more): batch is invalid: 0 reports are too few",
+        "week 1: the leader does not answer",
     ]
     assert trouble_lines([]) == []
 
@@ -129,16 +130,19 @@ def test_collect_prints_one_document_of_what_was_found_and_what_was_not(
 ) -> None:
     file, config = made
     window = ("--window", f"{LONG_AGO + WEEK:%Y-%m-%d}", "--wait", "0", "--json")
+    found = json.loads(run_here("survey", "collect", file, "--config", config, *window).stdout)
+    assert (found["version"], found["failed"]) == (2, [])
+    assert {row["question"] for row in found["rows"]} == {"department", "age"}
+    assert found["rows"][0]["label"] == "surgery"
+    assert found["rows"][0]["value"] == 150.0
+    window = ("--window", f"{LONG_AGO + 2 * WEEK:%Y-%m-%d}", "--wait", "0", "--json")
     done = run_here("survey", "collect", file, "--config", config, *window)
     assert done.returncode == 3
     document = json.loads(done.stdout)
-    assert document["version"] == 1
-    assert {row["question"] for row in document["rows"]} == {"department"}
-    assert document["rows"][0]["label"] == "surgery"
-    assert document["rows"][0]["value"] == 150.0
+    assert document["rows"] == []
     (failed,) = document["failed"]
-    assert (failed["question"], failed["window"]) == ("age", "2021-02-08 to 2021-02-14")
-    assert f"prio: age, 2021-02-08 to 2021-02-14: {failed['reason']}\n" in done.stderr
+    assert failed["window"] == "2021-02-15 to 2021-02-21"
+    assert f"prio: 2021-02-15 to 2021-02-21: {failed['reason']}\n" in done.stderr
 
 
 def test_results_print_the_same_document_without_anything_that_failed(
@@ -147,18 +151,15 @@ def test_results_print_the_same_document_without_anything_that_failed(
     done = run_here("survey", "results", made[0], "--config", made[1], "--json")
     document = json.loads(done.stdout)
     assert document["failed"] == []
-    assert len(document["rows"]) == 2 * 4 + 2
+    assert len(document["rows"]) == 2 * (5 + 4)
 
 
 def test_show_prints_what_is_asked_as_one_document(made: tuple[Path, Path]) -> None:
     document = json.loads(run_here("survey", "show", made[0], "--json").stdout)
-    assert [each["meaning"]["question"]["name"] for each in document["tasks"]] == [
-        "department",
-        "age",
-    ]
+    names = [each["question"]["name"] for each in document["meaning"]["questions"]]
+    assert names == ["department", "age"]
     shown = run_here("survey", "show", made[0]).stdout
-    for each in document["tasks"]:
-        assert f"{each['task_id']}  fingerprint {each['fingerprint']}" in shown
+    assert f"{document['task_id']}  fingerprint {document['fingerprint']}" in shown
 
 
 def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path]) -> None:
@@ -166,10 +167,12 @@ def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path])
     answers.write_text("when,department,age\n2026-11-03,surgery,4\n2026-11-03,,5\n")
     upload = ("survey", "upload", made[0], answers, "--time-column", "when", "--dry-run", "--json")
     assert json.loads(run_here(*upload).stdout) == {
-        "version": 1,
+        "version": 2,
         "dry_run": True,
+        "rows": 2,
+        "windows": 1,
         "questions": [
-            {"name": "department", "answers": 1, "windows": 1, "missing": 1, "clipped": 0},
-            {"name": "age", "answers": 2, "windows": 1, "missing": 0, "clipped": 0},
+            {"name": "department", "answers": 1, "missing": 1, "clipped": 0},
+            {"name": "age", "answers": 2, "missing": 0, "clipped": 0},
         ],
     }

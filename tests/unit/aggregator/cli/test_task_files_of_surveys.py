@@ -1,4 +1,4 @@
-"""Whatever takes a task file takes a survey's: all of its tasks, or the one that is named."""
+"""Whatever takes a task file takes one of several: all of its tasks, or the one that is named."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,11 @@ from tests.support.tasks import make_task
 
 AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\n'
 IDS = [str(TaskId(bytes([number] * 32))) for number in (1, 2, 3)]
-TASKS = [task_of(VISITS + department() + AGE, place, id=IDS[place]) for place in (0, 1)]
+SURVEYS = [
+    VISITS.replace("Visits", title) + asked
+    for title, asked in (("department", department()), ("age", AGE))
+]
+TASKS = [task_of(SURVEYS[place], id=IDS[place]) for place in (0, 1)]
 
 
 @pytest.fixture(params=["toml", "json"])
@@ -32,7 +36,7 @@ def file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return made
 
 
-def test_check_names_the_question_and_the_fingerprint_of_each_task(file: Path) -> None:
+def test_check_names_the_survey_and_the_fingerprint_of_each_task(file: Path) -> None:
     done = run_here("task", "check", file)
     assert done.returncode == 0, done.stderr
     blocks = done.stdout.split("\n\n")
@@ -84,8 +88,8 @@ def test_what_is_said_of_one_question_is_of_that_one(file: Path) -> None:
     assert of_survey.returncode == 0
 
 
-def test_two_questions_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
-    other = task_of(VISITS.replace("Visits", "Calls") + AGE, 0, id=IDS[2])
+def test_two_surveys_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+    other = task_of(SURVEYS[1], id=IDS[2])
     file = tmp_path / "both.toml"
     file.write_text(tasks_to_toml([*TASKS, other]))
     done = run_here("task", "check", file, "--question", "age")
@@ -102,8 +106,7 @@ def test_a_party_takes_part_in_all_tasks_of_its_file_or_in_none(tmp_path: Path, 
     if role == "collector":
         public = run_here("collector", "config", "--config", config).stdout.strip()
         key = {"collector_hpke_config": public}
-    survey = VISITS + department() + AGE
-    tasks = [task_of(survey, place, id=IDS[place], **key) for place in (0, 1)]
+    tasks = [task_of(SURVEYS[place], id=IDS[place], **key) for place in (0, 1)]
     last = make_task(id=IDS[2], **key)
 
     def add(tasks: list[Task], seed: bytes) -> tuple[int, str]:
@@ -133,8 +136,8 @@ def test_the_json_that_survey_new_writes_is_its_toml(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     made = tmp_path / "made"
-    toml, document = ((made / f"tasks.{kind}").read_text() for kind in ("toml", "json"))
+    toml, document = ((made / f"task.{kind}").read_text() for kind in ("toml", "json"))
     assert tasks_from_toml(toml) == tasks_from_toml(document)
     assert [each["configuration"] for each in json.loads(document)["task"]]
-    shown = [run_here("survey", "show", made / f"tasks.{kind}") for kind in ("toml", "json")]
+    shown = [run_here("survey", "show", made / f"task.{kind}") for kind in ("toml", "json")]
     assert shown[0] == shown[1]
