@@ -40,7 +40,7 @@ from tests.support.collector_world import (
     CollectorWorld,
     seconds,
     survey_task,
-    survey_tasks,
+    task_asking,
 )
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS, measured
@@ -291,7 +291,7 @@ async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
     document = (await browser.get("/overview.json")).json()
     assert [each["results"] for each in document["questions"]] == [2, 0]
     values = {row["label"]: row["value"] for row in document["rows"] if row["shows"] == "count"}
-    assert values == {"surgery": 404, "medicine": 196}
+    assert values == {"surgery": 404, "medicine": 196, "no answer": 0}
 
 
 async def test_the_overview_says_what_changed_and_what_cannot_be_concluded(
@@ -334,11 +334,11 @@ async def test_the_overview_says_what_changed_and_what_cannot_be_concluded(
 @pytest.mark.parametrize(
     ("budget", "so_far", "window", "in_all"),
     [
-        ('epsilon = "1"', "epsilon 1/2", "epsilon 1", "epsilon 52"),
-        ('rho = "1/8"', "rho 1/16", "rho 1/8", "rho 13/2"),
+        ('epsilon = "1"', "epsilon 2", "epsilon 1", "epsilon 52"),
+        ('rho = "1/8"', "rho 1/4", "rho 1/8", "rho 13/2"),
     ],
 )
-async def test_a_survey_says_what_all_its_questions_cost_a_person_together(
+async def test_a_survey_says_what_it_costs_a_person_to_answer_all_of_it(
     world: CollectorWorld,
     browser: httpx.AsyncClient,
     budget: str,
@@ -348,15 +348,18 @@ async def test_a_survey_says_what_all_its_questions_cost_a_person_together(
 ) -> None:
     survey = VISITS.replace('epsilon = "1"', budget) + department()
     survey += department(("yes", "no")).replace('"department"', '"again"')
-    tasks = [task_of(survey, place, id=str(TaskId(place.to_bytes(32)))) for place in range(2)]
-    for task in tasks:
-        world.add(task)
+    task = task_of(survey, id=str(TaskId(bytes(32))))
+    world.add(task)
     histogram(world, LAPLACE, [1, 2, 3])  # of no survey
-    world.finish(tasks[0], MONDAY, [400, 200])
+    for week in range(2):
+        world.finish(task, MONDAY + week * WEEK, [400, 200, 0, 100, 200, 300])
     await log_in(browser)
     said = (await look(browser, "/")).all("main")[0].text
-    assert f"Somebody who answers everything: {window} in each window, at most {in_all} in " in said
-    about = f"/questions/{tasks[0].task_id}/about"
+    assert (
+        said.count(f"Somebody who answers in every window: {window} in each, at most {in_all} ")
+        == 1
+    )
+    about = f"/questions/{task.task_id}/about"
     texts = [each.text for each in (await look(browser, about)).all("dd")]
     assert texts[-3:] == [window, so_far, in_all]
     document = (await browser.get(f"{about}.json", headers=BEARER)).json()
@@ -366,6 +369,39 @@ async def test_a_survey_says_what_all_its_questions_cost_a_person_together(
         "so_far": so_far,
         "at_most": in_all,
     }
+
+
+async def test_each_question_and_table_of_a_survey_has_a_page_of_its_own(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    again = department(("yes", "no"), "Again?").replace('"department"', '"again"')
+    by = VISITS.replace("[budget]", 'by = "department"\n[budget]')
+    task = task_of(by + department(text="Where?") + again, id=str(TaskId(bytes(32))))
+    world.add(task)
+    world.finish(task, MONDAY, [400, 200, 0, 150, 450, 0, 100, 50, 0, 300, 150, 0, 0, 0, 0])
+    await log_in(browser)
+    questions = (await browser.get("/overview.json")).json()["questions"]
+    home = f"/questions/{task.task_id}"
+    assert [(each["question"], each["address"]) for each in questions] == [
+        ("Where?", f"{home}?part=0"),
+        ("Again?", f"{home}?part=1"),
+        ("Again? By: Where?", f"{home}?part=2"),
+    ]
+    for place, labels in enumerate((["surgery", "medicine"], ["yes", "no"])):
+        html = (await browser.get(f"{home}?part={place}")).text
+        rows = (await browser.get(f"{home}.json?part={place}")).json()["rows"]
+        assert [row["label"] for row in rows[:3]] == [*labels, "no answer"]
+        assert f"{home}/about?part={place}&amp;result=" in html
+    rows = (await browser.get(f"{home}.json?part=2")).json()["rows"]
+    assert [(row["label"], row["value"]) for row in rows if row["shows"] == "count"] == [
+        ("surgery: yes", 100),
+        ("surgery: no", 300),
+        ("medicine: yes", 50),
+        ("medicine: no", 150),
+    ]
+    for nothing in ("9", "-1", "x", "9" * 100):
+        page = await look(browser, f"{home}?part={nothing}")
+        assert page.all("h1")[0].text == "Where?"
 
 
 async def test_a_question_shows_bars_over_time_a_comparison_and_files(
@@ -399,10 +435,11 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     rows = document["rows"]
     width = task.policy.mechanism.half_width(task.prio3.circuit, Fraction(95, 100))
     counts = [row for row in rows if row["shows"] == "count"]
-    assert [row["value"] for row in counts] == [400, 200, 304, 296]
-    assert all(row["high"] - row["value"] == width for row in counts)
+    assert [row["value"] for row in counts] == [400, 200, 0, 304, 296, 0]
+    # Narrower than as released: all counts add up to the reports.
+    assert all(width / 2 < row["high"] - row["value"] < width for row in counts)
     listed = list(csv.DictReader((await browser.get(f"{home}.csv")).text.splitlines()))
-    assert [row["collection_id"] for row in listed] == [first] * 4 + [last] * 4
+    assert [row["collection_id"] for row in listed] == [first] * 5 + [last] * 5
     svg = await browser.get(f"{home}/count.svg?result={first}")
     assert svg.headers["content-type"] == "image/svg+xml"
     assert "400" in svg.text
@@ -468,10 +505,14 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     assert "ε 1 a week, 52 in all" in text
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
-    assert "Sum 2 of 2 (count of medicine) was released as 200" in text
+    assert "Sum 2 of 3 (department: medicine) was released as 200" in text
     assert "truth is." in text  # and not "before it is decided which values are shown"
     names = [each.text for each in page.all("option")]
-    assert names == ["Sum 1 of 2 (count of surgery)", "Sum 2 of 2 (count of medicine)"]
+    assert names == [
+        "Sum 1 of 3 (department: surgery)",
+        "Sum 2 of 3 (department: medicine)",
+        "Sum 3 of 3 (department: no answer)",
+    ]
     assert len(page.all("svg")) == 2  # for a wide window and for a narrow one
     document = (await browser.get(f"{path}.json")).json()
     assert document["privacy"]["epsilon"] == "1"
@@ -713,10 +754,8 @@ async def test_hostile_labels_are_shown_as_text(
 async def test_every_document_is_what_the_description_says(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task, hostile = survey_tasks(
-        department()
-        + '[[question]]\nname = "wait"\nkind = "number"\nlow = 0\nhigh = 9\nunit = "min"\n'
-    )
+    wait = '[[question]]\nname = "wait"\nkind = "number"\nlow = 0\nhigh = 90\nunit = "min"\n'
+    task, hostile = task_asking(department()), task_asking(wait, 1)
     other = make_task(privacy=LAPLACE, id=str(TaskId(bytes([9] * 32))))
     for each in (task, hostile, other):
         world.add(each)
@@ -724,7 +763,7 @@ async def test_every_document_is_what_the_description_says(
     world.finish(task, MONDAY + WEEK, [300, 300])
     world.fail(task, MONDAY + 2 * WEEK)
     world.ask(task, MONDAY + 3 * WEEK)
-    world.finish(hostile, MONDAY, [2000])
+    world.finish(hostile, MONDAY, [600, 0, 2000])
     browser.headers.update(BEARER)
     described = (await browser.get("/openapi.json")).json()["paths"]
     seen = set()

@@ -13,10 +13,10 @@ from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import tasks_to_toml
+from aggregator.protocol.task import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from aggregator.service.transport.peer import PeerUnreachable
-from tests.support.collector_world import survey_tasks
+from tests.support.collector_world import task_asking
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
@@ -213,22 +213,22 @@ def test_the_command_line_has_the_clients_limits(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--max-epsilon", "1/3"], "second: privacy: this client accepts at most epsilon 1/3"),
-        (["--min-batch-size", "4"], "first: min_batch_size: this client requires at least 4"),
+        (["--max-epsilon", "1/3"], "privacy: this client accepts at most epsilon 1/3"),
+        (["--min-batch-size", "4"], "min_batch_size: this client requires at least 4"),
         (["--max-delta", "x"], "max-delta"),
         (["--max-epsilon", "1"], "when"),  # it gets as far as the answers
     ],
 )
-def test_a_survey_is_uploaded_only_if_each_question_is_above_the_floor(
+def test_a_survey_is_uploaded_only_if_it_is_above_the_floor(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     weighted = '[[question]]\nname = "{}"\nkind = "yes-no"\nweight = {}\n'
-    tasks = survey_tasks(weighted.format("first", 1) + weighted.format("second", 3))
-    (tmp_path / "tasks.toml").write_text(tasks_to_toml(tasks))
+    task = task_asking(weighted.format("first", 1) + weighted.format("second", 3))
+    (tmp_path / "task.toml").write_text(task_to_toml(task))
     (tmp_path / "answers.csv").write_text("no such column\nyes\n")
     for option in ([], ["--dry-run"]):
         done = run_here(
-            *("survey", "upload", tmp_path / "tasks.toml", tmp_path / "answers.csv"),
+            *("survey", "upload", tmp_path / "task.toml", tmp_path / "answers.csv"),
             *("--time-column", "when", *option, *arguments),
         )
         assert done.returncode == 2

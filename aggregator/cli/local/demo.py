@@ -86,7 +86,8 @@ def demo(
     Starts a leader and a helper on free loopback ports with fresh stores, uploads one report of
     each of 5,912 people with their answers to two questions, collects them, and shows each noised
     value beside the true one: in the terminal, and on a page of its own in the folder. Leaves
-    nothing behind unless it is asked to. With --open the services stay up, and the collector's with them, until they are interrupted.
+    nothing behind unless it is asked to. With --open the services stay up, and the collector's with
+    them, until they are interrupted.
     """
     from aggregator.cli.local.folder import LocalFolder
     from aggregator.cli.local.services import running

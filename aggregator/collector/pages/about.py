@@ -23,6 +23,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.web.pages.charts import curve
 from aggregator.service.web.pages.html import Html, isolated, table, tag
+from aggregator.steward.survey import NO_ANSWER, Design, Part
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60
@@ -233,9 +234,16 @@ def _name(shown: Reading, place: int) -> str:
         return name
     for part in meaning.sheet.parts:
         if part.first <= place < part.first + part.source.length:
-            of = f"{part.name}, {place - part.first + 1} of {part.source.length}"
+            of = _entry(part, place - part.first)
             return f"{name} ({of[:_LONGEST]})"
     return name
+
+
+def _entry(part: Part, place: int) -> str:
+    """Return what an entry of a question or table is called."""
+    if isinstance(part.source, Design) and part.source.labels:
+        return f"{part.name}: {(*part.source.labels, NO_ANSWER)[place]}"
+    return f"{part.name}, {place + 1} of {part.source.length}"
 
 
 @lru_cache(maxsize=64)

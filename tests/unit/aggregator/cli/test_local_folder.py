@@ -176,7 +176,7 @@ def test_a_folder_and_what_it_stands_for_are_not_both_taken(tmp_path: Path) -> N
     both = run_here("survey", "new", survey, "--up", folder.path, "--out", tmp_path / "out")
     assert "up: stands for --out" in both.stderr
     both = run_here("survey", "results", survey, "--up", folder.path)
-    assert "up: stands for tasks.toml" in both.stderr
+    assert "up: stands for task.toml" in both.stderr
     some = run_here("survey", "new", survey, "--out", tmp_path / "out", "--leader", "https://a/")
     assert some.stderr == "prio: helper: missing\n"
 
@@ -207,7 +207,7 @@ def test_a_survey_that_was_added_to_one_party_only_is_added_to_the_others_when_a
     assert f"prio up {folder.path}\n" in done.stdout
     assert tasks.read_bytes() == before
     listed = [run_here("task", "list", "--config", folder.config(each)) for each in PARTIES]
-    assert [len(each.stdout.splitlines()) for each in listed] == [2, 2, 2]
+    assert [len(each.stdout.splitlines()) for each in listed] == [1, 1, 1]
 
 
 @pytest.mark.slow

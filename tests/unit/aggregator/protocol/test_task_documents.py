@@ -32,10 +32,10 @@ from tests.support.tasks import LAPLACE, make_task
 
 IDS = [TaskId(bytes([number] * 32)) for number in range(3)]
 AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\n'
-SURVEY = VISITS + department() + AGE
+SURVEYS = (VISITS + department(), VISITS.replace("Visits", "Ages") + AGE)
 TASKS = [
-    task_of(SURVEY, 0, id=str(IDS[0])),
-    task_of(SURVEY, 1, id=str(IDS[1])),
+    task_of(SURVEYS[0], id=str(IDS[0])),
+    task_of(SURVEYS[1], id=str(IDS[1])),
     make_task(privacy={**LAPLACE, "bound": False}, interval={"start": 5, "duration": 2**53 + 1}),
 ]
 
@@ -69,7 +69,7 @@ def test_the_json_has_the_bytes_that_are_bound_into_reports() -> None:
 def test_bound_bytes_that_say_something_else_are_refused() -> None:
     document = json.loads(tasks_to_json(TASKS))
     document["task"][1]["min_batch_size"] = 4
-    with pytest.raises(ParameterError, match=r"task 2 of 3 \(Visits: age\): configuration: is not"):
+    with pytest.raises(ParameterError, match=r"task 2 of 3 \(Ages\): configuration: is not"):
         tasks_from_toml(json.dumps(document))
 
 
@@ -82,7 +82,7 @@ def test_a_file_of_one_task_may_be_its_table_alone_in_either_notation() -> None:
 
 
 def test_where_one_task_is_needed_several_are_named() -> None:
-    said = r"holds 3 tasks .*\(Visits: department, Visits: age, a task of the tests\); `tasks_from"
+    said = r"holds 3 tasks .*\(Visits, Ages, a task of the tests\); `tasks_from"
     with pytest.raises(ParameterError, match=said):
         task_from_toml(tasks_to_toml(TASKS))
 
@@ -90,7 +90,7 @@ def test_where_one_task_is_needed_several_are_named() -> None:
 def test_a_fault_names_the_task_that_has_it() -> None:
     text = tasks_to_toml(TASKS).replace("min_batch_size = 3", "min_batch_size = 0", 2)
     text = text.replace("min_batch_size = 0", "min_batch_size = 3", 1)
-    with pytest.raises(ParameterError, match=r"^task 2 of 3 \(Visits: age\): min_batch_size"):
+    with pytest.raises(ParameterError, match=r"^task 2 of 3 \(Ages\): min_batch_size"):
         tasks_from_toml(text)
 
 

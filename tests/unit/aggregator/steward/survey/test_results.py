@@ -68,7 +68,7 @@ def test_a_table_names_the_week_that_was_asked_for_even_if_its_monday_is_empty()
 
 def test_a_table_shows_itself_with_its_title_and_labels() -> None:
     shown = RESULTS.table(jointly=True)._repr_html_()
-    for text in ("Visits (95 % intervals, 30 at once)", "surgery", "minutes", SECOND):
+    for text in ("Visits (a promise; 95 % intervals, 30 at once)", "surgery", "minutes", SECOND):
         assert text in shown
 
 
