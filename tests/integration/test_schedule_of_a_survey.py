@@ -120,9 +120,8 @@ async def test_the_webhook_hears_once_of_each_end_with_its_token_and_without_a_v
     (request,) = world.sent
     assert request.headers["Authorization"] == "Bearer hush"
     assert json.loads(request.content) == {
-        "version": 1,
+        "version": 2,
         "survey": "Visits",
-        "question": "department",
         "collection_id": asked.collection_id.hex(),
         "state": "failed",
         "is_finished": False,

@@ -59,8 +59,7 @@ WORDS: Final[Mapping[str, str]] = {
     "you answered: what is sent has the same size whatever you say, and always goes. Others on the "
     "network can see that it sent something, when, and how much.",
     "what_kept": "Until your answers are counted they are kept on this device, and then deleted. "
-    "This browser remembers that you answered not what; other browsers know "
-    "nothing of it.",
+    "This browser remembers that you answered, not what; other browsers know nothing of it.",
 }
 
 _NAMES = re.compile(r"\{([^{}]*)\}")
