@@ -118,9 +118,7 @@ def test_in_the_folder_or_with_its_name_nothing_else_need_be_said(
     in_it = shell("prio survey collect --last week", place / NAME)
     named = shell(f"prio survey results --up '{NAME}'", place)
     assert in_it == named
-    assert "Visits; patients" in shell(
-        f"prio survey show '{NAME}/surveys/visits/tasks.toml'", place
-    )
+    assert "Visits; patients" in shell(f"prio survey show '{NAME}/surveys/visits/task.toml'", place)
     again = "prio survey upload ../answers.csv --time-column time --dry-run"
     assert f"age: {ROWS} answers" in shell(again, place / NAME)
 
@@ -148,7 +146,7 @@ def test_all_of_it_is_its_owners_alone(place: Path, uploaded: str) -> None:
     assert uploaded
     for each in (place / NAME, *(place / NAME).rglob("*")):
         if (place / NAME / "surveys") not in (each, *each.parents) or each.suffix == ".toml":
-            assert each.name == "tasks.toml" or not each.stat().st_mode & 0o077, each
+            assert each.name == "task.toml" or not each.stat().st_mode & 0o077, each
 
 
 def test_a_second_one_in_the_same_folder_says_where_the_first_one_is(place: Path, up: Up) -> None:
@@ -170,7 +168,7 @@ def test_asking_the_same_survey_again_changes_nothing_and_another_of_its_title_i
         r"prio survey upload .*", up.said
     )
     other = f"sed 's/= 50/= 60/' survey.toml | prio survey new - --up '{NAME}'"
-    assert "has the tasks of another survey of this title" in shell(other, place, status=2)
+    assert "has the task of another survey of this title" in shell(other, place, status=2)
     assert files == {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
 
 

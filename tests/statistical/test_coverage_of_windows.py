@@ -30,7 +30,7 @@ from aggregator.protocol.results import collection_request, open_result
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Figure, Meaning, SurveyResults
 from field import Vector
-from tests.support.collector_world import survey_tasks
+from tests.support.collector_world import task_asking
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import collector_keypair
 
@@ -91,20 +91,27 @@ def _entropy(task: Task, number: int, role: Role) -> SeededEntropy:
 
 def true_figures(task: Task, sums: list[int]) -> Mapping[Key, Figure]:
     exact = [Noised.exact(each) for each in sums]
-    return _by_key(Meaning.of_task(task).design.figures(exact, PEOPLE))
+    sheet = Meaning.of_task(task).sheet
+    return _by_key(sheet.parts[0].figures(sheet.sums(exact, PEOPLE)))
 
 
 def _by_key(figures: list[Figure]) -> Mapping[Key, Figure]:
     return {(each.shows, each.quantity.label): each for each in figures}
 
 
+def asking(questions: str, place: int) -> Task:
+    """Return the task of a survey of one of some questions."""
+    return task_asking("[[question]]" + questions.split("[[question]]")[1 + place], place)
+
+
 def answers(task: Task, made: random.Random) -> Iterator[list[int]]:
     """Yield what a window's people sum up to, which differs from window to window."""
     meaning = Meaning.of_task(task)
-    circuit = meaning.design.prio3().circuit
+    sheet = meaning.sheet
+    circuit, ((question, _),) = sheet.circuit, sheet.asked
     while True:
-        cells = [_answer(meaning.question.name, made) for _ in range(PEOPLE)]
-        read = [meaning.design.measurement(meaning.question.read([each]).answer) for each in cells]
+        cells = [_answer(question.name, made) for _ in range(PEOPLE)]
+        read = [sheet.measurement([question.read([each]).answer]) for each in cells]
         yield circuit.truncate(circuit.encode(read)).sum(axis=0).to_ints()
 
 
@@ -120,7 +127,7 @@ def _answer(question: str, made: random.Random) -> str | int:
 
 @pytest.mark.parametrize("place", range(3), ids=["choice", "number", "scale"])
 def test_figures_changes_and_sums_of_windows_hold(place: int) -> None:
-    task = survey_tasks(QUESTIONS)[place]
+    task = asking(QUESTIONS, place)
     assert task.policy.window is not None
     made = random.Random(place)  # noqa: S311  made-up answers
     held, narrow = Counter[Key](), Counter[Key]()
@@ -128,10 +135,11 @@ def test_figures_changes_and_sums_of_windows_hold(place: int) -> None:
     sums = [next(windows) for _ in range(4)]  # few different ones, so that tests are fast
     truths = [true_figures(task, each) for each in sums]
     before: Mapping[Key, Figure] = {}
-    design = Meaning.of_task(task).design
+    sheet = Meaning.of_task(task).sheet
     for number in range(WINDOWS):
         truth = truths[number % len(sums)]
-        found = _by_key(design.figures_of(collected(task, sums[number % len(sums)], number, made)))
+        batch = collected(task, sums[number % len(sums)], number, made)
+        found = _by_key(sheet.figures(sheet.parts[0], batch))
         for key, figure in found.items():
             right = truth[key].quantity.estimate
             assert right is not None
@@ -168,7 +176,7 @@ edges = [0, 10, 15, 20, 25, 30, 35, 40, 50]
 @pytest.mark.parametrize("pairs", [150, pytest.param(2000, marks=pytest.mark.bench)])
 @pytest.mark.parametrize("place", range(2), ids=["variance", "quantiles"])
 def test_changes_across_a_window_that_is_missing_hold_and_name_both(place: int, pairs: int) -> None:
-    task = survey_tasks(MISSING)[place]
+    task = asking(MISSING, place)
     made = random.Random(place)  # noqa: S311  made-up answers
     windows = answers(task, made)
     sums = [next(windows) for _ in range(2)]

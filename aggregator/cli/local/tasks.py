@@ -14,7 +14,7 @@ from aggregator.service.config import read_text
 from aggregator.steward.survey import Survey
 
 SURVEY_FILE = "survey.toml"
-"""What a survey's tasks were made of, beside them."""
+"""What a survey's task was made of, beside it."""
 
 _LONGEST_NAME = 40
 
@@ -54,7 +54,7 @@ def is_asked(place: Path, text: str) -> bool:
         return False
     if read_text(place / SURVEY_FILE) != text:
         raise ParameterError(
-            f"title: {place} has the tasks of another survey of this title, or of one that begins "
+            f"title: {place} has the task of another survey of this title, or of one that begins "
             "like it, which no party can change: give this one another title"
         )
     return True

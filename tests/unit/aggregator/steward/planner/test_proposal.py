@@ -18,7 +18,6 @@ from aggregator.steward.planner.form import NOISES, Draft
 from aggregator.steward.planner.proposal import Proposal, propose
 from aggregator.steward.planner.survey_question import KINDS
 from aggregator.steward.planning.output import to_json
-from aggregator.vdaf.instances import TYPES
 
 TODAY = date(2026, 11, 25)
 SAME_AS_ADVISE = ("choice", "multiple", "yes-no", "number", "bins", "vector")
@@ -39,9 +38,7 @@ def printed(app: typer.Typer, *arguments: str) -> dict[str, object]:
 
 
 def circuit_options(proposal: Proposal) -> list[str]:
-    design = proposal.planned.best.design
-    short = next(row.short_name for row in TYPES.values() if row.name == design.type.name)
-    return ["--circuit", short, *_options(design.parameters)]
+    return ["--circuit", "sections", "--sections", " ".join(proposal.plan.sheet.texts)]
 
 
 def _options(values: Mapping[str, object]) -> list[str]:
@@ -60,7 +57,7 @@ def test_the_figures_are_those_that_prio_plan_prints(kind: str, mechanism: str) 
     document = json.loads(to_json(proposal.document()))
     circuit = circuit_options(proposal)
     strength = dict(list(proposal.mechanism.parameters().items()))
-    first = proposal.mechanism.parameter_names[0]
+    first = proposal.mechanism.base.parameter_names[0]
     advised = printed(
         plan_command.app, "advise", "--reports", "1800", *circuit, "--releases", "13",
         "--mechanism", proposal.mechanism.name, f"--{first}", str(strength[first]),
@@ -83,13 +80,14 @@ def test_the_way_to_ask_is_the_one_that_prio_survey_check_prints_of_the_saved_fi
     proposal = proposed(kind=kind, mechanism=mechanism)
     file = tmp_path / "survey.toml"
     file.write_text(proposal.text, encoding="utf-8")
-    questions = printed(survey_command.app, "check", str(file))["questions"]
-    assert isinstance(questions, list)
-    (question,) = questions
-    best = proposal.planned.best
-    assert question["ways"][0]["design"] == best.design.name
-    assert question["ways"][0]["mechanism"] == best.mechanism.name
-    assert question["ways"][0]["error"] == float(best.error)
+    document = printed(survey_command.app, "check", str(file))
+    parts, privacy = document["parts"], document["privacy"]
+    assert isinstance(parts, list)
+    assert isinstance(privacy, dict)
+    (part,) = parts
+    assert part["ways"][0]["design"] == proposal.design.name
+    assert part["ways"][0]["error"] == float(proposal.planned.error)
+    assert privacy["mechanism"] == proposal.mechanism.name
 
 
 @pytest.mark.slow
