@@ -28,7 +28,7 @@ from tests.support.collector_world import (
     TURNED,
     WEEK,
     CollectorWorld,
-    survey_tasks,
+    task_asking,
 )
 from tests.support.serving import serving
 
@@ -82,7 +82,10 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    tasks = survey_tasks(QUESTIONS)
+    questions = QUESTIONS.split("[[question]]")[1:]
+    tasks = [
+        task_asking(f"[[question]]{question}", number) for number, question in enumerate(questions)
+    ]
     folder = tmp_path_factory.mktemp("collector")
     world = CollectorWorld(folder, *tasks, guests=[planner_guest()])
     for task, values in zip(tasks, RELEASED, strict=False):

@@ -27,11 +27,10 @@ from tests.support.collector_world import (
     SCRIPT,
     TURNED,
     CollectorWorld,
-    survey_tasks,
+    survey_task,
 )
 from tests.support.pair import Pair, Service
 from tests.support.serving import serving
-from tests.support.surveys import department
 from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.slow
@@ -112,7 +111,7 @@ def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
 def test_a_collectors_page_shows_what_waits_for_the_leader(
     browser: Browser, tmp_path: Path
 ) -> None:
-    (task,) = survey_tasks(department(("surgery", "medicine"), SCRIPT))
+    task = survey_task(("surgery", "medicine"), SCRIPT)
     world = CollectorWorld(tmp_path, task)
     asked = world.ask(task, MONDAY)
 

@@ -11,7 +11,7 @@ COMMANDS: Final = in_wing(
         "survey",
         "survey",
         "app",
-        "Ask people a survey: check it, make its tasks, upload answers.",
+        "Ask people a survey: check it, make its task, upload answers.",
         "prio survey check survey.toml",
         is_daily=True,
     ),

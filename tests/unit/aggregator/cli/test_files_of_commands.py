@@ -1,6 +1,7 @@
 """Files that commands read and write, however editors save them and whatever fills the disk."""
 
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,13 +104,18 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Let writing fail as on a full disk: files of this process cannot become larger."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """Let writing fail as on a full disk: files of this process cannot become larger.
+
+    What is imported meanwhile keeps no compiled file, half of which would fail every later import.
+    """
+    before, kept = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = kept
 
 
 NOISE = ("noise", "--scale", "2", "--count", "1000", "--out")

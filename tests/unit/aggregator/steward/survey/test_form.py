@@ -35,10 +35,8 @@ def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
 
 def test_a_page_that_could_not_read_its_task_is_not_made() -> None:
     task = task_of(VISITS + department(), profile="janus")
-    with pytest.raises(
-        ParameterError, match="department: a page speaks dap-18 and dap-19, not janus"
-    ):
-        form_page([(task, Meaning.of_task(task))])
+    with pytest.raises(ParameterError, match="a page speaks dap-18 and dap-19, not janus"):
+        form_page(task, Meaning.of_task(task))
 
 
 def test_a_survey_cannot_write_into_its_page() -> None:
@@ -59,11 +57,11 @@ def test_its_policy_names_what_it_runs_and_whom_it_talks_to() -> None:
     assert links == {"data:,"}
 
 
-def test_the_page_says_who_sees_which_questions_were_answered() -> None:
+def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
     page = page_of(department())
-    assert "<bdi>leader.example</bdi> can see that this device sent answers" in page
-    assert "which questions it answered and which it passed over" in page
-    assert "remembers that you answered and which questions" in page
+    assert "<bdi>leader.example</bdi> can see that this device took part" in page
+    assert "but not which questions you answered" in page
+    assert "remembers that you answered, not what" in page
 
 
 def test_every_word_of_the_page_can_be_another() -> None:
