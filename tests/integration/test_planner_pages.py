@@ -123,7 +123,7 @@ async def test_each_kind_of_question_is_shown_and_saved_as_prio_survey_check_tak
     file = tmp_path / "survey.toml"
     file.write_text(saved.text, encoding="utf-8")
     checked = CliRunner().invoke(survey_command.app, ["check", str(file), "--json"])
-    (question,) = json.loads(checked.stdout)["questions"]
+    (question,) = json.loads(checked.stdout)["parts"]
     assert question["ways"][0]["error"] == document["half_width"]
     # The strength that follows from the wanted error stands in its field.
     strength = next(each for each in page.all("input") if each.attributes.get("id") == "strength")

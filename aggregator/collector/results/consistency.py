@@ -92,28 +92,31 @@ class Consistent:
     def _answers(self, number: int) -> list[Terms]:
         deviations = self._deviations[number]
         mean = Noised.exact(Fraction(self.report_count, len(deviations)))
-        return [[(mean, 1), (deviation, 1)] for deviation in deviations]
+        return [[(deviation, 1), (mean, 1)] for deviation in deviations]
 
     def _cells(self, table: PairTable, number: int) -> list[Terms]:
         rows, columns, own = table.rows, table.columns, self._parts[number]
         size = rows * columns
-        mean = Noised.exact(Fraction(self.report_count, size))
-        of, by = self._deviations[table.of], self._deviations[table.by]
-        found = []
-        for row, column in itertools.product(range(rows), range(columns)):
-            terms: Terms = [
-                (mean, 1),
-                (of[row], Fraction(1, columns)),
-                (by[column], Fraction(1, rows)),
-            ]
-            # The interaction: the cell less the means of its row and column, and the table's mean.
-            for index, value in enumerate(own):
-                weight = Fraction(1, size)
-                weight -= Fraction(index // columns == row, columns)
-                weight -= Fraction(index % columns == column, rows)
-                terms.append((value, weight + (index == row * columns + column)))
-            found.append(terms)
-        return found
+        each = Fraction(1, size)
+        whole = combination((cell, each) for cell in own)
+        mean = whole + Fraction(self.report_count, size)
+        # The interaction is the cell less the means of its row and column, and the table's mean.
+        of = self._less(self._deviations[table.of], self._margin(table, number, table.of), columns)
+        by = self._less(self._deviations[table.by], self._margin(table, number, table.by), rows)
+        of = [combination([(row, 1), (mean, 1)]) for row in of]
+        return [
+            [(of[row], 1), (by[column], 1), (own[row * columns + column], 1)]
+            for row, column in itertools.product(range(rows), range(columns))
+        ]
+
+    @staticmethod
+    def _less(deviations: list[Noised], margin: list[Noised], cells: int) -> list[Noised]:
+        """Return by how much lines of a table differ from what their own cells say, a cell."""
+        each = Fraction(1, cells)
+        return [
+            combination([(deviation, each), (line, -each)])
+            for deviation, line in zip(deviations, margin, strict=True)
+        ]
 
     @cached_property
     def _deviations(self) -> dict[int, list[Noised]]:
@@ -129,7 +132,8 @@ class Consistent:
         observed = [(self._parts[number], _variance(self._parts[number]))]
         for index, section in enumerate(self.circuit.parts()):
             if isinstance(section, PairTable) and number in (section.of, section.by):
-                margin, summed = self._margin(section, index, number)
+                summed = section.columns if number == section.of else section.rows
+                margin = self._margin(section, index, number)
                 observed.append((margin, summed * _variance(self._parts[index])))
         weights = _weights([variance for _, variance in observed])
         means = [
@@ -139,17 +143,18 @@ class Consistent:
             )
             for entry in range(entries)
         ]
-        centre = combination((mean, Fraction(1, entries)) for mean in means)
-        return [mean - centre for mean in means]
+        each = Fraction(-1, entries)
+        centre = combination((mean, each) for mean in means)
+        return [combination([(centre, 1), (mean, 1)]) for mean in means]
 
-    def _margin(self, table: PairTable, index: int, number: int) -> tuple[list[Noised], int]:
-        """Return the sums of a table over the other answer, and over how many cells each is."""
+    def _margin(self, table: PairTable, index: int, number: int) -> list[Noised]:
+        """Return the sums of a table over the other answer."""
         own, columns = self._parts[index], table.columns
         if number == table.of:
             lines = [own[row * columns : (row + 1) * columns] for row in range(table.rows)]
         else:
             lines = [own[column::columns] for column in range(columns)]
-        return [combination((cell, 1) for cell in line) for line in lines], len(lines[0])
+        return [combination((cell, 1) for cell in line) for line in lines]
 
 
 def consistent(task: Task, batch: Batch) -> Batch:

@@ -102,15 +102,18 @@ class SumLaw:
     @classmethod
     def of(cls, terms: Iterable[tuple[NoiseLaw, int | Fraction]]) -> "SumLaw":
         """Return the law of the sum of coefficient times noise."""
-        # By identity first: to hash a law costs more than all else where there are many terms.
-        laws: dict[int, NoiseLaw] = {}
-        by_identity: Counter[tuple[int, int | Fraction]] = Counter()
-        for law, weight in terms:
-            laws[id(law)] = law
-            by_identity[id(law), weight] += 1
+        # By identity first: to hash a fraction, and still more a law, costs more than all else if
+        # there are many terms. The list keeps them, so that nothing else has their identity.
+        listed = list(terms)
+        laws = {id(law): law for law, _ in listed}
+        weights = {id(weight): weight for _, weight in listed}
+        alike = Counter([(id(law), id(weight)) for law, weight in listed])
+        of_law: Counter[tuple[int, Fraction]] = Counter()
+        for (law, weight), count in alike.items():
+            of_law[law, abs(Fraction(weights[weight]))] += count
         counts: Counter[tuple[NoiseLaw, Fraction]] = Counter()
-        for (identity, weight), count in by_identity.items():
-            counts[laws[identity], abs(Fraction(weight))] += count
+        for (law, size), count in of_law.items():
+            counts[laws[law], size] += count
         return cls.counted(counts)
 
     @classmethod

@@ -245,19 +245,45 @@ def combination(
         ParameterError: A coefficient is no integer, Fraction or Decimal.
     """
     value, terms = Fraction(0), dict[Source, Weight]()
+    add = _Adder()
     for part, given in parts:
         check_noised(part)
         exact = rational(given)
         factor: Weight = exact.numerator if exact.denominator == 1 else exact
         value += factor * part.value
+        if not factor:
+            continue
+        if factor == 1 and not terms:
+            # To copy a long sum costs next to nothing, so what is common to many is put first.
+            terms = dict(part.terms)
+            continue
+        products = dict[int, Weight]()
         for source, weight in part.terms.items():
-            terms[source] = terms.get(source, 0) + factor * weight
-    kept = {
-        source: weight.numerator if weight.denominator == 1 else weight
-        for source, weight in terms.items()
-        if weight
-    }
+            added = products.get(id(weight))
+            if added is None:
+                added = products[id(weight)] = factor if weight == 1 else factor * weight
+            found = terms.get(source)
+            terms[source] = added if found is None else add(found, added)
+    kept = terms if add.is_never_zero else {each: size for each, size in terms.items() if size}
     return Noised(value, kept, label=label, unit=unit)
+
+
+class _Adder:
+    """Adds weights, of which many are the same: each pair of two objects once."""
+
+    def __init__(self) -> None:
+        # What was added is kept with the sum, so that no other object gets its identity.
+        self._sums: dict[tuple[int, int], tuple[Weight, Weight, Weight]] = {}
+        self.is_never_zero = True
+
+    def __call__(self, one: Weight, other: Weight) -> Weight:
+        found = self._sums.get((id(one), id(other)))
+        if found is None:
+            made = one + other
+            made = made.numerator if made.denominator == 1 else made
+            found = self._sums[id(one), id(other)] = one, other, made
+            self.is_never_zero = self.is_never_zero and bool(made)
+        return found[2]
 
 
 def total(values: Iterable[Noised], *, label: str = "", unit: str | None = None) -> Noised:
@@ -327,7 +353,9 @@ def rational(value: object) -> Fraction:
     match value:
         case bool():
             pass
-        case int() | Fraction():
+        case Fraction():
+            return value  # itself: many terms with one weight are found to have one
+        case int():
             return Fraction(value)
         case Decimal() if value.is_finite():
             return Fraction(value)

@@ -95,6 +95,7 @@ class PrivacyTable(DocumentModel):
     epsilon: Exact = ""
     delta: Exact = ""
     rho: Exact = ""
+    shares: str = Field("", description="Of each section of a report, in order: `2x1/3 1/3`.")
     max_reports_per_person: int
     window: int = Field(description="Of one release, in the task's units of time.")
     max_batches_per_person: int

@@ -84,12 +84,13 @@ def _spread(
     confidence: Fraction,
     reports: int | None,
 ) -> PlanAnswer:
-    law = mechanism.law(circuit, aggregators)
+    """Return how far values lie from the truth; where sections differ, the least precise ones."""
+    laws = [law for _, law in mechanism.laws(circuit, aggregators) if law is not None]
     half_width = mechanism.half_width(circuit, confidence, aggregators)
     joint = mechanism.joint_half_width(circuit, confidence, aggregators)
     spread: PlanAnswer = {
-        "variance": 0 if law is None else to_float(law.variance()),
-        "mean_absolute_error": 0 if law is None else to_float(law.mean_magnitude()),
+        "variance": max((to_float(law.variance()) for law in laws), default=0),
+        "mean_absolute_error": max((to_float(law.mean_magnitude()) for law in laws), default=0),
         "half_width": half_width,
         "joint_half_width": joint,
     }

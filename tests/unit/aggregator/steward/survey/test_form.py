@@ -99,7 +99,7 @@ def test_a_translation_that_would_not_fit_is_refused_by_name(text: str, message:
 
 
 def test_a_question_that_a_page_has_no_form_for_is_named() -> None:
-    tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 64\nleaves = 64\n'
+    tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 4\nleaves = 4\n'
     with pytest.raises(ParameterError, match="question age: a page has no form for a tree"):
         page_of(tree)
     labels = [str(number) for number in range(MOST_OPTIONS + 1)]
