@@ -22,7 +22,7 @@ from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.sensitivity import l1_sensitivity, l2_sensitivity_squared, max_entry
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Run, Summed
+from aggregator.vdaf.circuits import Circuit, Run, Sections, Summed
 
 MAX_SHARES = 2**16 - 1
 
@@ -224,3 +224,10 @@ def equal_errors(base: Mechanism, circuit: Summed, units: Sequence[Fraction] = (
         ]
     whole = sum(weights, Fraction(0))
     return tuple(weight / whole for weight in weights)
+
+
+def with_equal_errors(base: Mechanism, circuit: Circuit) -> Mechanism:
+    """Return a mechanism split with equal errors, or itself where one of the two cannot be."""
+    if isinstance(circuit, Sections) and isinstance(base, PureDpDiscreteLaplace | DiscreteGaussian):
+        return BySection(base, equal_errors(base, circuit))
+    return base

@@ -362,13 +362,16 @@ def error(
     """How far a result lies from the truth under a mechanism's noise.
 
     Every parameter of the type must be given: a default would make the error look smaller than it
-    is.
+    is. Of sections, each has the same error in units of the largest that it can hold, as in a
+    survey, and what is said is that of the largest.
     """
+    from aggregator.dp.by_section import with_equal_errors
     from aggregator.steward.planning import answers_error
 
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
-        noise = mechanism_of(mechanism, epsilon, delta, rho, max_reports_per_person)
+        given = mechanism_of(mechanism, epsilon, delta, rho, max_reports_per_person)
+        noise = with_equal_errors(given, summed)
         answer = answers_error.error(noise, summed, confidence, reports, relative_error)
         if not json:
             print(f"confidence: {confidence}")

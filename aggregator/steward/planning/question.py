@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from aggregator.dp import accounting
-from aggregator.dp.by_section import equal_errors, split
+from aggregator.dp.by_section import with_equal_errors
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
@@ -14,7 +14,7 @@ from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import furthest_move, max_entry, nothing_changes
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sections
+from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 _YEAR = 365 * 24 * 3600
 _TWO_BUCKETS = 2
@@ -131,10 +131,7 @@ class Question:
         Its delta is the year's if the year costs no more than that, else the year's divided by the
         number of releases.
         """
-        base = self._base(strength)
-        if isinstance(self.circuit, Sections):
-            return split(base, equal_errors(base, self.circuit))
-        return base
+        return with_equal_errors(self._base(strength), self.circuit)
 
     def _base(self, strength: Fraction) -> Mechanism:
         first, *others = self.mechanism.parameter_names

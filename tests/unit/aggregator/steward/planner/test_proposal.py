@@ -20,9 +20,9 @@ from aggregator.steward.planner.survey_question import KINDS
 from aggregator.steward.planning.output import to_json
 
 TODAY = date(2026, 11, 25)
-SAME_AS_ADVISE = ("choice", "multiple", "yes-no", "number", "bins", "vector")
-"""Kinds whose figures are each one released sum, of which `prio plan advise` speaks. A scale has a
-mean made of many, and a tree counts that are."""
+SAME_AS_ADVISE = ("choice", "multiple", "yes-no", "bins")
+"""Kinds whose figures are each one released sum, of which `prio plan advise` speaks. A mean is a
+ratio of two, or made of many counts, and a tree's counts are made of others."""
 
 
 def proposed(**fields: str) -> Proposal:
