@@ -112,7 +112,8 @@ def test_the_hospitals_commands_end_in_a_labelled_weekly_table(
     hospital: dict[str, str], folder: Path
 ) -> None:
     *_, uploaded, collected, _, changes = hospital.values()
-    assert "department: 3,000 answers in 4 windows, 0 missing" in uploaded
+    assert "3,000 rows in 4 windows, each one report" in uploaded
+    assert "department: 3,000 answers, 0 missing" in uploaded
     assert re.search(r"(\d+) of \1 reports accepted", uploaded)
     shares = [line for line in collected.splitlines() if line.startswith("  share medicine ")]
     assert sum(len(re.findall(r" %  \([0-9.]+ to [0-9.]+\)", line)) for line in shares) == 4
