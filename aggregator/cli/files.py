@@ -36,40 +36,36 @@ def read_tasks(file: Path) -> "list[Task]":
         return tasks_from_toml(text)
 
 
-def read_task(file: Path, question: str | None = None) -> "Task":
+def read_task(file: Path, which: str | None = None) -> "Task":
     """Read one task of a public task file; raises as `read_tasks`.
 
     Args:
         file: Of one task or of several.
-        question: Which, if there are several: the title of a survey, or a task id.
+        which: Of them, if there are several: the title of a survey, or a task id.
 
     Raises:
         ParameterError: None is meant, or several; the message lists what there is.
     """
     tasks = read_tasks(file)
     with named(file):
-        return chosen(tasks, question)
+        return chosen(tasks, which)
 
 
-def chosen(tasks: "Sequence[Task]", question: str | None) -> "Task":
+def chosen(tasks: "Sequence[Task]", which: str | None) -> "Task":
     """Return the task that is meant; see `read_task`."""
-    if question is None and len(tasks) == 1:
+    if which is None and len(tasks) == 1:
         return tasks[0]
     names = [name_of(task) for task in tasks]
-    if question is None:
-        raise ParameterError(f"holds {len(tasks)} tasks; name one by --question: {_listed(names)}")
+    if which is None:
+        raise ParameterError(f"holds {len(tasks)} tasks; name one by --which: {_listed(names)}")
     found = [
-        task
-        for task, name in zip(tasks, names, strict=True)
-        if question in (name, str(task.task_id))
+        task for task, name in zip(tasks, names, strict=True) if which in (name, str(task.task_id))
     ]
     if not found:
-        raise ParameterError(
-            f"has no question {question!r}; it has {_listed(names)}{meant(question, names)}"
-        )
+        raise ParameterError(f"has no task {which!r}; it has {_listed(names)}{meant(which, names)}")
     if len(found) > 1:
         ids = _listed([str(task.task_id) for task in found])
-        raise ParameterError(f"has {len(found)} questions {question!r}; give one's id: {ids}")
+        raise ParameterError(f"has {len(found)} tasks {which!r}; give one's id: {ids}")
     return found[0]
 
 

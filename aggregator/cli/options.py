@@ -40,10 +40,9 @@ TaskArgument = Annotated[
 WhichTask = Annotated[
     str | None,
     typer.Option(
-        "--question",
+        "--which",
         metavar="NAME",
-        help="Which task of the file, if it holds several: the name of a survey's question, or a "
-        "task's id.",
+        help="Which task of the file, if it holds several: the title of a survey, or a task's id.",
     ),
 ]
 

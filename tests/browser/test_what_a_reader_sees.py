@@ -24,6 +24,7 @@ from tests.support.collector_world import (
     HOSTILE,
     LONG,
     MONDAY,
+    REPORTS,
     SCRIPT,
     TURNED,
     WEEK,
@@ -34,7 +35,7 @@ from tests.support.serving import serving
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = f"""
+VISITED = """
 [[question]]
 name = "department"
 text = "Where were you treated?"
@@ -47,16 +48,30 @@ kind = "number"
 low = 0
 high = 240
 unit = "minutes"
+"""
+STRANGE = f"""
 [[question]]
 name = "hostile"
 text = {json.dumps(SCRIPT + TURNED + LONG)}
 kind = "choice"
 labels = {json.dumps(HOSTILE)}
+"""
+UNASKED = """
 [[question]]
 name = "unasked"
 kind = "yes-no"
 """
-RELEASED = ([310, 180, 90, 55], [580, 20, 24_000], [100, 200, 300, 4000])
+TREATED = [310, 180, 90, 55]
+
+
+def visited(week: int) -> list[int]:
+    """Return what was released of a week's visits: both questions, and waits by department."""
+    treated = [each + 7 * week for each in TREATED]
+    waited = [580, REPORTS - 580, 24_000 - 500 * week]
+    by_treated = [300, 175, 85, 20, REPORTS - 580, 15_000 - 400 * week, 6_000, 2_000, 1_000]
+    return [*treated, REPORTS - sum(treated), *waited, *by_treated]
+
+
 UNFOLD = """
 document.querySelectorAll("details:nth-of-type(-n+3)").forEach(each => { each.open = true; })
 """
@@ -68,29 +83,29 @@ PAGES = ("", "/about", "/batches")
 
 
 class Desk:
-    """The service, and its questions."""
+    """The service, and the tasks of a survey with a table by group, and of two others."""
 
     def __init__(self, world: CollectorWorld, tasks: list[Task], address: str) -> None:
         self.world = world
-        self.department, self.wait, self.hostile, self.unasked = tasks
+        self.visits, self.hostile, self.unasked = tasks
         self.address = address
 
-    def paths(self, *tasks: Task) -> list[str]:
+    def paths(self, *tasks: Task, part: int = 0) -> list[str]:
         homes = [f"/questions/{task.task_id}" for task in tasks]
-        return [f"{home}{page}" for home in homes for page in PAGES]
+        return [f"{home}{page}?part={part}" for home in homes for page in PAGES]
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    questions = QUESTIONS.split("[[question]]")[1:]
-    tasks = [
-        task_asking(f"[[question]]{question}", number) for number, question in enumerate(questions)
-    ]
+    visits = task_asking(VISITED, tables='by = "department"')
+    hostile, unasked = task_asking(STRANGE, 1), task_asking(UNASKED, 2)
+    tasks = [visits, hostile, unasked]
     folder = tmp_path_factory.mktemp("collector")
     world = CollectorWorld(folder, *tasks, guests=[planner_guest()])
-    for task, values in zip(tasks, RELEASED, strict=False):
-        for week in range(5):
-            world.finish(task, MONDAY + week * WEEK, [each + 7 * week for each in values])
+    for week in range(5):
+        world.finish(visits, MONDAY + week * WEEK, visited(week))
+        world.finish(hostile, MONDAY + week * WEEK, [100 + week, 200, 300, 4000])
+    for task in (visits, hostile):
         world.fail(task, MONDAY + 6 * WEEK)
         world.ask(task, MONDAY + 7 * WEEK)
     with serving(world.app) as address:
@@ -147,16 +162,16 @@ def test_a_link_of_a_file_logs_in_with_its_token_which_no_address_keeps(
 def test_a_link_from_elsewhere_leads_through_the_login_once_and_then_straight_to_its_page(
     browser: Browser, desk: Desk
 ) -> None:
-    question, about, _ = desk.paths(desk.department)
+    question, about, _ = desk.paths(desk.visits)
     with visiting(browser, desk.address) as visit:
         for path, title in ((question, "Where were you treated?"), (about, "About this number")):
             page = visit.page
-            page.goto(f"data:text/html,<a href='{desk.address}{path}?all=yes'>a result</a>")
+            page.goto(f"data:text/html,<a href='{desk.address}{path}&all=yes'>a result</a>")
             page.get_by_role("link", name="a result").click()
             if path == question:
                 page.get_by_label("The token of this service").fill(TOKEN)
                 page.get_by_role("button", name="Log in").click()
-            expect(page).to_have_url(f"{desk.address}{path}?all=yes")
+            expect(page).to_have_url(f"{desk.address}{path}&all=yes")
             expect(page.get_by_role("heading", level=1)).to_contain_text(title)
 
 
@@ -165,10 +180,12 @@ def test_every_page_is_readable_by_everybody(browser: Browser, desk: Desk) -> No
         visit.see("/login")
         visit.check_everywhere()
         page = log_in(visit)
-        tasks = (desk.department, desk.hostile)
-        wait, *_ = desk.paths(desk.wait)
+        tasks = (desk.visits, desk.hostile)
+        wait, *_ = desk.paths(desk.visits, part=1)
+        by_group, its_sums, _ = desk.paths(desk.visits, part=2)
         unasked, its_about, its_batches = desk.paths(desk.unasked)
-        for path in ["/", *desk.paths(*tasks), wait, unasked, its_batches, "/docs", "/plan"]:
+        others = [wait, by_group, its_sums, unasked, its_batches, "/docs", "/plan"]
+        for path in ["/", *desk.paths(*tasks), *others]:
             visit.see(path)
             page.evaluate(UNFOLD)
             for scheme, width in visit.looks():
@@ -188,10 +205,11 @@ def test_main_pages_look_as_they_were_last_looked_at(
         visit.see("/login")
         album.compare(visit, "login")
         log_in(visit)
-        question, about, batches = desk.paths(desk.department)
+        question, about, batches = desk.paths(desk.visits)
         pages = {
             "overview": "/",
             "question": question,
+            "table": desk.paths(desk.visits, part=2)[0],
             "about": about,
             "batches": batches,
             "hostile": desk.paths(desk.hostile)[0],
@@ -218,7 +236,7 @@ def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) ->
     heading = "2026-11-30 to 2026-12-06 compared with 2026-11-02 to 2026-11-08"
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
     page.get_by_role("link", name="About this number").click()
-    expect(page.get_by_text(re.compile("^ε 0.25 a week, [0-9]+ in all$"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^ε 1 a week, 52 in all$"))).to_be_visible()
     page.get_by_role("link", name="The question").click()
     page.get_by_role("link", name="Batches").click()
     page.get_by_role("link", name="2026-11-02 to 2026-11-08: collected").click()
@@ -228,7 +246,7 @@ def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) ->
 
 
 def test_each_file_is_what_its_link_says(visit: Visit, desk: Desk, tmp_path: Path) -> None:
-    (question, _, _) = desk.paths(desk.department)
+    (question, _, _) = desk.paths(desk.visits)
     page = visit.see(question)
     links = page.locator("main ul li a")
     names = [re.sub(r"\s+", " ", each) for each in links.all_text_contents()]
@@ -259,7 +277,7 @@ def test_each_file_is_what_its_link_says(visit: Visit, desk: Desk, tmp_path: Pat
 def test_a_batch_is_collected_by_a_button_and_one_that_is_not_over_only_if_meant(
     visit: Visit, desk: Desk
 ) -> None:
-    batches = desk.paths(desk.wait)[-1]
+    batches = desk.paths(desk.visits)[-1]
     page = visit.see(batches)
     before = desk.world.pending()
     page.get_by_role("button", name="Collect and close 2027-01-04 to 2027-01-10").click()
@@ -328,10 +346,10 @@ def test_hostile_labels_are_text(visit: Visit, desk: Desk) -> None:
 
 
 def test_a_chart_is_as_long_as_its_numbers(visit: Visit, desk: Desk) -> None:
-    page = visit.see(desk.paths(desk.department)[0])
+    page = visit.see(desk.paths(desk.visits)[0])
     bars = page.locator("svg.chart:visible").first.locator("rect.bar")
     widths = [box["width"] for each in bars.all() if (box := each.bounding_box()) is not None]
-    values = [each + 28 for each in RELEASED[0]]
+    values = [each + 28 for each in TREATED]
     assert [each / widths[0] for each in widths] == pytest.approx(
         [each / values[0] for each in values], abs=0.01
     )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -79,4 +80,4 @@ def _compare(file: Path, pages: str, leader: str) -> None:
     for each in questions:
         answer = httpx.get(each, trust_env=False, timeout=PATIENCE_SECONDS)
         assert answer.status_code == 303
-        assert answer.headers["location"] == f"/login?to=/{each.removeprefix(pages)}"
+        assert answer.headers["location"] == f"/login?to={quote('/' + each.removeprefix(pages))}"

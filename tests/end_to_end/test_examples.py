@@ -120,7 +120,7 @@ def test_the_hospitals_commands_end_in_a_labelled_weekly_table(
     assert "  wait mean: " in changes
     assert "intervals: 95 %, all at once" in changes
     lines = (folder / "hospital" / "weekly.csv").read_text().splitlines()
-    assert lines[0].startswith("window,question,shows,reports,label,value,low,high,unit")
+    assert lines[0].startswith("window,question,by,group,shows,answered,label,value,low,high,unit")
     assert len(lines) == 1 + 4 * ((4 + 4) + 2 + (7 + 7 + 3) + (5 + 5 + 2))
 
 

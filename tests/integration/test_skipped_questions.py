@@ -6,7 +6,6 @@ the network. Everything is seeded, so what differs is what answers decide.
 """
 
 import sqlite3
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -56,7 +55,6 @@ Seen = dict[str, object]
 
 async def what_is_seen(folder: Path, people: Sequence[list[Answer | None]]) -> Seen:
     """Let people report, and collect; return what each party and the network could see of it."""
-    folder.mkdir()
     task = task_of(SURVEY)
     meaning = Meaning.of_task(task)
     pair = Pair(folder, task)
@@ -119,22 +117,32 @@ def _rows(store: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def _shown(value: object) -> object:
-    return len(value) if isinstance(value, bytes) and len(value) > 8 else value  # noqa: PLR2004  8 is a number
+    return len(value) if isinstance(value, bytes) and len(value) > 8 else value
+
+
+def made(folder: Path) -> list[Path]:
+    """Make a folder for each of two populations."""
+    folders = [folder / "some", folder / "others"]
+    for each in folders:
+        each.mkdir()
+    return folders
 
 
 async def test_who_skipped_a_question_changes_nothing_that_an_aggregator_or_the_network_sees(
     tmp_path: Path,
 ) -> None:
-    everybody = await what_is_seen(tmp_path / "nobody", NOBODY_SKIPS)
-    some = await what_is_seen(tmp_path / "some", SOME_SKIP)
+    folders = made(tmp_path)
+    everybody = await what_is_seen(folders[0], NOBODY_SKIPS)
+    some = await what_is_seen(folders[1], SOME_SKIP)
     assert everybody["reports"] == len(NOBODY_SKIPS)
     for name, seen in everybody.items():
         assert some[name] == seen, name
 
 
 async def test_that_somebody_took_part_is_seen_and_would_be_here(tmp_path: Path) -> None:
-    everybody = await what_is_seen(tmp_path / "all", NOBODY_SKIPS)
-    fewer = await what_is_seen(tmp_path / "fewer", NOBODY_SKIPS[1:])
+    folders = made(tmp_path)
+    everybody = await what_is_seen(folders[0], NOBODY_SKIPS)
+    fewer = await what_is_seen(folders[1], NOBODY_SKIPS[1:])
     assert all(fewer[name] != seen for name, seen in everybody.items()), [
         name for name, seen in everybody.items() if fewer[name] == seen
     ]

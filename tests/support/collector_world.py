@@ -34,9 +34,10 @@ REPORTS = 600
 HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
 
-def task_asking(questions: str, number: int = 0, **settings: object) -> Task:
+def task_asking(questions: str, number: int = 0, tables: str = "", **settings: object) -> Task:
     """Return the task of a weekly survey that asks these questions, one of several by number."""
-    return task_of(VISITS + questions, id=str(TaskId(number.to_bytes(32))), **settings)
+    survey = VISITS.replace("[budget]", f"{tables}\n[budget]") + questions
+    return task_of(survey, id=str(TaskId(number.to_bytes(32))), **settings)
 
 
 def survey_task(labels: Sequence[str], text: str) -> Task:

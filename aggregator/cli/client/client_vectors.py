@@ -22,7 +22,7 @@ def client_vectors(
         str,
         typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970."),
     ] = "2026-01-01T00:00:00Z",
-    question: WhichTask = None,
+    which: WhichTask = None,
 ) -> None:
     """Write each step from a measurement to an upload, byte by byte, as JSON.
 
@@ -33,7 +33,7 @@ def client_vectors(
     from aggregator.client import MeasurementReader
     from aggregator.client.vectors import client_vectors as vectors
 
-    task = read_task(task_file, question)
+    task = read_task(task_file, which)
     circuit = task.prio3.circuit
     values = (
         MeasurementReader(circuit).read_arguments(measurements)

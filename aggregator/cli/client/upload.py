@@ -80,7 +80,7 @@ def upload(
             "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
-    question: WhichTask = None,
+    which: WhichTask = None,
     *,
     floor: "Floor",
     insecure_http: InsecureHttp = False,
@@ -99,7 +99,7 @@ def upload(
     from aggregator.client import Contributions, MeasurementReader
     from aggregator.service.transport.client import check_endpoints, open_client
 
-    task = read_task(task_file, question)
+    task = read_task(task_file, which)
     check_endpoints(task, insecure_http=insecure_http)
     http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())

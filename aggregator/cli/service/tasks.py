@@ -302,7 +302,7 @@ def forget(task_id: TaskArgument, config: Config = None) -> None:
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="The public task file, of one task or of a survey.")],
-    question: WhichTask = None,
+    which: WhichTask = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the file as JSON, with the bytes bound into reports."),
@@ -313,7 +313,7 @@ def check(
     from aggregator.dap.profile import DAP_18
     from aggregator.protocol.task import tasks_to_json
 
-    tasks = read_tasks(file) if question is None else [read_task(file, question)]
+    tasks = read_tasks(file) if which is None else [read_task(file, which)]
     if as_json:
         print(tasks_to_json(tasks), end="")
         return

@@ -249,7 +249,7 @@ def compose(
         Path | None,
         typer.Option(help="Instead of all that: a task file, for its mechanism and measurement."),
     ] = None,
-    question: WhichTask = None,
+    which: WhichTask = None,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
@@ -258,11 +258,11 @@ def compose(
     with reported():
         if (task is None) == (epsilon0 is None and rho is None):
             raise ParameterError("give either epsilon0, or rho, or a task file")
-        if task is None and question is not None:
-            raise ParameterError("question: goes with --task")
+        if task is None and which is not None:
+            raise ParameterError("which: goes with --task")
         summed: circuits.Circuit | None
         if task is not None:
-            planned = read_task(task, question)
+            planned = read_task(task, which)
             noise, summed = planned.policy.mechanism, planned.prio3.circuit
         else:
             noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)

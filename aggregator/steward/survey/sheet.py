@@ -100,7 +100,7 @@ class Sheet:
                     raise ParameterError(f"tables: the survey has no question {each!r}")
             of, groups = places[name], places[by]
             assert isinstance(of.source, Design)  # noqa: S101  as all so far
-            assert isinstance(groups.source, Design)  # noqa: S101
+            assert isinstance(groups.source, Design)  # noqa: S101  likewise
             table = table_of(of.question, of.source, groups.question, groups.source)
             added = table.sections(len(texts), of.sections[0], groups.sections[0])
             sections = range(len(texts), len(texts) + len(added))

@@ -67,8 +67,8 @@ class Question(BaseModel, ABC):
     def of_counts(
         self,
         values: Sequence[Noised],  # noqa: ARG002 - others need all three
-        people: Noised,  # noqa: ARG002
-        group: str = "",  # noqa: ARG002
+        people: Noised,  # noqa: ARG002  others need it
+        group: str = "",  # noqa: ARG002  others need it
     ) -> list[Figure]:
         """Return what counts by label say beside themselves, of a group of people."""
         return []

@@ -47,15 +47,15 @@ def test_check_names_the_survey_and_the_fingerprint_of_each_task(file: Path) -> 
 
 
 @pytest.mark.parametrize("named", ["age", IDS[1]])
-def test_check_of_one_question_prints_what_its_own_file_would(file: Path, named: str) -> None:
+def test_check_of_one_task_prints_what_its_own_file_would(file: Path, named: str) -> None:
     alone = file.with_name("task.toml")
     alone.write_text(task_to_toml(TASKS[1]))
-    assert run_here("task", "check", file, "--question", named) == run_here("task", "check", alone)
+    assert run_here("task", "check", file, "--which", named) == run_here("task", "check", alone)
 
 
 def test_check_prints_the_file_as_json(file: Path) -> None:
     assert run_here("task", "check", file, "--json").stdout == tasks_to_json(TASKS)
-    one = json.loads(run_here("task", "check", file, "--json", "--question", "age").stdout)
+    one = json.loads(run_here("task", "check", file, "--json", "--which", "age").stdout)
     assert [each["id"] for each in one["task"]] == [IDS[1]]
 
 
@@ -71,19 +71,19 @@ def test_a_command_of_one_task_lists_the_names_of_several(
 ) -> None:
     words = [str(file) if each == "FILE" else each for each in command]
     done = run_here(*words)
-    said = f"prio: {file}: holds 2 tasks; name one by --question: department, age\n"
+    said = f"prio: {file}: holds 2 tasks; name one by --which: department, age\n"
     assert (done.returncode, done.stderr) == (2, said)
-    done = run_here(*words, "--question", "ages")
-    said = f"prio: {file}: has no question 'ages'; it has department, age; did you mean age?\n"
+    done = run_here(*words, "--which", "ages")
+    said = f"prio: {file}: has no task 'ages'; it has department, age; did you mean age?\n"
     assert (done.returncode, done.stderr) == (2, said)
-    assert str(file) not in run_here(*words, "--question", "age").stderr
+    assert str(file) not in run_here(*words, "--which", "age").stderr
 
 
-def test_what_is_said_of_one_question_is_of_that_one(file: Path) -> None:
+def test_what_is_said_of_one_task_is_of_that_one(file: Path) -> None:
     alone = file.with_name("task.toml")
     alone.write_text(task_to_toml(TASKS[1]))
     options = ("--releases", "2", "--delta", "1e-6")
-    of_survey = run_here("plan", "compose", "--task", file, "--question", "age", *options)
+    of_survey = run_here("plan", "compose", "--task", file, "--which", "age", *options)
     assert of_survey == run_here("plan", "compose", "--task", alone, *options)
     assert of_survey.returncode == 0
 
@@ -92,10 +92,10 @@ def test_two_surveys_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> 
     other = task_of(SURVEYS[1], id=IDS[2])
     file = tmp_path / "both.toml"
     file.write_text(tasks_to_toml([*TASKS, other]))
-    done = run_here("task", "check", file, "--question", "age")
-    said = f"prio: {file}: has 2 questions 'age'; give one's id: {IDS[1]}, {IDS[2]}\n"
+    done = run_here("task", "check", file, "--which", "age")
+    said = f"prio: {file}: has 2 tasks 'age'; give one's id: {IDS[1]}, {IDS[2]}\n"
     assert (done.returncode, done.stderr) == (2, said)
-    assert run_here("task", "check", file, "--question", IDS[2]).returncode == 0
+    assert run_here("task", "check", file, "--which", IDS[2]).returncode == 0
 
 
 @pytest.mark.parametrize("role", ["helper", "collector"])
