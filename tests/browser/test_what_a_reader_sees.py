@@ -221,11 +221,11 @@ def test_main_pages_look_as_they_were_last_looked_at(
 
 def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) -> None:
     page = visit.see("/")
-    page.get_by_role("link", name="Where were you treated?").click()
+    page.get_by_role("link", name="Where were you treated?", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Where were you treated?")
     expect(page.get_by_role("row", name=re.compile("^Surgery count 208"))).to_be_visible()
     page.get_by_label("Figure").select_option(label="Surgery (count)")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show").last.click()
     expect(page.get_by_role("img", name="count of Surgery over time")).to_be_visible()
     page.locator("#group").select_option(label="Ophthalmology")
     page.get_by_role("button", name="Compare").first.click()

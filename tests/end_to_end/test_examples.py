@@ -121,7 +121,7 @@ def test_the_hospitals_commands_end_in_a_labelled_weekly_table(
     assert "intervals: 95 %, all at once" in changes
     lines = (folder / "hospital" / "weekly.csv").read_text().splitlines()
     assert lines[0].startswith("window,question,by,group,shows,answered,label,value,low,high,unit")
-    assert len(lines) == 1 + 4 * ((4 + 4) + 2 + (7 + 7 + 3) + (5 + 5 + 2))
+    assert len(lines) == 1 + 4 * ((4 + 4 + 1) + 4 + (7 + 7 + 3 + 1) + (5 + 5 + 2 + 1))
 
 
 def test_the_hospitals_notebook_shows_what_was_made_up(
