@@ -399,6 +399,13 @@ async def test_each_question_and_table_of_a_survey_has_a_page_of_its_own(
         ("medicine: yes", 50),
         ("medicine: no", 150),
     ]
+    for chosen, second in (("", "surgery: yes"), ("&group=1", "surgery: no")):
+        answer = await browser.get(f"{home}.json?part=2{chosen}")
+        (compared,) = answer.json()["comparisons"]
+        assert compared["heading"] == f"Each share compared with that of {second}"
+        assert compared["second"] == second
+        assert compared["first"] == second.replace("surgery", "medicine")
+        assert compared["low"] < 0 < compared["high"]
     for nothing in ("9", "-1", "x", "9" * 100):
         page = await look(browser, f"{home}?part={nothing}")
         assert page.all("h1")[0].text == "Where?"

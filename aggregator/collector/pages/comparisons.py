@@ -11,10 +11,14 @@ from aggregator.collector.results.comparisons import ONLY_NOISE
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.service.web.pages.charts import Chart, Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
+from aggregator.steward.survey import Figure
 
 _TITLE = "difference, with intervals that all hold at once"
 _LONGEST = 80
 """Characters of a group's name in a heading."""
+
+_BY_GROUP = ("share", "mean")
+"""Figures that are compared between the groups of a table; counts say how large the groups are."""
 
 _COLUMNS = ("first", "minus", "difference", "from", "to", "what can be concluded")
 
@@ -119,25 +123,30 @@ def between_periods(
 def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None:
     """Compare the figures of one result with one of them, the first unless `group` says which.
 
-    Only figures of the kind that is drawn first are: counts are not compared with means.
+    Only figures of the kind that is drawn first are: counts are not compared with means. Of a table
+    by group a share or a mean is compared with the same one of every other group.
     """
-    if not shown.main:
+    is_table = shown.asked.part is not None and bool(shown.asked.part.by)
+    figures = (
+        [each for each in shown.figures if each.shows in _BY_GROUP] if is_table else shown.main
+    )
+    if not figures:
         return None
-    kind = shown.main[0].shows, shown.main[0].quantity.unit
-    groups = [each for each in shown.main if (each.shows, each.quantity.unit) == kind][:MOST_BARS]
-    if len(groups) < 2:  # noqa: PLR2004  the least that can be compared
+    if not is_table:
+        figures = [each for each in figures if _kind(each) == _kind(figures[0])][:MOST_BARS]
+    place = chosen_place(chosen.get("group"), len(figures))
+    base = figures[place]
+    others = [each for each in figures if each is not base and _kind(each) == _kind(base)]
+    if not others:
         return None
-    place = chosen_place(chosen.get("group"), len(groups))
-    base = groups[place]
     name = base.quantity.label[:_LONGEST]
-    others = [each for each in groups if each is not base]
     return Compared(
         "difference-of-groups",
-        f"Each {kind[0]} compared with that of {name}",
+        f"Each {base.shows} compared with that of {name}",
         chooser(
             "group",
             "Compare with",
-            [(str(index), each.quantity.label) for index, each in enumerate(groups)],
+            [(str(index), each.quantity.label) for index, each in enumerate(figures)],
             str(place),
             button="Compare",
             kept=shown.kept,
@@ -146,6 +155,12 @@ def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None
         [(isolated(each.quantity.label), isolated(base.quantity.label)) for each in others],
         compare_all([(each.quantity, base.quantity) for each in others]),
     )
+
+
+def _kind(figure: Figure) -> tuple[str, ...]:
+    """Return what figures that can be compared have alike; of a table also their label."""
+    label = figure.quantity.label.removeprefix(figure.group).removeprefix(": ")
+    return figure.shows, figure.quantity.unit, label if figure.group else ""
 
 
 def _named(results: Sequence[Reading], name: str | None, otherwise: Reading) -> Reading:
