@@ -213,7 +213,8 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
         kind = each.question.model_dump()["kind"]
         what = f"{each.part.name} ({kind}): " if not each.part.by else f"{each.part.name}: "
         share = f"{float(100 * each.share):.3g} % of what a person pays"
-        print(f"{what}{_asked(each.part.source.name, each)}; {share}")
+        between = f"{float(each.difference):.4g} {each.unit}".rstrip()
+        print(f"{what}{_asked(each.part.source.name, each)}, {between} between windows; {share}")
         for other in each.others:
             print(f"    rather than {_asked(other.design.name, other)}")
     for name, times in planned.rivals.items():
@@ -228,6 +229,7 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
         f"errors: 95 % intervals of the least precise figure with {survey.min_batch_size} answers; "
         "a mean's falls with more answers"
     )
+    print("between windows: from a larger difference of two it can be concluded that they differ")
 
 
 def _asked(name: str, error: "PlannedPart | Way") -> str:
@@ -257,6 +259,7 @@ def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
                 "question": each.question.name,
                 "by": each.part.by or None,
                 "share": float(each.share),
+                "two_windows_must_differ_by": float(each.difference),
                 "ways": [
                     {
                         "design": name,

@@ -49,6 +49,11 @@ class Spread:
         """Return the half width of their intervals."""
         return self.law.width(confidence).size
 
+    def difference(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Fraction:
+        """Return beyond what difference of two windows it can be concluded that they differ."""
+        twice = [dataclasses.replace(part, count=2 * part.count) for part in self.law.parts]
+        return SumLaw(tuple(twice)).width(confidence).size
+
 
 @dataclasses.dataclass(frozen=True)
 class Way:
@@ -79,6 +84,8 @@ class PlannedPart:
         share: Of the epsilon or rho of one window.
         error: The largest half width of a 95 % interval of what it is asked for, in a batch of
             `min_batch_size` people of whom all answer.
+        difference: By more than which its figures of two such windows must differ, so that it can
+            be concluded that the truth differs, with 95 % confidence.
         shows: Whose: "count", "mean".
         unit: In which it is.
         others: Of a question, other ways to ask it with the same share.
@@ -87,6 +94,7 @@ class PlannedPart:
     part: Part
     share: Fraction
     error: Fraction
+    difference: Fraction
     shows: str
     unit: str
     others: tuple[Way, ...] = ()
@@ -214,9 +222,9 @@ def _linear(figure: Figure) -> Noised | None:
             return None
 
 
-def _worst(found: Sequence[Spread]) -> tuple[Fraction, Figure]:
-    """Return the largest half width, and whose."""
-    return max(((each.half_width(), each.figure) for each in found), key=lambda each: each[0])
+def _worst(found: Sequence[Spread]) -> Spread:
+    """Return the least precise figures."""
+    return max(found, key=lambda each: each.half_width())
 
 
 def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
@@ -237,20 +245,22 @@ def way(question: Question, design: Design, base: Base, people: int) -> Way:
     """Return a design with all that a mechanism has for it, by values as they are released."""
     sheet = Sheet(((question, design),))
     mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-    error, figure = _worst(spreads(sheet.parts[0], sheet, mechanism, people, as_released=True))
-    return Way(design, mechanism, error, figure.shows, figure.quantity.unit)
+    worst = _worst(spreads(sheet.parts[0], sheet, mechanism, people, as_released=True))
+    shows, unit = worst.figure.shows, worst.figure.quantity.unit
+    return Way(design, mechanism, worst.half_width(), shows, unit)
 
 
 def _planned(part: Part, sheet: Sheet, mechanism: BySection, survey: Survey) -> PlannedPart:
     people = survey.min_batch_size
     share = sum((mechanism.shares[number] for number in part.sections), Fraction(0))
-    error, figure = _worst(spreads(part, sheet, mechanism, people))
+    worst = _worst(spreads(part, sheet, mechanism, people))
+    shows, unit = worst.figure.shows, worst.figure.quantity.unit
     others = tuple(
         way(part.question, design, _with_share(mechanism.base, share), people)
         for design in ([] if part.by else part.question.designs())
         if design.name != getattr(part.source, "name", "")
     )
-    return PlannedPart(part, share, error, figure.shows, figure.quantity.unit, others)
+    return PlannedPart(part, share, worst.half_width(), worst.difference(), shows, unit, others)
 
 
 def _with_share(base: Base, share: Fraction) -> Base:

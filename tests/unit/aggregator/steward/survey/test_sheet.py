@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.collector.results import Noised
+from aggregator.collector.results import Noised, compare
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Sheet, plan, survey_from_toml
 from aggregator.steward.survey.designs import Answer
@@ -135,3 +135,21 @@ def test_what_is_planned_adds_up_to_the_whole_budget() -> None:
     planned = plan(survey_from_toml(text))
     assert sum(part.share for part in planned.parts) == 1
     assert all(part.error > 0 for part in planned.parts)
+
+
+def test_two_windows_must_differ_by_as_much_as_their_comparison_will_need() -> None:
+    planned = plan(survey_from_toml(TEXT))
+    sheet, people = planned.sheet, 100
+    laws = [law for run, law in planned.mechanism.laws(sheet.circuit, 2) for _ in range(run)]
+    first, second = (
+        sheet.sums(
+            [Noised.released(10, law, (window, index)) for index, law in enumerate(laws)], people
+        )
+        for window in range(2)
+    )
+    part = planned.part("region")
+    counts = (part.part.figures(each)[0].quantity for each in (first, second))
+    found = compare(*counts).interval
+    assert part.shows == "count"
+    assert found.high - found.low == 2 * part.difference
+    assert part.error < part.difference < 2 * part.error
