@@ -29,7 +29,7 @@ from aggregator.steward.survey import (
     Spread,
     plan,
 )
-from aggregator.steward.survey.plan import bases, spreads
+from aggregator.steward.survey.plan import bases, spreads, typical_sums
 from aggregator.steward.survey.questions.numbers import Number, Scale
 from aggregator.steward.survey.questions.vectors import Vector
 from aggregator.vdaf.circuits import Circuit
@@ -246,7 +246,8 @@ def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPre
     found = []
     for base in bases(draft.budget(strength)):
         mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-        made = spreads(sheet.parts[0], sheet, mechanism, draft.people, as_released=True)
+        sums = typical_sums(sheet, mechanism, draft.people, as_released=True)
+        made = spreads(sheet.parts[0], sums)
         found += [_of(each, draft.question, draft.people) for each in made]
     return max(found, key=lambda each: each.part)
 

@@ -151,7 +151,8 @@ def plan(survey: Survey) -> Plan:
         mechanism = BySection(base, equal_errors(base, sheet.circuit, units))
         found.append((_relative_error(mechanism, sheet, units), sheet, mechanism))
     error, sheet, mechanism = min(found, key=lambda each: each[0])
-    parts = tuple(_planned(part, sheet, mechanism, survey) for part in sheet.parts)
+    sums = typical_sums(sheet, mechanism, survey.min_batch_size)
+    parts = tuple(_planned(part, sums, mechanism) for part in sheet.parts)
     privacy = {
         **policy_to_mapping(PrivacyPolicy(mechanism)),
         "max_releases": survey.budget.windows,
@@ -181,21 +182,17 @@ def bases(budget: Budget) -> list[Base]:
     return found
 
 
-def spreads(
-    part: Part, sheet: Sheet, mechanism: Mechanism, people: int, *, as_released: bool = False
-) -> list[Spread]:
-    """Return how precise the figures are by which designs are compared.
+def typical_sums(
+    sheet: Sheet, mechanism: Mechanism, people: int, *, as_released: bool = False
+) -> Sums:
+    """Return the sums of a typical batch, with the noise that they will have.
 
     Args:
-        part: Of the sheet.
         sheet: What a report holds.
         mechanism: Of each aggregator's noise.
         people: In a batch; all of them answer.
         as_released: Whether to take values as they are released, which takes less time, and not the
             best estimates of them.
-
-    Returns:
-        One for all figures of one law, which are as precise as each other.
     """
     typical = [value for each in sheet.parts for value in each.source.typical(people)]
     laws = [law for run, law in mechanism.laws(sheet.circuit, _AGGREGATORS) for _ in range(run)]
@@ -203,8 +200,20 @@ def spreads(
         Noised(value, {} if law is None else {Source(place, law): 1})
         for place, (value, law) in enumerate(zip(typical, laws, strict=True))
     ]
+    return Sums(values, values, people) if as_released else sheet.sums(values, people)
+
+
+def spreads(part: Part, sums: Sums) -> list[Spread]:
+    """Return how precise the figures of a question are by which designs are compared.
+
+    Args:
+        part: Of the sheet.
+        sums: As `typical_sums` makes them for the whole sheet.
+
+    Returns:
+        One for all figures of one law, which are as precise as each other.
+    """
     found: dict[SumLaw, Figure] = {}
-    sums = Sums(values, values, people) if as_released else sheet.sums(values, people)
     for figure in part.figures(sums):
         if figure.is_wanted and (linear := _linear(figure)) is not None:
             found.setdefault(linear.law, figure)
@@ -245,15 +254,16 @@ def way(question: Question, design: Design, base: Base, people: int) -> Way:
     """Return a design with all that a mechanism has for it, by values as they are released."""
     sheet = Sheet(((question, design),))
     mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-    worst = _worst(spreads(sheet.parts[0], sheet, mechanism, people, as_released=True))
+    sums = typical_sums(sheet, mechanism, people, as_released=True)
+    worst = _worst(spreads(sheet.parts[0], sums))
     shows, unit = worst.figure.shows, worst.figure.quantity.unit
     return Way(design, mechanism, worst.half_width(), shows, unit)
 
 
-def _planned(part: Part, sheet: Sheet, mechanism: BySection, survey: Survey) -> PlannedPart:
-    people = survey.min_batch_size
+def _planned(part: Part, sums: Sums, mechanism: BySection) -> PlannedPart:
+    people = sums.reports
     share = sum((mechanism.shares[number] for number in part.sections), Fraction(0))
-    worst = _worst(spreads(part, sheet, mechanism, people))
+    worst = _worst(spreads(part, sums))
     shows, unit = worst.figure.shows, worst.figure.quantity.unit
     others = tuple(
         way(part.question, design, _with_share(mechanism.base, share), people)

@@ -2,14 +2,16 @@
 
 import itertools
 from fractions import Fraction
+from statistics import NormalDist
 
 import pytest
 
 from aggregator.collector.results import Noised, compare
+from aggregator.dp.certified import to_float
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Sheet, plan, survey_from_toml
 from aggregator.steward.survey.designs import Answer
-from tests.support.surveys import VISITS
+from tests.support.surveys import VISITS, department
 
 TEXT = (
     VISITS
@@ -153,3 +155,26 @@ def test_two_windows_must_differ_by_as_much_as_their_comparison_will_need() -> N
     assert part.shows == "count"
     assert found.high - found.low == 2 * part.difference
     assert part.error < part.difference < 2 * part.error
+
+
+@pytest.mark.slow
+def test_ten_questions_and_all_their_tables_have_the_errors_that_were_computed_for_them() -> None:
+    head = VISITS.replace('epsilon = "1"', 'epsilon = "1"\ndelta = "1/1000000"')
+    questions = [
+        department(("a", "b", "c", "d")).replace("department", f"q{number}") for number in range(10)
+    ]
+    text = head.replace("[budget]", 'tables = "all"\n[budget]') + "".join(questions)
+    planned = plan(survey_from_toml(text))
+    assert planned.mechanism.name == "DiscreteGaussian"
+    assert planned.rivals["PureDpDiscreteLaplace"] == pytest.approx(220 / 67.2, abs=0.01)
+    assert {part.share for part in planned.parts} == {Fraction(1, 55)}
+    (deviation,) = {
+        to_float(law.variance()) ** 0.5
+        for _, law in planned.mechanism.laws(planned.sheet.circuit, 2)
+        if law is not None
+    }
+    assert deviation == pytest.approx(67.2, abs=0.05)
+    # All answers and tables agree, which makes them more precise than they are released.
+    for name, expected in (("q0", 35.9), ("q8 by q9", 54.7)):
+        half_width = float(planned.part(name).error)
+        assert half_width == pytest.approx(NormalDist().inv_cdf(0.975) * expected, rel=0.01)
