@@ -10,6 +10,10 @@ Without one, which reports share a batch is the collector's or the leader's choi
 bound is then on all reports of the person for the task, for ever, and they cost no more than one
 release.
 
+A survey that is changed is another task of the same people, so reports for it and for the one
+before are counted together, by the survey's title and who is asked: nobody is in both within one
+window.
+
 Reports are counted on disk before they are sent, and never uncounted. A crash in between costs the
 person's chance to be counted, not their privacy; and only the leader's word, which may be false,
 says that a report was refused.
@@ -30,7 +34,8 @@ _FILE_VERSION = 1
 _OWNER_ONLY = 0o600
 
 _Tasks = dict[str, dict[str, int]]
-"""Numbers of reports by task identifier and by unit of the task's time, as in the JSON file."""
+"""Numbers of reports by task identifier and by unit of the task's time, as in the JSON file; of a
+survey by its title and who is asked, and by the second in which the unit begins."""
 
 
 class TooManyReports(ParameterError):
@@ -63,10 +68,12 @@ class Contributions:
         """
         with self._locked():
             tasks = self._read()
-            counted = tasks.setdefault(str(task.task_id), {})
-            unit = str(task.time(seconds).units)
+            survey = _survey_of(task)
+            counted = tasks.setdefault(survey or str(task.task_id), {})
+            precision = task.time_precision if survey else 1
+            unit = str(task.time(seconds).units * precision)
             counted[unit] = counted.get(unit, 0) + reports
-            _check(task, counted)
+            _check(task, {int(unit) // precision: count for unit, count in counted.items()})
             self._write(tasks)
 
     @contextlib.contextmanager
@@ -124,7 +131,16 @@ class Contributions:
         return ConfigurationError(f"the count of reports {self.path}: {reason}")
 
 
-def _check(task: Task, counted: Mapping[str, int]) -> None:
+def _survey_of(task: Task) -> str | None:
+    """Return what a survey is called, however often it is changed; None if the task is of none."""
+    try:
+        meaning = json.loads(task.meaning)
+        return f"{meaning['survey']}, asked of {meaning['asked']}"
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _check(task: Task, counted: Mapping[int, int]) -> None:
     """Refuse counts by unit of time that exceed what a task allows one person."""
     policy = task.policy
     most, batches, window = (
@@ -142,7 +158,7 @@ def _check(task: Task, counted: Mapping[str, int]) -> None:
         return
     windows: Counter[int] = Counter()
     for unit, count in counted.items():
-        windows[window.first_unit(int(unit))] += count
+        windows[window.first_unit(unit)] += count
     if max(windows.values()) > most:
         raise TooManyReports(
             f"max_reports_per_person: {max(windows.values())} reports of one person in one window, "

@@ -13,6 +13,7 @@ from aggregator.errors import ConfigurationError
 from aggregator.protocol.task import Task
 from aggregator.steward.planning.advise import advise
 from aggregator.steward.planning.question import Question
+from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 TWICE = make_task(privacy={**LAPLACE, "max_reports_per_person": 2})
@@ -64,6 +65,33 @@ def test_a_person_is_in_as_many_windows_as_the_task_allows(tmp_path: Path) -> No
         state.count(task, 1, batch * HOUR)
     with pytest.raises(TooManyReports, match="in 3 windows, 2 allowed"):
         state.count(task, 1, 4 * HOUR)
+
+
+def test_a_survey_that_is_changed_gives_nobody_a_second_report_in_a_window(tmp_path: Path) -> None:
+    survey = task_of(VISITS + department())
+    changed = task_of(VISITS + department(("surgery", "medicine", "eyes")), id="A" * 43)
+    other = task_of(VISITS.replace("Visits", "Food") + department(), id="E" * 43)
+    state = Contributions(tmp_path / "reports.json")
+    week = 7 * 24 * 3600
+    state.count(survey, 1, 100 * week)
+    with pytest.raises(TooManyReports, match="2 reports of one person in one window, 1 allowed"):
+        state.count(changed, 1, 100 * week + 3600)
+    state.count(changed, 1, 101 * week)
+    with pytest.raises(TooManyReports):
+        state.count(survey, 1, 101 * week)
+    state.count(other, 1, 100 * week)
+
+
+def test_a_changed_survey_may_have_another_unit_of_time(tmp_path: Path) -> None:
+    survey = task_of(VISITS + department())
+    halves = task_of(VISITS.replace('"week"', '"12 hours"') + department(), id="A" * 43)
+    assert halves.time_precision != survey.time_precision
+    state = Contributions(tmp_path / "reports.json")
+    day = 24 * 3600
+    state.count(survey, 1, 700 * day)
+    with pytest.raises(TooManyReports):
+        state.count(halves, 1, 700 * day)
+    state.count(halves, 1, 720 * day)
 
 
 def test_reports_of_batches_that_the_leader_selects_are_counted_for_ever(tmp_path: Path) -> None:
