@@ -41,7 +41,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
     "plan advise": _CIRCUIT
     | {"max_reports_per_person", "population", "time_precision", "with_threshold"},
     "plan budget": _CIRCUIT,
-    "plan compose": _CIRCUIT | {"max_reports_per_person", "question", "release_delta"},
+    "plan compose": _CIRCUIT | {"max_reports_per_person", "which", "release_delta"},
     "plan error": _CIRCUIT | {"confidence", "max_reports_per_person"},
     "plan risk": _CIRCUIT | {"k", "published"},
     "survey upload": _FLOOR,
