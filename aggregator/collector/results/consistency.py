@@ -90,7 +90,7 @@ class Consistent:
         return [[*self.released[a:b]] for a, b in zip(starts, ends, strict=True)]
 
     def _answers(self, number: int) -> list[Terms]:
-        deviations = self._deviations[number]
+        deviations = self._deviations(number)
         mean = Noised.exact(Fraction(self.report_count, len(deviations)))
         return [[(deviation, 1), (mean, 1)] for deviation in deviations]
 
@@ -101,8 +101,8 @@ class Consistent:
         whole = combination((cell, each) for cell in own)
         mean = whole + Fraction(self.report_count, size)
         # The interaction is the cell less the means of its row and column, and the table's mean.
-        of = self._less(self._deviations[table.of], self._margin(table, number, table.of), columns)
-        by = self._less(self._deviations[table.by], self._margin(table, number, table.by), rows)
+        of = self._less(self._deviations(table.of), self._margin(table, number, table.of), columns)
+        by = self._less(self._deviations(table.by), self._margin(table, number, table.by), rows)
         of = [combination([(row, 1), (mean, 1)]) for row in of]
         return [
             [(of[row], 1), (by[column], 1), (own[row * columns + column], 1)]
@@ -119,14 +119,16 @@ class Consistent:
         ]
 
     @cached_property
-    def _deviations(self) -> dict[int, list[Noised]]:
-        """Of each answer, how far its counts lie from their mean."""
-        sections = self.circuit.parts()
-        return {
-            number: self._deviations_of(number, section.entries)
-            for number, section in enumerate(sections)
-            if isinstance(section, OneHot)
-        }
+    def _found(self) -> dict[int, list[Noised]]:
+        """The deviations that were asked for so far."""
+        return {}
+
+    def _deviations(self, number: int) -> list[Noised]:
+        """Return of an answer how far its counts lie from their mean."""
+        if number not in self._found:
+            entries = self.circuit.parts()[number].output_len
+            self._found[number] = self._deviations_of(number, entries)
+        return self._found[number]
 
     def _deviations_of(self, number: int, entries: int) -> list[Noised]:
         observed = [(self._parts[number], _variance(self._parts[number]))]
