@@ -1,4 +1,4 @@
-"""Every interval that a survey shows holds as often as it says, for each kind of question.
+"""Every interval that a survey shows holds as often as it says, for each kind and by group.
 
 Answers go through measurements, encoding and truncation as in a batch; the sum is split into two
 shares, each aggregator adds its own noise to its own in the field, and the collector unshards them.
@@ -19,8 +19,9 @@ import pytest
 
 from aggregator.collector.results import Noised, Quantile
 from aggregator.dp.release import add_noise
-from aggregator.steward.survey import Plan, Sums, plan, survey_from_toml
+from aggregator.steward.survey import Figure, Part, Plan, Sums, plan, survey_from_toml
 from aggregator.steward.survey.cells import Cell
+from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.questions import Question
 from field import Vector
 from tests.support.entropy import SeededEntropy
@@ -58,11 +59,14 @@ CASES = [
 ]
 
 
-def planned(name: str, budget: str) -> Plan:
+def survey_text(budget: str) -> str:
     head = 'title = "t"\nasked = "people"\nwindow = "day"\nfirst = 2026-01-01\n'
-    size = f"min_batch_size = 100\n[budget]\n{BUDGETS[budget]}\nwindows = 9\n"
+    return head + f"min_batch_size = 100\n[budget]\n{BUDGETS[budget]}\nwindows = 9\n"
+
+
+def planned(name: str, budget: str) -> Plan:
     question = f'[[question]]\nname = "q"\n{QUESTIONS[name]}\n'
-    return plan(survey_from_toml(head + size + question))
+    return plan(survey_from_toml(survey_text(budget) + question))
 
 
 ANSWERS: dict[str, Callable[[random.Random], Sequence[Cell]]] = {
@@ -111,34 +115,74 @@ def quantile(question: Question, answers: Sequence[Sequence[Cell]], part: Fracti
 @pytest.mark.parametrize(("name", "budget"), CASES)
 def test_every_figure_of_a_question_holds(name: str, budget: str) -> None:
     asked = planned(name, budget)
-    ((question, design),) = asked.sheet.asked
+    ((question, _),) = asked.sheet.asked
     made = random.Random(f"{name} {budget}")  # noqa: S311  made-up answers
     answers = [ANSWERS[name](made) for _ in range(PEOPLE)]
-    circuit = asked.sheet.circuit
     read = [
-        asked.sheet.measurement([question.read(each).answer if index % 6 else None])
-        for index, each in enumerate(answers)
+        [question.read(each).answer if index % 6 else None] for index, each in enumerate(answers)
     ]
-    sums = circuit.truncate(circuit.encode(read)).sum(axis=0)
-    exact = [Noised.exact(value) for value in sums.to_ints()]
-    true = design.figures(asked.sheet.sums(exact, PEOPLE))
     given = [each for index, each in enumerate(answers) if index % 6]
+
+    def truth(figure: Figure) -> Fraction | None:
+        if isinstance(figure.quantity, Quantile):
+            return quantile(question, given, figure.quantity.part)
+        return figure.quantity.estimate
+
+    check(asked, asked.sheet.parts, read, made, truth)
+
+
+def test_every_figure_by_group_holds() -> None:
+    # So much epsilon that no group may be empty, as ratios to what may be nothing take long.
+    text = (
+        survey_text("epsilon").replace('"1"', '"5"').replace("[budget]", 'by = "group"\n[budget]')
+    )
+    for name, kind in (("group", "yes-no"), ("choice", "choice"), ("number", "number")):
+        text += f'[[question]]\nname = "{name}"\n{QUESTIONS[kind]}\n'
+    asked = plan(survey_from_toml(text))
+    made = random.Random("groups")  # noqa: S311  made-up answers
+    read: list[list[Answer | None]] = [
+        [
+            question.read(ANSWERS[kind](made)).answer if made.randrange(6) else None
+            for (question, _), kind in zip(
+                asked.sheet.asked, ("yes-no", "choice", "number"), strict=True
+            )
+        ]
+        for _ in range(PEOPLE)
+    ]
+    tables = asked.sheet.parts[3:]
+    assert [part.name for part in tables] == ["choice by group", "number by group"]
+    check(asked, tables, read, made, lambda figure: figure.quantity.estimate)
+
+
+def check(
+    asked: Plan,
+    parts: Sequence[Part],
+    answers: Sequence[Sequence[Answer | None]],
+    made: random.Random,
+    truth: Callable[[Figure], Fraction | None],
+) -> None:
+    """Count how often the intervals of some parts hold what is true."""
+    circuit = asked.sheet.circuit
+    read = [asked.sheet.measurement(each) for each in answers]
+    sums = circuit.truncate(circuit.encode(read)).sum(axis=0)
+    exact = asked.sheet.sums([Noised.exact(value) for value in sums.to_ints()], PEOPLE)
+    true = [figure for part in parts for figure in part.figures(exact)]
     held, narrow, looked = ([0] * len(true) for _ in range(3))
     for number in range(RELEASES):
-        found = design.figures(released(asked, sums, made, number))
-        for place, (figure, truth) in enumerate(zip(found, true, strict=True)):
+        batch = released(asked, sums, made, number)
+        found = [figure for part in parts for figure in part.figures(batch)]
+        for place, (figure, exactly) in enumerate(zip(found, true, strict=True)):
             if not isinstance(figure.quantity, Noised) and number % SLOW:
                 continue
-            value = truth.quantity.estimate
-            if isinstance(figure.quantity, Quantile):
-                value = quantile(question, given, figure.quantity.part)
+            value = truth(exactly)
             assert value is not None
             looked[place] += 1
             held[place] += value in figure.quantity.interval(CONFIDENCE)
-            narrow[place] += value in figure.quantity.interval(LOWER)
+            if isinstance(figure.quantity, Noised):
+                narrow[place] += value in figure.quantity.interval(LOWER)
     for figure, of, count, lower in zip(true, looked, held, narrow, strict=True):
         least = of * CONFIDENCE - SIGMAS * math.sqrt(of * CONFIDENCE * (1 - CONFIDENCE))
-        where = figure.shows, figure.quantity.label, of, count, lower
+        where = figure.shows, figure.group, figure.quantity.label, of, count, lower
         assert count >= least, where
         if isinstance(figure.quantity, Noised):
             assert lower < least, where
