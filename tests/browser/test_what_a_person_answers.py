@@ -148,6 +148,25 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
     }
 
 
+def test_a_page_that_stays_open_answers_for_the_window_in_which_it_is_sent(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    site, _task = asked
+    site.loses = lambda _: False
+    with visiting(browser, site.address) as visit:
+        page = see(visit)
+        answer(page, "surgery", "1", ["food"])
+        site.pair.clock.advance(7 * DAY)
+        page.clock.set_fixed_time(datetime.fromtimestamp(site.pair.clock.now(), UTC))
+        send(page)
+        says(page, "Your answers are counted.")
+        page.reload()
+        says(page, "Your answers are counted.")  # of this window
+        page.clock.set_fixed_time(TODAY)
+        page.reload()
+        expect(page.get_by_role("button")).to_be_visible()  # of the one before, none
+
+
 def test_what_is_missing_is_named_where_it_is_missing_and_nothing_is_sent(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:

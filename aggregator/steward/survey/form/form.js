@@ -116,9 +116,10 @@ async function outboxHere() {
 }
 
 const { seconds, offset } = survey.window;
-const windowNow = Math.floor((Date.now() / 1000 - offset) / seconds);
-const claim = `window ${windowNow}`;
-const answered = `${survey.task.id} answered in ${claim}`;
+/** The window of now, of which a browser takes one answer: a page may stay open beyond its own. */
+const windowNow = () => `window ${Math.floor((Date.now() / 1000 - offset) / seconds)}`;
+const answeredIn = (window) => `${survey.task.id} answered in ${window}`;
+let claim = windowNow();
 const [outbox, isKept] = await outboxHere();
 const client = new Client(new Task(survey.task), { outbox });
 
@@ -157,11 +158,12 @@ form.addEventListener('submit', async (event) => {
   if (!mark(answers)) return;
   const button = form.querySelector('button');
   button.disabled = true;
+  claim = windowNow();
   try {
     await (await webCrypto.ephemeral()).exchange(new Uint8Array(32).fill(9));
     // One report, also where every answer is none: whoever sees it learns that they took part.
     const measurement = measurementOf(answers.map(({ entries }) => entries));
-    await outbox.add([client.make(measurement, { claim })], [answered]);
+    await outbox.add([client.make(measurement, { claim })], [answeredIn(claim)]);
     say('sending');
   } catch (error) {
     if (error instanceof AlreadyAnswered) say('already');
@@ -174,13 +176,13 @@ form.addEventListener('submit', async (event) => {
   await sendUntilDone();
 });
 
-if (await outbox.claimed(answered)) {
+if (await outbox.claimed(answeredIn(claim))) {
   say('already');
   thank();
   await sendUntilDone();
 } else {
   // What an earlier window's visit has left.
-  for (const client of clients) client.flush().catch(() => {});
+  client.flush().catch(() => {});
   // The first report is slow: make some while the person reads.
   const warm = () => client.warm(measurementOf(survey.questions.map(({ nothing }) => nothing)));
   (globalThis.requestIdleCallback ?? setTimeout)(warm);
