@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
@@ -24,7 +24,7 @@ window = "week"
 first = 2026-11-02
 min_batch_size = 1
 max_reports = 1000
-tables = [["hours", "department"], ["again", "department"]]
+tables = [["hours", "department"], ["again", "department"], ["why", "department"]]
 [budget]
 epsilon = "100000000"
 windows = 52
@@ -51,6 +51,19 @@ name = "again"
 text = "Would you come again?"
 kind = "yes-no"
 [[question]]
+name = "why"
+text = "Why not?"
+kind = "choice"
+labels = ["waiting", "far away"]
+ask_if = { again = "no", department = ["surgery", "children"] }
+[[question]]
+name = "far"
+text = "How many kilometers is it?"
+kind = "number"
+low = 0
+high = 100
+ask_if = { why = "far away" }
+[[question]]
 name = "age"
 kind = "bins"
 edges = [0, 18, 65, 120]
@@ -66,8 +79,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Task
         yield found
 
 
-def see(visit: Visit) -> Page:
-    visit.page.clock.set_fixed_time(TODAY)  # that of the services
+def see(visit: Visit, moment: datetime = TODAY) -> Page:
+    visit.page.clock.set_fixed_time(moment)  # that of the services
     page = visit.see("/form.html")
     page.wait_for_selector("html[data-ready]")
     return page
@@ -80,6 +93,17 @@ def answer(page: Page, department: str, hours: str, wishes: list[str]) -> None:
         page.get_by_label(wish).check()
     page.get_by_label("Yes").check()
     page.get_by_role("group", name="age").get_by_label("I'd rather not say").check()
+
+
+def requests_of(page: Page) -> list[Request]:
+    """Return a list that gets whatever the page asks from now on."""
+    sent: list[Request] = []
+
+    def note(request: Request) -> None:
+        sent.append(request)
+
+    page.on("request", note)
+    return sent
 
 
 def send(page: Page) -> None:
@@ -118,10 +142,20 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
         page.context.set_offline(False)
         says(page, "Your answers are counted.")
         visit._faults.clear()  # the console says of each request that it failed
+    # Of one more is asked.
+    with visiting(browser, site.address) as visit:
+        page = see(visit)
+        answer(page, "children", "0", ["quiet"])
+        page.get_by_label("No", exact=True).check()
+        page.get_by_label("far away").check()
+        page.get_by_label("How many kilometers").fill("40")
+        send(page)
+        says(page, "Your answers are counted.")
     # One gives no answer at all, which nobody can see.
     with visiting(browser, site.address) as visit:
         page = see(visit)
-        for skip in page.get_by_label("I'd rather not say").all():
+        shown = page.locator("fieldset:visible")
+        for skip in shown.get_by_label("I'd rather not say").all():
             skip.check()
         send(page)
         says(page, "Your answers are counted.")
@@ -132,20 +166,59 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
     first = int(start.timestamp()) // precision
     interval = Interval.of(first, int((end - start).total_seconds()) // precision)
     result = site.collect(task, interval)
-    assert result.report_count == len(people) + 2
+    assert result.report_count == len(people) + 3
     sums = {
         part.name: [*result.values[part.first :][: part.source.length]]
         for part in meaning.sheet.parts
     }
     assert sums == {
-        "department": [1, 1, 1, 1],
-        "hours": [3, 1, 5 + 48 + 0],
-        "wishes": [1, 1, 1, 1],
-        "again": [3, 0, 1],
-        "age": [0, 0, 0, 4],
-        "hours by department": [1, 1, 1, 1, 5, 48, 0],
-        "again by department": [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        "department": [1, 1, 2, 1],
+        "hours": [4, 1, 5 + 48 + 0],
+        "wishes": [1, 1, 2, 1],
+        "again": [3, 1, 1],
+        "why": [0, 1, 4],
+        "far": [1, 4, 40],
+        "age": [0, 0, 0, 5],
+        "hours by department": [1, 1, 2, 1, 5, 48, 0],
+        "again by department": [1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1],
+        "why by department": [0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1],
     }
+
+
+def test_who_is_not_asked_sends_what_everybody_sends(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    """The network and the leader would otherwise learn an answer from what was not asked."""
+    asked[0].loses = lambda _: False
+    asked[0].pair.clock.advance(7 * DAY)  # a window that is not collected
+    now = datetime.fromtimestamp(asked[0].pair.clock.now(), UTC)
+    uploads = []
+    for reasons in (False, True):
+        with visiting(browser, asked[0].address) as visit:
+            page = see(visit, now)
+            why = page.get_by_role("group", name="Why not?")
+            far = page.get_by_label("How many kilometers")
+            answer(page, "surgery", "3", [])
+            page.get_by_label("None of these").check()
+            expect(page.get_by_text("Question 5 of 5")).to_be_visible()
+            page.get_by_label("No", exact=True).check()
+            expect(page.get_by_text("Question 6 of 6")).to_be_visible()
+            why.get_by_label("far away").check()
+            far.fill("12")
+            if not reasons:
+                # What depends on a question that is hidden is hidden with it, and not sent.
+                page.get_by_label("<medicine>").check()
+                expect(why).not_to_be_visible()
+                expect(far).not_to_be_visible()
+            sent = requests_of(page)
+            send(page)
+            says(page, "Your answers are counted.")
+            asked_for = [(each.method, each.url) for each in sent]
+            [body] = [each.post_data_buffer for each in sent if each.method == "POST"]
+            assert body is not None
+            # Only the id, of 16 bytes, and what is sealed may differ: not the time, nor a length.
+            uploads.append((asked_for, body[16:26], len(body)))
+    assert uploads[0] == uploads[1]
 
 
 def test_a_page_that_stays_open_answers_for_the_window_in_which_it_is_sent(

@@ -187,7 +187,7 @@ def show(
         print(f"{question.name}  asked as {design.name}")
         described = question.model_dump(mode="json", by_alias=True, exclude={"name"})
         for name, value in described.items():
-            if value not in ("", None, [], ()):
+            if value not in ("", None, [], (), {}):
                 print(escaped(f"  {name} = {json.dumps(value, ensure_ascii=False)}"))
     for of, by in meaning.sheet.tables:
         print(f"{of} by {by}")
@@ -207,6 +207,7 @@ app.command(
 
 def _print_plan(survey: "Survey", planned: "Plan") -> None:
     from aggregator.dp.rationals import format_rational
+    from aggregator.steward.survey.routing import asked_if
 
     budget = survey.budget
     for each in planned.parts:
@@ -217,6 +218,8 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
         print(f"{what}{_asked(each.part.source.name, each)}, {between} between windows; {share}")
         for other in each.others:
             print(f"    rather than {_asked(other.design.name, other)}")
+        if each.question.ask_if and not each.part.by:
+            print(f"    asked only if {asked_if(each.question)}; others count as no answer")
     for name, times in planned.rivals.items():
         print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
@@ -258,6 +261,7 @@ def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
                 "name": each.part.name,
                 "question": each.question.name,
                 "by": each.part.by or None,
+                "ask_if": {name: [*labels] for name, labels in each.question.ask_if},
                 "share": float(each.share),
                 "two_windows_must_differ_by": float(each.difference),
                 "ways": [

@@ -111,7 +111,7 @@ def upload(
         time_format,
         missing or (),
     )
-    questions = [question for question, _ in meaning.sheet.asked]
+    questions = meaning.sheet.questions
     for name in columns.of_question.keys() - {question.name for question in questions}:
         raise ParameterError(f"column: the survey has no question {name!r}")
     if delimiter is not None:

@@ -14,6 +14,7 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, is_missing, shown
 from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.routing import Routing, asked_if
 from aggregator.steward.survey.windows import Windows
 
 DELIMITERS = ",;\t|"
@@ -162,6 +163,7 @@ class _Reader:
 
     def __init__(self, questions: Sequence[Question], windows: Windows, columns: Columns) -> None:
         self._questions, self._windows, self._columns = questions, windows, columns
+        self._routing = Routing.of(questions)
         self._answers: dict[datetime, list[Given]] = {}
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()
@@ -177,7 +179,10 @@ class _Reader:
             self._fault(number, self._columns.time, error)
             return
         self._check_person(number, row, start)
+        before = self._fault_counts.total()
         given = tuple(self._answer(number, row, question) for question in self._questions)
+        if self._routing.is_needed and self._fault_counts.total() == before:
+            self._check_asked(number, given)
         self._answers.setdefault(start, []).append(given)
 
     def _answer(self, number: int, row: Row, question: Question) -> Answer | None:
@@ -220,6 +225,15 @@ class _Reader:
             self._fault(number, self._columns.person, AnswerError(message))
         else:
             self._seen.add((start, str(person)))
+
+    def _check_asked(self, number: int, given: Given) -> None:
+        for question, answer, is_asked in zip(
+            self._questions, given, self._routing.asked(given), strict=True
+        ):
+            if answer is not None and not is_asked:
+                columns = ", ".join(self._columns.of(question))
+                message = f"must be empty: it is asked only if {asked_if(question)}"
+                self._fault(number, columns, AnswerError(message))
 
     def _fault(self, number: int, column: str, error: AnswerError) -> None:
         self._fault_counts[column] += 1

@@ -15,6 +15,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
+from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.sheet import Sheet
 from aggregator.steward.survey.windows import Windows
 from aggregator.words import acting_member
@@ -105,7 +106,7 @@ def _of_json(text: str) -> Meaning:
             asked.append((question, question.design(each["design"])))
         pairs = tuple((str(of), str(by)) for of, by in table["tables"])
         sheet = Sheet(tuple(asked), pairs)
-        _ = sheet.circuit
+        _ = sheet.circuit, Routing.of(sheet.questions)
         meaning = Meaning(
             title=str(table["survey"]),
             asked=str(table["asked"]),

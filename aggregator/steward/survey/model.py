@@ -17,6 +17,7 @@ from aggregator.steward.survey.exact import Positive
 from aggregator.steward.survey.faults import another_file, not_toml, told
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
+from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.windows import Windows
 from aggregator.words import acting_member
 
@@ -131,7 +132,7 @@ class Survey(BaseModel):
                 f"not {self.max_reports}"
             )
         try:
-            _ = self.windows
+            _ = self.windows, self.routing
         except ParameterError as error:
             raise ValueError(str(error)) from None
         return self
@@ -173,6 +174,11 @@ class Survey(BaseModel):
             if (by, of) not in found:
                 found[of, by] = None
         return tuple(found)
+
+    @property
+    def routing(self) -> Routing:
+        """Which questions are asked of whom."""
+        return Routing.of([asked.question for asked in self.questions])
 
     @property
     def windows(self) -> Windows:

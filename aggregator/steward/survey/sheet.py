@@ -71,6 +71,11 @@ class Sheet:
     asked: tuple[tuple[Question, Design], ...]
     tables: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def questions(self) -> list[Question]:
+        """The questions in their order."""
+        return [question for question, _ in self.asked]
+
     @cached_property
     def parts(self) -> list[Part]:
         """The questions, and the tables after them.

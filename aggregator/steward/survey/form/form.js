@@ -3,6 +3,7 @@
 const survey = JSON.parse(document.getElementById('survey').textContent);
 const words = survey.words;
 const form = document.querySelector('form');
+const fields = [...form.querySelectorAll('fieldset')];
 const after = document.getElementById('after');
 const status = document.getElementById('status');
 const say = (word) => (status.textContent = words[word]);
@@ -37,11 +38,33 @@ function stepsOf(text, grid) {
 /** A one among zeros. */
 const oneHot = (place, length) => Array.from({ length }, (_, at) => +(at === place));
 
+/** What is chosen in a question. */
+const chosenIn = (i) =>
+  [...form.querySelectorAll(`[name="q${i}"]:checked`)].map((each) => each.value);
+
+/** Whether a question is asked, by the answers to those before it that are asked. */
+const isAsked = ({ needs }) =>
+  needs.every(([place, labels]) => {
+    const chosen = fields[place].hidden ? ['skip'] : chosenIn(place);
+    return !chosen.includes('skip') && labels.some((label) => chosen.includes(String(label)));
+  });
+
+/** Show the questions that are asked, and number them. */
+function show() {
+  survey.questions.forEach((question, i) => (fields[i].hidden = !isAsked(question)));
+  const shown = fields.filter((each) => !each.hidden);
+  shown.forEach((each, i) => {
+    const place = filled(words.question, { number: i + 1, count: shown.length });
+    each.querySelector('legend small').textContent = place;
+  });
+}
+
 /** What an answer adds to the entries of its question, or the word of what is wrong. */
 function answerOf(question, i) {
   const { nothing } = question;
-  const chosen = [...form.querySelectorAll(`[name="q${i}"]:checked`)].map((each) => each.value);
-  if (chosen.includes('skip')) return { entries: nothing };
+  const chosen = chosenIn(i);
+  // Who is not asked has given no answer, in a report like everybody's.
+  if (fields[i].hidden || chosen.includes('skip')) return { entries: nothing };
   if (question.kind === 'number') {
     const steps = stepsOf(form.elements[`q${i}-number`].value, question.grid);
     if (steps === null) return { fault: 'fault_number' };
@@ -152,6 +175,7 @@ async function sendUntilDone() {
 }
 addEventListener('online', () => sendUntilDone());
 
+form.addEventListener('input', show);
 form.addEventListener('submit', async (event) => {
   event.preventDefault();
   const answers = survey.questions.map(answerOf);
@@ -187,4 +211,5 @@ if (await outbox.claimed(answeredIn(claim))) {
   const warm = () => client.warm(measurementOf(survey.questions.map(({ nothing }) => nothing)));
   (globalThis.requestIdleCallback ?? setTimeout)(warm);
 }
+show();
 document.documentElement.dataset.ready = 'yes';

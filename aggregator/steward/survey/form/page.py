@@ -22,6 +22,7 @@ from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
+from aggregator.steward.survey.routing import Need, Routing
 from aggregator.steward.survey.sheet import Sheet
 from aggregator.steward.survey.tables import NumbersByGroup
 
@@ -48,8 +49,9 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
             f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
         )
     title, sheet = meaning.title, meaning.sheet
+    needs = Routing.of(sheet.questions).needs
     parts = [
-        _Part(number, question, design, words)
+        _Part(number, question, design, needs[number], words)
         for number, (question, design) in enumerate(sheet.asked)
     ]
     script = _module() + _file("form.js")
@@ -112,8 +114,15 @@ def fingerprint(page: str) -> str:
 class _Part:
     """One question of the page."""
 
-    def __init__(self, number: int, question: Question, design: Design, words: Words) -> None:
-        self._number, self._words = number, words
+    def __init__(
+        self,
+        number: int,
+        question: Question,
+        design: Design,
+        needs: tuple[Need, ...],
+        words: Words,
+    ) -> None:
+        self._number, self._needs, self._words = number, needs, words
         self._question, self._design = question, design
         self._labels = _labels_of(question, words)
         if len(self._labels) > MOST_OPTIONS:
@@ -143,6 +152,7 @@ class _Part:
             "text": self._text,
             "names": self._names(),
             "nothing": measure(None),
+            "needs": self._needs,
         }
         match self._question:
             case Number(grid=grid, clip=clip):
@@ -190,7 +200,8 @@ class _Part:
             )
         fields.append(self._option(kind, "skip", words["skip"]))
         return (
-            f'<fieldset aria-describedby="q{number}-hint q{number}-fault">'
+            f'<fieldset aria-describedby="q{number}-hint q{number}-fault"'
+            f"{' hidden' if self._needs else ''}>"
             f'<legend id="q{number}-legend"><small>{escape(place)}</small>{escape(self._text)}'
             f'</legend>\n<p class="soft" id="q{number}-hint">{escape(self._hint())}</p>\n'
             f'<p class="fault" id="q{number}-fault" hidden></p>\n{"".join(fields)}</fieldset>\n'

@@ -5,8 +5,9 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
@@ -21,18 +22,50 @@ MAY_HAVE_LINES = frozenset({"text"})
 _PERCENT = 100
 
 
+def _conditions(value: object) -> object:
+    """Read `{ smoker = "yes", age = ["0 to under 18"] }`: one label, or any of some."""
+    if not isinstance(value, dict):
+        message = 'must be the name of a question and its labels, as { smoker = "yes" }'
+        raise ValueError(message)  # noqa: TRY004  pydantic tells the author of a file
+    found = []
+    for name, given in value.items():
+        labels = [given] if isinstance(given, str) else given
+        is_right = isinstance(labels, list) and all(isinstance(each, str) for each in labels)
+        if not is_right or not labels:
+            raise ValueError(f'{name}: must be a label or a list of some, as ["yes"]')
+        if len(set(labels)) != len(labels):
+            raise ValueError(f"{name}: a label is there twice")
+        found.append((str(name), tuple(labels)))
+    return tuple(found)
+
+
+Conditions: TypeAlias = Annotated[
+    tuple[tuple[str, tuple[str, ...]], ...],
+    BeforeValidator(_conditions),
+    PlainSerializer(lambda value: {name: list(labels) for name, labels in value}),
+]
+
+
 class Question(BaseModel, ABC):
     """What every question has.
 
     Attributes:
         name: In files, commands and results.
         text: The question as people are asked it.
+        ask_if: Earlier questions, each with the labels of which one must be the answer; others are
+            not asked this one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")
     text: str = ""
+    ask_if: Conditions = ()
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The labels among which a person chooses; none where they do not."""
+        return ()
 
     @property
     def columns(self) -> tuple[str, ...]:

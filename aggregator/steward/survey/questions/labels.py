@@ -26,6 +26,11 @@ class Choice(Question):
         check_labels(self.labels)
         return self
 
+    @property
+    @override
+    def choices(self) -> tuple[str, ...]:
+        return self.labels
+
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
         return Reading((label(cells[0], self.labels),))
@@ -61,6 +66,11 @@ class Multiple(Question):
         if self.nothing in self.labels:
             raise ValueError(f"nothing: {self.nothing!r} is one of the labels")
         return self
+
+    @property
+    @override
+    def choices(self) -> tuple[str, ...]:
+        return self.labels
 
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
@@ -100,6 +110,11 @@ class YesNo(Question):
     """Yes or no; true, false, 1 and 0 are understood as well."""
 
     kind: Literal["yes-no"]
+
+    @property
+    @override
+    def choices(self) -> tuple[str, ...]:
+        return _YES_AND_NO
 
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:

@@ -170,6 +170,11 @@ class Bins(Question):
         """What the bins are called."""
         return tuple(range_labels(self.edges))
 
+    @property
+    @override
+    def choices(self) -> tuple[str, ...]:
+        return self.labels
+
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
         return bin_of(cells[0], self.edges, decimal_mark, clips=self.clip)
@@ -219,6 +224,11 @@ class Scale(Question):
     def points(self) -> tuple[str, ...]:
         """What the points are called."""
         return self.labels or tuple(str(point) for point in range(self.low, self.high + 1))
+
+    @property
+    @override
+    def choices(self) -> tuple[str, ...]:
+        return self.points
 
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:

@@ -64,6 +64,13 @@ def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
     assert "remembers that you answered, not what" in page
 
 
+def test_a_question_that_not_everybody_is_asked_is_hidden_at_first() -> None:
+    more = '[[question]]\nname = "why"\nkind = "yes-no"\nask_if = { department = "surgery" }\n'
+    first, second = page_of(department() + more).split("<fieldset")[1:]
+    assert " hidden>" not in first.split("<legend")[0]
+    assert " hidden>" in second.split("<legend")[0]
+
+
 def test_every_word_of_the_page_can_be_another() -> None:
     # Names in braces stay; everything else is another word than in English.
     words = {
