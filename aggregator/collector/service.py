@@ -154,6 +154,7 @@ def create_collector_app(
     hosts: AbstractSet[str],
     guests: Sequence[Guest] = (),
     where_to_look: str = "the file that its settings name",
+    public: Sequence[APIRouter] = (),
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -165,6 +166,7 @@ def create_collector_app(
         hosts: The names that the service answers to, lower case.
         guests: Pages of others that are shown here, to whom the pages are.
         where_to_look: Where whoever runs the service finds the token.
+        public: What is served to anybody, without a token.
     """
 
     def authorize(request: Request) -> None:
@@ -190,7 +192,7 @@ def create_collector_app(
     )
     pages = Pages(database, api.begin, api.abandon, door)
     mounted = [guest.router(door.admit) for guest in guests]
-    app = create_app("collector", [router, door.router(), pages.router(), *mounted])
+    app = create_app("collector", [router, door.router(), pages.router(), *mounted, *public])
     app.add_exception_handler(HTTPException, door.not_served)
     return app
 

@@ -144,6 +144,15 @@ def test_the_pages_are_there_and_a_file_of_the_owner_leads_to_them(
         assert each.partition("login")[0] in up.said
 
 
+def test_it_serves_the_page_of_a_survey_and_says_where_its_results_are(up: Up) -> None:
+    (answered,) = re.findall(r"^visits is answered at: (.*)$", up.said, re.MULTILINE)
+    page = httpx.get(answered, trust_env=False)
+    assert page.status_code == 200
+    assert "<title>Visits</title>" in page.text
+    (results,) = re.findall(r"^visits is shown at: (.*)$", up.said, re.MULTILINE)
+    assert httpx.get(results, trust_env=False).status_code == 303  # to the login
+
+
 def test_all_of_it_is_its_owners_alone(place: Path, uploaded: str) -> None:
     assert uploaded
     for each in (place / NAME, *(place / NAME).rglob("*")):

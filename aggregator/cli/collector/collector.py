@@ -134,6 +134,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     import anyio
     from anyio import to_thread
 
+    from aggregator.cli.client.module_route import module_router
     from aggregator.cli.service.parties import CollectorDesk
     from aggregator.cli.service.watched import service_of
     from aggregator.cli.steward.plan_serve import planner_guest
@@ -163,6 +164,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
                 settings.hosts,
                 [planner_guest()],
                 _token_place(settings),
+                [module_router()],
             )
             scheduler = Scheduler(
                 database, driver, settings.schedule, http, SystemClock(), SystemEntropy()

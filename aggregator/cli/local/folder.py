@@ -2,6 +2,7 @@
 
     up.toml             says so, and how the folder is laid out
     leader.toml, …      each party's service file; its store, key and log lie beside it
+    form.toml           where the pages are on which surveys are answered
     surveys/NAME/       what a survey's task.toml says to everybody, and each party's file to it
     pages.html          leads to the pages and logs in, while the services run
     up.lock             held while they run
@@ -21,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from aggregator.cli.local.services import Program, answers
 from aggregator.errors import ConfigurationError, ParameterError
@@ -39,6 +41,7 @@ _COMMANDS: Final = {
     "helper": ("helper", "serve", "--processes=1"),
     "collector": ("collector", "serve"),
 }
+_FORM: Final = "form"
 _MARKER: Final = "up.toml"
 _LOCK: Final = "up.lock"
 _LAYOUT: Final = 1
@@ -115,6 +118,9 @@ class LocalFolder:
         ports = _free_ports(2 * len(missing))
         for name, port, health_port in zip(missing, ports[::2], ports[1::2], strict=True):
             create_private(folder.config(name), _service_file(name, port, health_port))
+        if not folder.config(_FORM).exists():
+            (port,) = _free_ports(1)
+            create_private(folder.config(_FORM), _form_file(port))
         return folder
 
     @property
@@ -138,6 +144,41 @@ class LocalFolder:
     def status_url(self, party: str) -> str:
         """Return where a party says how it is."""
         return f"http://{self._address(party, 'health_listen')}/"
+
+    @property
+    def form_server(self) -> Program:
+        """What serves the pages on which surveys are answered."""
+        address = self._address(_FORM, "listen")
+        return Program(
+            "form server",
+            (
+                *(sys.executable, "-P", "-m", "aggregator.cli", "survey", "form"),
+                *("--up", self.path.absolute(), "--serve", address),
+            ),
+            self.path / f"{_FORM}.log",
+            self.url(_FORM),
+        )
+
+    def form_url(self, survey: str) -> str:
+        """Return where a survey is answered, by the name of its folder."""
+        return f"{self.url(_FORM)}{quote(survey)}"
+
+    def chart_url(self, survey: str) -> str:
+        """Return where the collector shows the results of a survey.
+
+        Raises:
+            ConfigurationError: Its public file says no id.
+        """
+        file = self.surveys / survey / "task.toml"
+        task_id = _toml(file).get("id")
+        if not isinstance(task_id, str):
+            raise ConfigurationError(f"{file}: id: missing")
+        return f"{self.url('collector')}questions/{task_id}"
+
+    @property
+    def survey_names(self) -> list[str]:
+        """The folders of all surveys that are asked here."""
+        return sorted(file.parent.name for file in self.surveys.glob("*/task.toml"))
 
     def programs(self, parties: Sequence[str] = PARTIES) -> list[Program]:
         """Return the services of some parties."""
@@ -166,19 +207,19 @@ class LocalFolder:
         Raises:
             ConfigurationError: Another program listens where a party does.
         """
-        for party in PARTIES:
-            for setting in ("listen", "health_listen"):
-                address = self._address(party, setting)
-                host, _, port = address.rpartition(":")
-                try:
-                    socket.create_server((host.strip("[]"), int(port))).close()
-                except (OSError, ValueError) as error:
-                    reason = error.strerror if isinstance(error, OSError) else str(error)
-                    raise ConfigurationError(
-                        f"{self.config(party)}: {setting}: {address}: {reason}. The surveys here "
-                        "name the leader's and the helper's address, so end the program that has "
-                        "it; if there is no survey yet, change it"
-                    ) from error
+        listening = [(party, each) for party in PARTIES for each in ("listen", "health_listen")]
+        for party, setting in [*listening, (_FORM, "listen")]:
+            address = self._address(party, setting)
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_server((host.strip("[]"), int(port))).close()
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                raise ConfigurationError(
+                    f"{self.config(party)}: {setting}: {address}: {reason}. The surveys here "
+                    "name the leader's and the helper's address, so end the program that has "
+                    "it; if there is no survey yet, change it"
+                ) from error
 
     @contextmanager
     def held(self) -> Iterator[int]:
@@ -276,6 +317,14 @@ def _service_file(party: str, port: int, health_port: int) -> str:
         f'listen = "127.0.0.1:{port}"\n'
         f'health_listen = "127.0.0.1:{health_port}"\n'
         f"{at_once}"
+    )
+
+
+def _form_file(port: int) -> str:
+    return (
+        "# Where the pages are on which surveys are answered. Browsers keep what they have not\n"
+        "# sent, and that they have answered, for this very address.\n"
+        f'listen = "127.0.0.1:{port}"\n'
     )
 
 

@@ -23,9 +23,9 @@ def up(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FOLDER]",
+            metavar="[FOLDER|SURVEY.toml]",
             help="Where stores, keys and ports are made or found again; prio-up, "
-            "or prio- and the party, if not given.",
+            "or prio- and the party, if not given. Or a survey to ask there.",
         ),
     ] = None,
     party: Annotated[
@@ -55,7 +55,7 @@ def up(
     exit status is 1 if a service dies; its last lines are shown, and the others are ended.
     """
     if party is not None:
-        if survey or open_pages:
+        if survey or open_pages or (folder is not None and folder.suffix == ".toml"):
             raise ParameterError("party: starts nothing, so --survey and --open do not go with it")
         _prepare(party, folder or Path(f"prio-{party}"))
         return
@@ -63,6 +63,8 @@ def up(
     from aggregator.cli.local.pages import open_in_browser, page_of_links
     from aggregator.cli.local.services import running
 
+    if folder is not None and folder.suffix == ".toml":
+        survey, folder = [folder, *(survey or [])], None
     for file in survey or []:
         if not file.exists():
             raise ParameterError(f"survey: there is no file {file}")
@@ -71,10 +73,11 @@ def up(
         try:
             with local.held() as lock:
                 local.check_ports()
-                with running(local.programs(), [lock]) as services, page_of_links(local) as page:
+                programs = [*local.programs(), local.form_server]
+                with running(programs, [lock]) as services, page_of_links(local) as page:
                     for file in survey or []:
                         _ask(local, file)
-                    _say(local, page, asks=bool(survey))
+                    _say(local, page)
                     if open_pages:
                         open_in_browser(page)
                     services.watch()
@@ -123,14 +126,19 @@ def _ask(local: "LocalFolder", survey: Path) -> None:
         raise SystemExit(done.returncode if done.returncode > 0 else faults.PARTLY)
 
 
-def _say(local: "LocalFolder", page: str, *, asks: bool) -> None:
+def _say(local: "LocalFolder", page: str) -> None:
     """Print what there is and what can be done with it."""
     from aggregator.cli.local.folder import WARNING
     from aggregator.cli.local.pages import pages_of
 
     lines = [f"{name}: {url}" for url, name in pages_of(local)]
     lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
-    if not asks:
+    for name in local.survey_names:
+        lines += [
+            f"{name} is answered at: {local.form_url(name)}",
+            f"{name} is shown at: {local.chart_url(name)}",
+        ]
+    if not local.survey_names:
         lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
     print(*lines, WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)
 

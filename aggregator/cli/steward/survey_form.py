@@ -1,4 +1,4 @@
-"""`prio survey form`: the page on which people answer, and whether a page that is served is it."""
+"""`prio survey form`: the page on which people answer; serves it, or checks one that is served."""
 
 import sys
 from pathlib import Path
@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp
-from aggregator.cli.steward.survey_tasks import TaskFile, task_of_survey
-from aggregator.errors import PeerError
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
+from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     import httpx
 
 
 def form(
-    file: TaskFile,
+    file: MaybeTaskFile = None,
     out: Annotated[
         Path | None, typer.Option(help="The file to write; without it, standard output.")
     ] = None,
@@ -36,8 +38,18 @@ def form(
             metavar="URL", help="Write nothing; say whether the page at this address is this one."
         ),
     ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS:PORT",
+            help="Write nothing; serve the page here until Ctrl-C, and nothing else. With --up all "
+            "surveys of the folder, each under its name. Browsers split answers on this machine's "
+            "own addresses, elsewhere only where a proxy before it has https.",
+        ),
+    ] = None,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
+    up: Up = None,
 ) -> None:
     """Make the page on which a survey is answered: one file, hosted anywhere.
 
@@ -49,6 +61,7 @@ def form(
 
     import anyio
 
+    from aggregator.cli.local.folder import LocalFolder, public_file
     from aggregator.service.config import read_text
     from aggregator.service.transport.client import open_client
     from aggregator.steward.survey.form.page import fingerprint, form_page
@@ -57,7 +70,16 @@ def form(
     if print_words:
         print(json.dumps(dict(WORDS), indent=1, ensure_ascii=False))
         return
-    page = form_page(*task_of_survey(file), WORDS if words is None else words_of(read_text(words)))
+    if serve is not None and (out or check):
+        raise ParameterError("serve: goes neither with --out nor with --check")
+    if serve is not None and file is None and up is not None:
+        if words is not None:
+            raise ParameterError("words: with --serve, name one task.toml")
+        _serve_all(LocalFolder.at(up).surveys, serve)
+        return
+    public, _ = public_file(file, up)
+    known = WORDS if words is None else words_of(read_text(words))
+    page = form_page(*task_of_survey(public), known)
     if check is not None:
         http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
         served = anyio.run(_served, http, check, len(page.encode()))
@@ -66,11 +88,35 @@ def form(
             return
         print(f"another page than this one, of SHA-256 {fingerprint(page)}")
         raise SystemExit(faults.PARTLY)
+    if serve is not None:
+        _serve_one(page, serve)
+        return
     if out is None:
         print(page, end="")
     else:
         out.write_text(page, encoding="utf-8")
     print(f"SHA-256 {fingerprint(page)}", file=sys.stderr)
+
+
+def _serve_one(page: str, address: str) -> None:
+    from aggregator.cli.steward.form_site import serve_forms
+
+    _serve(lambda: serve_forms(lambda: {"form": lambda: page}, address, only="form"))
+
+
+def _serve_all(surveys: Path, address: str) -> None:
+    from aggregator.cli.steward.form_site import serve_forms, surveys_in
+
+    _serve(lambda: serve_forms(lambda: surveys_in(surveys), address))
+
+
+def _serve(run: "Callable[[], Coroutine[None, None, None]]") -> None:
+    import anyio
+
+    from aggregator.service.telemetry.logs import LogFormat, configure_logs
+
+    configure_logs(LogFormat.CONSOLE, "warning", "form")
+    anyio.run(run, backend_options={"use_uvloop": True})
 
 
 async def _served(client: "httpx.AsyncClient", url: str, size: int) -> bytes:

@@ -7,9 +7,10 @@ version, so that a page that is served can be compared with it.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from html import escape
+from html import escape, unescape
 from importlib.resources import files
 from urllib.parse import urlsplit
 
@@ -27,6 +28,8 @@ from aggregator.steward.survey.sheet import Sheet
 from aggregator.steward.survey.tables import NumbersByGroup
 
 Words = Mapping[str, str]
+
+_POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 
 MOST_OPTIONS = 200
 """A question with more labels is nothing that a person reads through."""
@@ -104,6 +107,13 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
 <script type="module">{script}</script>
 </html>
 """
+
+
+def policy_of(page: str) -> str:
+    """Return the content security policy that a page states, to be said by its server, too."""
+    found = _POLICY.search(page)
+    assert found is not None, "every page states one"  # noqa: S101
+    return unescape(found[1])
 
 
 def fingerprint(page: str) -> str:

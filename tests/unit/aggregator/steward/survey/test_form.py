@@ -4,16 +4,20 @@ import json
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from aggregator.cli.client.module_route import PATH
+from aggregator.cli.steward.form_site import form_site, surveys_in
+from aggregator.client.module import joined_module
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import task_to_toml
 from aggregator.steward.survey import Meaning
-from aggregator.steward.survey.form.page import MOST_OPTIONS, fingerprint, form_page
+from aggregator.steward.survey.form.page import MOST_OPTIONS, fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.words import WORDS, words_of
 from tests.support.commands import run_here
 from tests.support.serving import serving
@@ -136,6 +140,34 @@ def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_pa
         out.write_bytes(out.read_bytes() + b"x" * 10**6)
         assert "another page" in check("form.html", 1)
         assert "404" in check("elsewhere", 3)
+
+
+def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) -> None:
+    tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 64\nleaves = 64\n'
+    for name, asked in (("visits", department()), ("ages", tree)):
+        (tmp_path / name).mkdir()
+        task = task_to_toml(task_of(VISITS + asked))
+        (tmp_path / name / "task.toml").write_text(task, encoding="utf-8")
+    with serving(form_site(lambda: surveys_in(tmp_path))) as address:
+        served = httpx.get(f"{address}/visits", trust_env=False)
+        assert served.text == page_of(department())
+        policy = f"{policy_of(served.text)}; frame-ancestors 'none'"
+        assert served.headers["content-security-policy"] == policy
+        assert served.headers["x-content-type-options"] == "nosniff"
+        assert served.headers["cache-control"] == "no-store"
+        assert httpx.head(f"{address}/visits", trust_env=False).status_code == 200
+        assert 'href="/visits"' in httpx.get(f"{address}/", trust_env=False).text
+        for path, why in (("ages", "no form for a tree"), ("..", "no survey"), ("a/b", "")):
+            refused = httpx.get(f"{address}/{path.replace('.', '%2e')}", trust_env=False)
+            assert refused.status_code == 404
+            assert why in refused.text
+        file = tmp_path / "visits" / "task.toml"
+        done = run_here("survey", "form", file, "--check", f"{address}/visits")
+        assert done.returncode == 0, done.stdout
+        module = httpx.get(f"{address}{PATH}", trust_env=False)
+        assert module.text == joined_module()
+        assert module.headers["access-control-allow-origin"] == "*"
+        assert httpx.get(f"{address}/module/9.9.9/prio.js", trust_env=False).status_code == 404
 
 
 def test_its_words_can_be_printed_to_be_translated(tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""Serves the browser's module at a path that names its version, to pages of any origin."""
+
+from typing import Final
+
+from fastapi import APIRouter, Response, status
+
+from aggregator import __version__
+from aggregator.client.module import joined_module
+
+PATH: Final = f"/module/{__version__}/prio.js"
+
+_HEADERS: Final = {
+    "Access-Control-Allow-Origin": "*",  # pages that name its hash ask for it so
+    "Cross-Origin-Resource-Policy": "cross-origin",
+    "X-Content-Type-Options": "nosniff",
+    # Of one version it is the same for ever; but until a release its bytes may change.
+    "Cache-Control": "public, max-age=86400",
+}
+
+
+def module_router() -> APIRouter:
+    """Return the route of the module."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route("/module/{version}/prio.js", methods=["GET", "HEAD"])
+    async def module(version: str) -> Response:
+        if version != __version__:
+            return Response(status_code=status.HTTP_404_NOT_FOUND)
+        return Response(joined_module(), headers=_HEADERS, media_type="text/javascript")
+
+    return router

@@ -1,0 +1,129 @@
+"""Serves pages on which surveys are answered, and nothing else: for trying, or behind a proxy.
+
+    GET /        the only page, or links to all
+    GET /NAME    the page of this name
+    GET /module/VERSION/prio.js    the module, for pages of one's own
+
+A page is for anybody, so nobody is asked who they are.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+import anyio
+from anyio import to_thread
+from fastapi import APIRouter, Response, status
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from starlette.types import ASGIApp
+
+from aggregator.cli.client.module_route import module_router
+from aggregator.cli.service.running import run_services
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import task_from_toml
+from aggregator.service.config import read_text
+from aggregator.service.web.app import create_app
+from aggregator.service.web.pages.frame import page as framed
+from aggregator.service.web.pages.html import tag
+from aggregator.steward.survey import Meaning
+from aggregator.steward.survey.form.page import form_page, policy_of
+
+_MAX_CONNECTIONS = 128
+_HEADERS: Final = MappingProxyType(
+    {
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        "Cache-Control": "no-store",
+    }
+)
+
+Pages = Callable[[], Mapping[str, Callable[[], str]]]
+"""Finds what there is now, by name: each makes its page, or raises a `ParameterError`."""
+
+
+def form_site(pages: Pages, only: str | None = None) -> ASGIApp:
+    """Return what serves pages.
+
+    Args:
+        pages: What there is.
+        only: The name of the page that is shown at the root.
+    """
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route("/", methods=["GET", "HEAD"])
+    async def home() -> Response:
+        return await to_thread.run_sync(_links, pages) if only is None else await survey(only)
+
+    @router.api_route("/{name}", methods=["GET", "HEAD"])
+    async def survey(name: str) -> Response:
+        return await to_thread.run_sync(_answer, pages, name)
+
+    return create_app("form", [router, module_router()])
+
+
+async def serve_forms(pages: Pages, address: str, only: str | None = None) -> None:
+    """Serve pages until a signal comes.
+
+    Args:
+        pages: What there is.
+        address: `host:port`.
+        only: The name of the page that is shown at the root.
+
+    Raises:
+        ConfigurationError: The address cannot be listened on.
+    """
+
+    async def announce(_stop: anyio.Event) -> None:
+        await anyio.lowlevel.checkpoint()
+        print(f"the page is at http://{address}/ (Ctrl-C ends it)", flush=True)
+
+    await run_services([(form_site(pages, only), address)], [announce], _MAX_CONNECTIONS)
+
+
+def surveys_in(folder: Path) -> dict[str, Callable[[], str]]:
+    """Return the pages of the surveys of a folder, which may get more while they are served."""
+
+    def page_of(file: Path) -> Callable[[], str]:
+        def made() -> str:
+            return _made(read_text(file))
+
+        return made
+
+    return {file.parent.name: page_of(file) for file in sorted(folder.glob("*/task.toml"))}
+
+
+@lru_cache(maxsize=64)
+def _made(text: str) -> str:
+    task = task_from_toml(text)
+    return form_page(task, Meaning.of_task(task))
+
+
+def _answer(pages: Pages, name: str) -> Response:
+    made = pages().get(name)
+    if made is None:
+        return _refusal("there is no survey of this name")
+    try:
+        page = made()
+    except ParameterError as error:
+        return _refusal(str(error))
+    policy = f"{policy_of(page)}; frame-ancestors 'none'"
+    return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": policy})
+
+
+def _refusal(why: str) -> Response:
+    return PlainTextResponse(
+        f"{why}\n", status_code=status.HTTP_404_NOT_FOUND, headers=dict(_HEADERS)
+    )
+
+
+def _links(pages: Pages) -> Response:
+    links = [tag("li", tag("a", name, href=f"/{quote(name)}")) for name in pages()]
+    content = tag("ul", *links) if links else tag("p", "No survey is asked here yet.")
+    return framed("Surveys to answer", content)
