@@ -58,12 +58,15 @@ docs: $(STAMP)
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet -b html -c docs/site . build/site
 	@echo "open build/site/docs/site/index.html"
 
-# The README's picture, of a demo run now; it needs chromium.
+# The README's pictures, of a page made and a demo run now; they need chromium.
 picture: $(STAMP)
 	rm -rf build/demo
 	$(VENV)/bin/prio demo --keep build/demo
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,740 \
 	  --screenshot=docs/pictures/result.png file://$(CURDIR)/build/demo/demo.html
+	$(VENV)/bin/python -m tests.support.form_picture build/form.html
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=500,870 \
+	  --screenshot=docs/pictures/form.png file://$(CURDIR)/build/form.html
 
 # A stamp is written last, so an interrupted set-up is done again, not half used.
 $(STAMP): requirements.lock $(RUNTIME)

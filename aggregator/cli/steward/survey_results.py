@@ -40,7 +40,8 @@ def collect(
         typer.Option(help='The windows of the last while that are over: "week", "4 weeks".'),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="The window that holds this time or date, ISO 8601.")
+        str | None,
+        typer.Option(help='The window that holds this time or date, ISO 8601, or "now".'),
     ] = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
     shut_out_later_answers: Annotated[
@@ -239,9 +240,9 @@ def _starts(
         raise ParameterError("window: give either --last or --window")
     if window is not None:
         try:
-            moment = datetime.fromisoformat(window)
+            moment = now if window == "now" else datetime.fromisoformat(window)
         except ValueError:
-            raise ParameterError(f"window: must be ISO 8601, not {window!r}") from None
+            raise ParameterError(f'window: must be ISO 8601 or "now", not {window!r}') from None
         return [windows.start(moment if moment.tzinfo else moment.replace(tzinfo=UTC))]
     seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
     if seconds % windows.seconds:

@@ -59,6 +59,9 @@ function show() {
   });
 }
 
+form.addEventListener('input', show);
+show();
+
 /** What an answer adds to the entries of its question, or the word of what is wrong. */
 function answerOf(question, i) {
   const { nothing } = question;
@@ -175,7 +178,6 @@ async function sendUntilDone() {
 }
 addEventListener('online', () => sendUntilDone());
 
-form.addEventListener('input', show);
 form.addEventListener('submit', async (event) => {
   event.preventDefault();
   const answers = survey.questions.map(answerOf);
@@ -211,5 +213,4 @@ if (await outbox.claimed(answeredIn(claim))) {
   const warm = () => client.warm(measurementOf(survey.questions.map(({ nothing }) => nothing)));
   (globalThis.requestIdleCallback ?? setTimeout)(warm);
 }
-show();
 document.documentElement.dataset.ready = 'yes';

@@ -57,6 +57,11 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
         _Part(number, question, design, needs[number], words)
         for number, (question, design) in enumerate(sheet.asked)
     ]
+    shown = [part for part in parts if not part.is_hidden]
+    fields = "".join(
+        part.html(sum(not each.is_hidden for each in parts[: number + 1]), len(shown))
+        for number, part in enumerate(parts)
+    )
     script = _module() + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
@@ -98,7 +103,7 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
 {_what(task, words)}
 <form novalidate autocomplete="off">
 <div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
-{"".join(part.html(len(parts)) for part in parts)}<button>{escape(words["send"])}</button>
+{fields}<button>{escape(words["send"])}</button>
 </form>
 <section id="after" hidden><h2 tabindex="-1">{escape(words["thanks"])}</h2></section>
 <p id="status" role="status"></p>
@@ -112,7 +117,7 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
 def policy_of(page: str) -> str:
     """Return the content security policy that a page states, to be said by its server, too."""
     found = _POLICY.search(page)
-    assert found is not None, "every page states one"  # noqa: S101
+    assert found is not None, "every page states one"  # noqa: S101  as `form_page` makes them
     return unescape(found[1])
 
 
@@ -189,10 +194,15 @@ class _Part:
                     "measurements": [measure((place,)) for place in places],
                 }
 
-    def html(self, count: int) -> str:
-        """Return its fields."""
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is not asked before others are answered."""
+        return bool(self._needs)
+
+    def html(self, place: int, count: int) -> str:
+        """Return its fields; of so many that are shown at first it is the one at a place."""
         words, number = self._words, self._number
-        place = filled(words["question"], number=str(number + 1), count=str(count))
+        said = filled(words["question"], number=str(place), count=str(count))
         is_some, is_number = (
             isinstance(self._question, Multiple),
             isinstance(self._question, Number),
@@ -211,8 +221,8 @@ class _Part:
         fields.append(self._option(kind, "skip", words["skip"]))
         return (
             f'<fieldset aria-describedby="q{number}-hint q{number}-fault"'
-            f"{' hidden' if self._needs else ''}>"
-            f'<legend id="q{number}-legend"><small>{escape(place)}</small>{escape(self._text)}'
+            f"{' hidden' if self.is_hidden else ''}>"
+            f'<legend id="q{number}-legend"><small>{escape(said)}</small>{escape(self._text)}'
             f'</legend>\n<p class="soft" id="q{number}-hint">{escape(self._hint())}</p>\n'
             f'<p class="fault" id="q{number}-fault" hidden></p>\n{"".join(fields)}</fieldset>\n'
         )

@@ -20,6 +20,7 @@ from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.form.page import MOST_OPTIONS, fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.words import WORDS, words_of
 from tests.support.commands import run_here
+from tests.support.processes import ROOT
 from tests.support.serving import serving
 from tests.support.surveys import VISITS, department, task_of
 
@@ -140,6 +141,12 @@ def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_pa
         out.write_bytes(out.read_bytes() + b"x" * 10**6)
         assert "another page" in check("form.html", 1)
         assert "404" in check("elsewhere", 3)
+
+
+def test_the_survey_of_the_readme_has_a_page() -> None:
+    survey = (ROOT / "examples" / "ways-to-work.toml").read_text(encoding="utf-8")
+    task = task_of(survey)
+    assert form_page(task, Meaning.of_task(task)).count("<fieldset") == 3
 
 
 def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) -> None:
