@@ -29,6 +29,7 @@ from aggregator.dap.problems import (
     InvalidBatchSize,
     UnsupportedExtension,
 )
+from aggregator.dap.times import Time
 from aggregator.dp.release import add_noise
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -50,14 +51,18 @@ def check_collection_request(task: Task, request: CollectionJobReq, latest: int)
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch, one that reaches into the future, or not
-            exactly one of the task's windows.
+        BatchInvalid: The query determines no batch, one that reaches into the future or of a
+            window that has not begun, or not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    batch = task.batching.asked(request.query, task.time(latest), task.time_precision)
-    if task.policy.window is not None:
-        task.batching.check_window(request.query, task.policy.window, task.time_precision)
+    last, window = task.time(latest), task.policy.window
+    if window is not None:
+        # A batch is a whole window: that of now may be asked for, and shuts out later reports.
+        last = Time(window.first_unit(last.units) + window.length - 1)
+    batch = task.batching.asked(request.query, last, task.time_precision)
+    if window is not None:
+        task.batching.check_window(request.query, window, task.time_precision)
     _check_what_names_no_batch(task, request)
     return batch
 

@@ -6,6 +6,7 @@ from aggregator.dap.extensions import Extension, Extensions
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages import (
     AggregateShareReq,
+    CollectionJobReq,
     LeaderSelectedQuery,
     LeaderSelectedSelector,
     TimeIntervalQuery,
@@ -21,7 +22,7 @@ from aggregator.protocol.leader_selected import LeaderSelected, new_bucket
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.time_interval import TimeInterval, batch_of_interval, interval_of_batch
 from tests.support.entropy import SeededEntropy
-from tests.support.tasks import make_task
+from tests.support.tasks import LAPLACE, make_task
 
 MODE = TimeInterval()
 SELECTED = LeaderSelected()
@@ -120,6 +121,20 @@ def test_an_interval_is_named_by_its_bounds_in_seconds() -> None:
 def test_what_names_no_interval_is_refused_by_name(named: dict[str, int], fault: str) -> None:
     with pytest.raises(BatchInvalid, match=fault):
         MODE.query(named, 3600)
+
+
+def test_the_window_of_now_may_be_asked_for_and_none_that_has_not_begun() -> None:
+    task = make_task(privacy={**LAPLACE, "window": 7, "window_start": 4})
+    unit = task.time_precision
+    begin = 4 + 7 * 1000
+
+    def asked(start: int) -> CollectionJobReq:
+        return collection_request(task, {"start": start * unit, "end": (start + 7) * unit})
+
+    now = (begin + 2) * unit
+    assert check_collection_request(task, asked(begin), now) is not None
+    with pytest.raises(BatchInvalid, match=f"in the future; it may reach to {(begin + 7) * unit}"):
+        check_collection_request(task, asked(begin + 7), now)
 
 
 def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none() -> None:
