@@ -76,7 +76,10 @@ function answerOf(question, i) {
     return { entries: [1, 0, ...powers] };
   }
   if (!chosen.length) return { fault: 'fault_one' };
-  if (question.kind === 'one') return { entries: question.measurements[Number(chosen[0])] };
+  if (question.kind === 'one') {
+    const ones = question.ones[Number(chosen[0])];
+    return { entries: nothing.map((_, at) => +ones.includes(at)) };
+  }
   const places = chosen.filter((each) => each !== 'none').map(Number);
   if (places.length > question.at_most) return { fault: 'fault_most' };
   return { entries: nothing.map((_, at) => +places.includes(at)) };

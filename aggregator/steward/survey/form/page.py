@@ -9,23 +9,20 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from html import escape, unescape
 from importlib.resources import files
 from urllib.parse import urlsplit
 
 from aggregator.client.module import PROFILES, joined_module
+from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
-from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.form.words import WORDS, filled
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
 from aggregator.steward.survey.routing import Need, Routing
-from aggregator.steward.survey.sheet import Sheet
-from aggregator.steward.survey.tables import NumbersByGroup
 
 Words = Mapping[str, str]
 
@@ -54,22 +51,26 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
     title, sheet = meaning.title, meaning.sheet
     needs = Routing.of(sheet.questions).needs
     parts = [
-        _Part(number, question, design, needs[number], words)
-        for number, (question, design) in enumerate(sheet.asked)
+        _Part(number, question, needs[number], words)
+        for number, (question, _) in enumerate(sheet.asked)
     ]
     shown = [part for part in parts if not part.is_hidden]
     fields = "".join(
         part.html(sum(not each.is_hidden for each in parts[: number + 1]), len(shown))
         for number, part in enumerate(parts)
     )
+    answered = AnswerSheet.of_task(task)
     script = _module() + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
         {
             "task": task_for_clients(task),
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
-            "questions": [part.data() for part in parts],
-            "tables": _tables(sheet),
+            "questions": [
+                part.data() | question.data()
+                for part, question in zip(parts, answered.questions, strict=True)
+            ],
+            "tables": [table.data() for table in answered.tables],
             "words": dict(words),
         },
         ensure_ascii=False,
@@ -130,15 +131,9 @@ class _Part:
     """One question of the page."""
 
     def __init__(
-        self,
-        number: int,
-        question: Question,
-        design: Design,
-        needs: tuple[Need, ...],
-        words: Words,
+        self, number: int, question: Question, needs: tuple[Need, ...], words: Words
     ) -> None:
-        self._number, self._needs, self._words = number, needs, words
-        self._question, self._design = question, design
+        self._number, self._question, self._needs, self._words = number, question, needs, words
         self._labels = _labels_of(question, words)
         if len(self._labels) > MOST_OPTIONS:
             raise ParameterError(
@@ -161,38 +156,8 @@ class _Part:
                 return {}
 
     def data(self) -> dict[str, object]:
-        """Return what the script needs."""
-        measure = self._design.measurement
-        common: dict[str, object] = {
-            "text": self._text,
-            "names": self._names(),
-            "nothing": measure(None),
-            "needs": self._needs,
-        }
-        match self._question:
-            case Number(grid=grid, clip=clip):
-                return common | {
-                    "kind": "number",
-                    "grid": {
-                        "low": _pair(grid.low),
-                        "step": _pair(grid.step),
-                        "steps": str(grid.steps),
-                        "clip": clip,
-                    },
-                    # How many powers of the number are summed; 0 if each value is counted.
-                    "powers": 0 if self._design.labels else len(self._design.sections) - 1,
-                }
-            case Multiple(labels=labels, at_most=at_most):
-                return common | {
-                    "kind": "some",
-                    "at_most": at_most or len(labels),
-                }
-            case _:
-                places = range(len(self._labels))
-                return common | {
-                    "kind": "one",
-                    "measurements": [measure((place,)) for place in places],
-                }
+        """Return what the script says of it."""
+        return {"text": self._text, "names": self._names(), "needs": self._needs}
 
     @property
     def is_hidden(self) -> bool:
@@ -265,19 +230,6 @@ def _labels_of(question: Question, words: Words) -> Sequence[str]:
             raise ParameterError(f"question {question.name}: a page has no form for a {kind}")
 
 
-def _tables(sheet: Sheet) -> list[dict[str, object]]:
-    """Return what the script needs of the tables by group: places of questions."""
-    places = {question.name: place for place, (question, _) in enumerate(sheet.asked)}
-    return [
-        {
-            "of": places[part.question.name],
-            "by": places[part.by],
-            "is_number": isinstance(part.source, NumbersByGroup),
-        }
-        for part in sheet.parts[len(sheet.asked) :]
-    ]
-
-
 def _what(task: Task, words: Words) -> str:
     """Return what happens to the answers, closed until somebody asks."""
     configuration = task.configuration
@@ -311,10 +263,6 @@ def _origins(task: Task) -> list[str]:
         task.configuration.helper_aggregator_endpoint,
     )
     return sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
-
-
-def _pair(number: Fraction) -> list[str]:
-    return [str(number.numerator), str(number.denominator)]
 
 
 def _module() -> str:

@@ -1,0 +1,1 @@
+"""A survey as an application asks it: answers by name become the entries of one report."""

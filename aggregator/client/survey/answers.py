@@ -1,0 +1,289 @@
+"""What a question takes as an answer, and what that adds to its entries of a report.
+
+Nothing here says what was answered, not even in an error: an application may write that anywhere.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol, TypeAlias
+
+from typing_extensions import override
+
+from aggregator.client.survey.numbers import Grid, Unfit, number
+from aggregator.errors import ParameterError
+
+Entries: TypeAlias = list[int]
+"""What a person adds to the sums of some sections."""
+
+_SHOWN = 8
+
+
+class AnswerError(ParameterError):
+    """An answer that a question does not take: the message says which question, and what it takes.
+
+    Attributes:
+        question: The question's name; empty if the survey has none of the name that was given.
+    """
+
+    def __init__(self, question: str, problem: str) -> None:
+        super().__init__(f"{question or 'answers'}: {problem}")
+        self.question = question
+
+
+class Takes(Protocol):
+    """What is answered with one of several possible answers."""
+
+    def place(self, answer: object) -> int:
+        """Return which of them an answer is.
+
+        Raises:
+            Unfit: It is none.
+        """
+
+    def data(self) -> dict[str, object]:
+        """Return it for other interpreters."""
+
+
+class Labels:
+    """One of some texts."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._places = {label: place for place, label in enumerate(labels)}
+        more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+        self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"
+
+    def place(self, answer: object) -> int:
+        """See `Takes`."""
+        if isinstance(answer, str):
+            for written in (answer, answer.strip()):
+                if written in self._places:
+                    return self._places[written]
+        raise Unfit(f"must be {self.said}")
+
+    def data(self) -> dict[str, object]:
+        """See `Takes`."""
+        return {"labels": list(self._places)}
+
+
+class YesNo:
+    """Yes or no, as text or as a truth value."""
+
+    _PLACES: Mapping[str, int] = {
+        **dict.fromkeys(("yes", "true", "1"), 0),
+        **dict.fromkeys(("no", "false", "0"), 1),
+    }
+
+    def place(self, answer: object) -> int:
+        """See `Takes`."""
+        written = str(answer).strip().lower() if isinstance(answer, str | int) else ""
+        if written not in self._PLACES:
+            raise Unfit("must be yes or no, or true or false")
+        return self._PLACES[written]
+
+    def data(self) -> dict[str, object]:
+        """See `Takes`."""
+        return {"labels": ["yes", "no"]}
+
+
+class Points:
+    """A whole number of a scale, or the label of one."""
+
+    def __init__(self, low: int, high: int, labels: Sequence[str]) -> None:
+        self._low, self._high = low, high
+        self._labels = Labels(labels) if labels else None
+
+    def place(self, answer: object) -> int:
+        """See `Takes`."""
+        said = f"must be a whole number from {self._low} to {self._high}"
+        if self._labels is not None:
+            said += f", or {self._labels.said}"
+            if isinstance(answer, str):
+                try:
+                    return self._labels.place(answer)
+                except Unfit:
+                    pass  # a number, perhaps
+        try:
+            value = number(answer)
+        except Unfit:
+            raise Unfit(said) from None
+        if value.denominator != 1 or not self._low <= value <= self._high:
+            raise Unfit(said)
+        return int(value) - self._low
+
+    def data(self) -> dict[str, object]:
+        """See `Takes`."""
+        named = self._labels.data() if self._labels is not None else {}
+        return {"points": [self._low, self._high], **named}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Question(ABC):
+    """A question as it is asked.
+
+    Attributes:
+        name: Its name.
+        nothing: What no answer adds.
+    """
+
+    name: str
+    nothing: Sequence[int] = dataclasses.field(repr=False)
+
+    def entries(self, answer: object) -> Entries:
+        """Return what an answer adds; None, or a text that is blank, is none.
+
+        Raises:
+            AnswerError: The question does not take it.
+        """
+        if answer is None or (isinstance(answer, str) and not answer.strip()):
+            return list(self.nothing)
+        try:
+            return self._entries(answer)
+        except Unfit as unfit:
+            raise AnswerError(self.name, str(unfit)) from None
+
+    @abstractmethod
+    def _entries(self, answer: object) -> Entries:
+        """Return what an answer adds, or raise Unfit."""
+
+    @abstractmethod
+    def sections(self, first: int) -> list[str]:
+        """Return its sections, the first of which has this number."""
+
+    def data(self) -> dict[str, object]:
+        """Return what another interpreter needs, as JSON has it."""
+        return {"name": self.name, "nothing": list(self.nothing)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class One(Question):
+    """One answer of several.
+
+    Attributes:
+        takes: The possible answers.
+        ones: Of each the entries to which it adds one.
+        lengths: Entries of each section.
+    """
+
+    takes: Takes = dataclasses.field(repr=False)
+    ones: Sequence[Sequence[int]] = dataclasses.field(repr=False)
+    lengths: Sequence[int]
+
+    @override
+    def _entries(self, answer: object) -> Entries:
+        entries = [0] * len(self.nothing)
+        for at in self.ones[self.takes.place(answer)]:
+            entries[at] = 1
+        return entries
+
+    @override
+    def sections(self, first: int) -> list[str]:
+        return [f"onehot:{length}" for length in self.lengths]
+
+    @override
+    def data(self) -> dict[str, object]:
+        ones = [list(each) for each in self.ones]
+        return {**Question.data(self), "kind": "one", **self.takes.data(), "ones": ones}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Some(Question):
+    """Some labels of several; an empty list is the answer that none of them is.
+
+    Attributes:
+        labels: All of them.
+        most: How many one person may choose.
+    """
+
+    labels: Labels = dataclasses.field(repr=False)
+    most: int
+
+    @override
+    def _entries(self, answer: object) -> Entries:
+        if isinstance(answer, str) or not isinstance(answer, Sequence | AbstractSet):
+            raise Unfit(f"must be a list of labels, each of them {self.labels.said}")
+        places = {self.labels.place(each) for each in answer}
+        if len(places) != len(answer):
+            raise Unfit("must have no label twice")
+        if len(places) > self.most:
+            raise Unfit(f"must be at most {self.most} labels")
+        return [int(place in places) for place in range(len(self.nothing))]
+
+    @override
+    def sections(self, first: int) -> list[str]:
+        return [f"atmost:{len(self.nothing)},{self.most}"]
+
+    @override
+    def data(self) -> dict[str, object]:
+        more = {"kind": "some", **self.labels.data(), "at_most": self.most}
+        return {**Question.data(self), **more}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Amount(Question):
+    """A number, whose powers are summed, or each value counted.
+
+    Attributes:
+        grid: The possible numbers.
+        powers: How many powers of it are summed; 0 if each value is counted.
+    """
+
+    grid: Grid
+    powers: int
+
+    @override
+    def _entries(self, answer: object) -> Entries:
+        steps = self.grid.place(answer)
+        if self.powers:
+            return [1, 0, *(steps**power for power in range(1, self.powers + 1))]
+        entries = [0] * len(self.nothing)
+        entries[steps] = 1
+        return entries
+
+    @override
+    def sections(self, first: int) -> list[str]:
+        if not self.powers:
+            return [f"onehot:{len(self.nothing)}"]
+        largest = [self.grid.steps**power for power in range(1, self.powers + 1)]
+        return ["onehot:2", *(f"given:{first},1,{each}" for each in largest)]
+
+    @override
+    def data(self) -> dict[str, object]:
+        more = {"kind": "number", "grid": self.grid.data(), "powers": self.powers}
+        return {**Question.data(self), **more}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts(Question):
+    """Several numbers at once, by their names; whoever leaves one out has given no answer.
+
+    Attributes:
+        grids: The possible numbers of each.
+    """
+
+    grids: Mapping[str, Grid]
+
+    @override
+    def _entries(self, answer: object) -> Entries:
+        if not isinstance(answer, Mapping) or not answer.keys() <= self.grids.keys():
+            raise Unfit(f"must be a table of numbers by these names: {', '.join(self.grids)}")
+        given = [answer.get(name) for name in self.grids]
+        if any(each is None or (isinstance(each, str) and not each.strip()) for each in given):
+            return list(self.nothing)
+        steps = []
+        for (name, grid), each in zip(self.grids.items(), given, strict=True):
+            try:
+                steps.append(grid.place(each))
+            except Unfit as unfit:
+                raise Unfit(f"{name}: {unfit}") from None
+        return [1, 0, *steps]
+
+    @override
+    def sections(self, first: int) -> list[str]:
+        return ["onehot:2", *(f"given:{first},1,{grid.steps}" for grid in self.grids.values())]
+
+    @override
+    def data(self) -> dict[str, object]:
+        grids = [{"name": name, "grid": grid.data()} for name, grid in self.grids.items()]
+        return {**Question.data(self), "kind": "numbers", "columns": grids}

@@ -1,0 +1,205 @@
+"""The questions of a survey, out of what its task says that its numbers mean.
+
+That text is bound into the task, and a client makes everything from it: whoever gives an
+application labels in another order gives it another task, in which no report opens. It is read
+without the models by which a steward checks it, which take long to import.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aggregator.client.survey.answers import (
+    Amount,
+    Amounts,
+    Labels,
+    One,
+    Points,
+    Question,
+    Some,
+    Takes,
+    YesNo,
+)
+from aggregator.client.survey.numbers import Grid, Ranges, exact
+
+VERSION = 2
+"""Of the texts that are read here."""
+
+NOT_A_MEANING = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What reading another text ends in."""
+
+_Asked = Mapping[str, Any]
+"""A question as a meaning has it."""
+
+
+def question_of(asked: _Asked, design: str, most: int) -> Question:
+    """Return a question.
+
+    Args:
+        asked: As a meaning has it.
+        design: How it is asked.
+        most: The most entries that it may have: a meaning is another party's.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError, RecursionError: It is none.
+    """
+    return _WAYS[asked["kind"], design](str(asked["name"]), asked, most)
+
+
+def _choice(name: str, asked: _Asked, most: int) -> Question:
+    labels = _texts(asked["labels"])
+    return _one(name, Labels(labels), [len(labels)], [], most)
+
+
+def _yes_no(name: str, _: _Asked, most: int) -> Question:
+    return _one(name, YesNo(), [2], [], most)
+
+
+def _scale(name: str, asked: _Asked, most: int) -> Question:
+    low, high = int(asked["low"]), int(asked["high"])
+    return _one(name, Points(low, high, _texts(asked["labels"])), [high - low + 1], [], most)
+
+
+def _bins(name: str, asked: _Asked, most: int) -> Question:
+    edges = [exact(edge) for edge in asked["edges"]]
+    return _one(name, Ranges(edges, bool(asked["clip"])), [len(edges) - 1], [], most)
+
+
+def _leaves(name: str, asked: _Asked, most: int) -> Question:
+    takes, sizes, _ = _tree(asked, most)
+    return _one(name, takes, sizes[-1:], [], most)
+
+
+def _every_level(name: str, asked: _Asked, most: int) -> Question:
+    return _one(name, *_tree(asked, most), most)
+
+
+def _multiple(name: str, asked: _Asked, most: int) -> Question:
+    labels = _texts(asked["labels"])
+    length = _bounded(len(labels) + 1, most)
+    at_most = int(asked["at_most"] or len(labels))
+    nothing = _ones_at([len(labels)], length)
+    return Some(name=name, nothing=nothing, labels=Labels(labels), most=at_most)
+
+
+def _sums_of_powers(powers: int) -> "_Way":
+    def way(name: str, asked: _Asked, _: int) -> Question:
+        nothing = _ones_at([1], 2 + powers)
+        return Amount(name=name, nothing=nothing, grid=_grid(asked), powers=powers)
+
+    return way
+
+
+def _each_value(name: str, asked: _Asked, most: int) -> Question:
+    grid = _grid(asked)
+    length = _bounded(grid.steps + 2, most)
+    return Amount(name=name, nothing=_ones_at([length - 1], length), grid=grid, powers=0)
+
+
+def _vector(name: str, asked: _Asked, _: int) -> Question:
+    grids = {str(column["name"]): _grid(column) for column in asked["column"]}
+    return Amounts(name=name, nothing=_ones_at([1], 2 + len(grids)), grids=grids)
+
+
+_Way = Callable[[str, _Asked, int], Question]
+_WAYS: Mapping[tuple[str, str], _Way] = {
+    ("choice", "one answer"): _choice,
+    ("yes-no", "one answer"): _yes_no,
+    ("scale", "histogram"): _scale,
+    ("bins", "histogram"): _bins,
+    ("tree", "leaves"): _leaves,
+    ("tree", "every level"): _every_level,
+    ("multiple", "several answers"): _multiple,
+    ("number", "sum"): _sums_of_powers(1),
+    ("number", "sum and squares"): _sums_of_powers(2),
+    ("number", "histogram"): _each_value,
+    ("vector", "sums"): _vector,
+}
+"""By the kind of a question and the name of its design."""
+
+
+def _one(
+    name: str,
+    takes: Takes,
+    sizes: Sequence[int],
+    parents: Sequence[Sequence[int]],
+    most: int,
+) -> One:
+    """Return a question with a section for each level of its answers, the last of which are given.
+
+    Args:
+        name: Its name.
+        takes: The answers.
+        sizes: How many there are on each level.
+        parents: Of each level but the first to which node above each belongs.
+        most: The most entries.
+    """
+    _bounded(sum(sizes) + len(sizes), most)
+    starts = [0, *itertools.accumulate(size + 1 for size in sizes)]
+    paths = [[place] for place in range(sizes[-1])]
+    for above in reversed(parents):
+        for path in paths:
+            path.insert(0, above[path[0]])
+    return One(
+        name=name,
+        nothing=_ones_at([end - 1 for end in starts[1:]], starts[-1]),
+        takes=takes,
+        ones=[[start + at for start, at in zip(starts, path, strict=False)] for path in paths],
+        lengths=[size + 1 for size in sizes],
+    )
+
+
+def _tree(asked: _Asked, most: int) -> tuple[Takes, list[int], list[list[int]]]:
+    """Return the leaves of a hierarchy of labels or ranges, and as `_one` its levels."""
+    if asked["regions"]:
+        labels, sizes, parents = _regions(asked["regions"])
+        return Labels(labels), sizes, parents
+    low, high = exact(asked["low"]), exact(asked["high"])
+    leaves = _bounded(int(asked["leaves"]), most)
+    edges = [low + (high - low) * place / leaves for place in range(leaves + 1)]
+    return Ranges(edges, bool(asked["clip"])), *_ranges(leaves, int(asked["branches"]))
+
+
+def _regions(
+    regions: Sequence[Mapping[str, Any]],
+) -> tuple[list[str], list[int], list[list[int]]]:
+    """Return the leaves' labels, each level's size, and where each node belongs."""
+    level, sizes, parents = list(regions), [len(regions)], []
+    while level[0]["below"]:
+        parents.append([place for place, region in enumerate(level) for _ in region["below"]])
+        level = [below for region in level for below in region["below"]]
+        sizes.append(len(level))
+    return _texts([region["label"] for region in level]), sizes, parents
+
+
+def _ranges(leaves: int, branches: int) -> tuple[list[int], list[list[int]]]:
+    """Return each level's size, and where each of its ranges belongs."""
+    if branches < 2:  # noqa: PLR2004  one branch leads nowhere
+        raise ValueError("not a tree")
+    sizes = [leaves]
+    while sizes[0] > branches:
+        sizes.insert(0, -(-sizes[0] // branches))
+    return sizes, [[place // branches for place in range(size)] for size in sizes[1:]]
+
+
+def _grid(asked: Mapping[str, Any]) -> Grid:
+    return Grid.of(asked["low"], asked["high"], asked["step"], clips=bool(asked["clip"]))
+
+
+def _texts(labels: Sequence[object]) -> list[str]:
+    if not all(isinstance(label, str) for label in labels):
+        raise TypeError("not labels")
+    return [str(label) for label in labels]
+
+
+def _bounded(count: int, most: int) -> int:
+    if not 1 <= count <= most:
+        raise ValueError("not of this task")
+    return count
+
+
+def _ones_at(places: Sequence[int], length: int) -> list[int]:
+    entries = [0] * length
+    for place in places:
+        entries[place] = 1
+    return entries

@@ -1,0 +1,146 @@
+"""Numbers as answers: exact, whatever an application has them in, and held to what was asked."""
+
+import bisect
+import dataclasses
+import math
+import operator
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
+_EXACT = re.compile(r"-?[0-9]{1,60}(/[1-9][0-9]{0,59})?")
+_MAX_DIGITS = 30
+
+
+class Unfit(Exception):
+    """A question takes no such answer; the message says what it takes, and not what was given."""
+
+
+def number(answer: object) -> Fraction:
+    """Return the exact number that an answer is; a float counts as its shortest decimal number.
+
+    Raises:
+        Unfit: It is none.
+    """
+    match answer:
+        case bool():
+            pass
+        case int() | Fraction():
+            return Fraction(answer)
+        case float() if math.isfinite(answer):
+            return Fraction(Decimal(float.__repr__(answer)))
+        case Decimal() if answer.is_finite() and abs(answer.adjusted()) <= _MAX_DIGITS:
+            return Fraction(answer)
+        case str() if _NUMBER.fullmatch(answer.strip()):
+            return Fraction(Decimal(answer.strip()))
+        case _ if hasattr(answer, "__index__"):
+            return Fraction(operator.index(answer))
+        case _:
+            pass
+    raise Unfit("must be a number")
+
+
+def exact(text: object) -> Fraction:
+    """Return the number that a meaning writes as text.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(text, str) or not _EXACT.fullmatch(text):
+        raise ValueError("not an exact number")
+    return Fraction(text)
+
+
+def pair(exact_number: Fraction) -> list[str]:
+    """Return a number for JSON, where none is exact: above and below the bar."""
+    return [str(exact_number.numerator), str(exact_number.denominator)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grid:
+    """The numbers low, low + step, ... of which the nearest is taken; ties go to the even one.
+
+    Attributes:
+        low: The least.
+        step: What they lie apart.
+        steps: How many steps the largest is above the least.
+        clips: Whether a number beyond counts as the nearest of them, or is refused.
+    """
+
+    low: Fraction
+    step: Fraction
+    steps: int
+    clips: bool
+
+    @classmethod
+    def of(cls, low: object, high: object, step: object, *, clips: bool) -> "Grid":
+        """Return the grid that a meaning writes.
+
+        Raises:
+            ValueError: It writes none.
+        """
+        least, apart = exact(low), exact(step)
+        steps = (exact(high) - least) / apart
+        if apart <= 0 or steps <= 0 or steps.denominator != 1:
+            raise ValueError("not a grid")
+        return cls(least, apart, int(steps), clips)
+
+    def place(self, answer: object) -> int:
+        """Return how many steps above the least an answer is.
+
+        Raises:
+            Unfit: It is no number, or one beyond.
+        """
+        above = (number(answer) - self.low) / self.step
+        if 0 <= above <= self.steps:
+            return round(above)
+        if self.clips:
+            return 0 if above < 0 else self.steps
+        raise Unfit(_between(self.low, self.low + self.steps * self.step))
+
+    def data(self) -> dict[str, object]:
+        """Return it for other interpreters."""
+        return {
+            "low": pair(self.low),
+            "step": pair(self.step),
+            "steps": str(self.steps),
+            "clip": self.clips,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges between edges; each holds its lower one, and the last its upper one, too.
+
+    Attributes:
+        edges: In ascending order.
+        clips: Whether a number beyond lies in the nearest range, or is refused.
+    """
+
+    edges: Sequence[Fraction]
+    clips: bool
+
+    def place(self, answer: object) -> int:
+        """Return in which range an answer lies.
+
+        Raises:
+            Unfit: It is no number, or one beyond.
+        """
+        value = number(answer)
+        if not self.clips and not self.edges[0] <= value <= self.edges[-1]:
+            raise Unfit(_between(self.edges[0], self.edges[-1]))
+        return min(max(bisect.bisect_right(self.edges, value) - 1, 0), len(self.edges) - 2)
+
+    def data(self) -> dict[str, object]:
+        """Return them for other interpreters."""
+        return {"edges": [pair(edge) for edge in self.edges], "clip": self.clips}
+
+
+def _between(low: Fraction, high: Fraction) -> str:
+    return f"must be from {_shown(low)} to {_shown(high)}"
+
+
+def _shown(limit: Fraction) -> str:
+    return str(limit) if limit.denominator == 1 else f"{float(limit):.6g}"

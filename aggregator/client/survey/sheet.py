@@ -1,0 +1,159 @@
+"""Everything that a survey asks, as an application's client and the page of a survey fill it in."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aggregator.client.survey.answers import Amount, AnswerError, Entries, One, Question
+from aggregator.client.survey.meaning import NOT_A_MEANING, VERSION, question_of
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+from aggregator.words import meant
+
+_SHOWN = 40
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """The answers to one question by those to another.
+
+    Attributes:
+        of: The place of the question whose answers are shown.
+        by: That of the question whose answers are the groups; the last is of no answer.
+        powers: Of a number how many powers of it are summed in each group; 0 if pairs are counted.
+    """
+
+    of: int
+    by: int
+    powers: int
+
+    def entries(self, answer: Entries, groups: Entries) -> Entries:
+        """Return what a person adds, by what they add to both questions."""
+        if not self.powers:
+            return [one * other for one in answer for other in groups]
+        is_answered, _, *powers = answer
+        size = len(groups) - 1
+        place = groups.index(1) if is_answered else size
+        hot = [int(each == place) for each in range(size + 1)]
+        return hot + [power * one for power in powers for one in hot[:size]]
+
+    def data(self) -> dict[str, object]:
+        """Return what another interpreter needs, as JSON has it."""
+        return {"of": self.of, "by": self.by, "is_number": bool(self.powers)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AnswerSheet:
+    """What one report of a survey holds.
+
+    Attributes:
+        questions: In their order.
+        tables: After them.
+    """
+
+    questions: tuple[Question, ...]
+    tables: tuple[Table, ...]
+
+    @classmethod
+    def of_task(cls, task: Task) -> "AnswerSheet":
+        """Return the sheet of a survey's task.
+
+        Raises:
+            ParameterError: The task is of no survey, of one that is not known here, or its reports
+                have other sections than the survey's questions.
+        """
+        about = f"task {task.task_id}"
+        if not task.meaning:
+            raise ParameterError(
+                f"{about}: is of no survey: there is no meaning, which says what its questions are"
+            )
+        try:
+            meaning = json.loads(task.meaning)
+            version = meaning["version"]
+            if version != VERSION:
+                raise ParameterError(f"{about}: meaning: version {version!r} is not known")
+            sheet = cls._read(meaning, task.prio3.circuit.output_len)
+        except NOT_A_MEANING as error:
+            if isinstance(error, ParameterError):
+                raise
+            raise ParameterError(
+                f"{about}: meaning: not that of a survey, or of a kind of question that is not "
+                "known here"
+            ) from None
+        if task.prio3.circuit.parameters.get("sections") != " ".join(sheet.sections):
+            raise ParameterError(
+                f"{about}: its reports are of another type than its questions, which are "
+                f"{' '.join(sheet.sections)}"
+            )
+        return sheet
+
+    @classmethod
+    def _read(cls, meaning: Mapping[str, Any], most: int) -> "AnswerSheet":
+        """Read a meaning, of which no question may have more entries than its task."""
+        questions = tuple(
+            question_of(each["question"], each["design"], most) for each in meaning["questions"]
+        )
+        places = {question.name: place for place, question in enumerate(questions)}
+        tables = []
+        for of, by in meaning["tables"]:
+            asked, groups = questions[places[of]], questions[places[by]]
+            if not (isinstance(asked, Amount) or _is_one_section(asked)):
+                raise ValueError("not a table")
+            if not _is_one_section(groups):
+                raise ValueError("not groups")
+            powers = asked.powers if isinstance(asked, Amount) else 0
+            tables.append(Table(places[of], places[by], powers))
+        return cls(questions, tuple(tables))
+
+    @property
+    def sections(self) -> list[str]:
+        """The sections of a report."""
+        texts, firsts = list[str](), list[int]()
+        for question in self.questions:
+            firsts.append(len(texts))
+            texts += question.sections(len(texts))
+        for table in self.tables:
+            of, size = self.questions[table.of], len(self.questions[table.by].nothing) - 1
+            if isinstance(of, Amount) and table.powers:
+                largest = [of.grid.steps ** (power + 1) for power in range(table.powers)]
+                given = [f"given:{len(texts)},{size},{each}" for each in largest]
+                texts += [f"onehot:{size + 1}", *given]
+            else:
+                texts.append(f"table:{firsts[table.of]},{firsts[table.by]}")
+        return texts
+
+    def entries(self, answers: Mapping[str, object]) -> Entries:
+        """Return what one person's answers add to each entry: as many, whatever they are.
+
+        Args:
+            answers: By the names of questions; those that are left out, None or blank have none.
+
+        Raises:
+            AnswerError: A question does not take its answer, or there is none of a name.
+        """
+        self._check_names(answers)
+        of = [question.entries(answers.get(question.name)) for question in self.questions]
+        by_group = [table.entries(of[table.of], of[table.by]) for table in self.tables]
+        return list(itertools.chain.from_iterable([*of, *by_group]))
+
+    def _check_names(self, answers: object) -> None:
+        names = [question.name for question in self.questions]
+        if not isinstance(answers, Mapping):
+            raise AnswerError("", f"must be a table by the names of questions: {', '.join(names)}")
+        for name in answers:
+            if name not in names:
+                given = f"{str(name)[:_SHOWN]!r}"
+                raise AnswerError("", f"there is no question {given}{meant(str(name), names)}")
+
+    def data(self) -> dict[str, Sequence[object]]:
+        """Return what another interpreter needs, as JSON has it."""
+        return {
+            "questions": [question.data() for question in self.questions],
+            "tables": [table.data() for table in self.tables],
+        }
+
+
+def _is_one_section(question: Question) -> bool:
+    return isinstance(question, One) and len(question.lengths) == 1

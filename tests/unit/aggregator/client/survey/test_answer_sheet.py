@@ -1,0 +1,258 @@
+"""What an application's client makes of answers: what a steward's tools make, or an error."""
+
+import json
+from fractions import Fraction
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from aggregator.client.survey.answers import AnswerError
+from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, info_with_digest, task_from_toml, task_to_toml
+from aggregator.steward.survey import AnswerError as CellError
+from aggregator.steward.survey import Meaning, Question, Sheet, Windows
+from aggregator.steward.survey.questions import AnyQuestion
+from aggregator.steward.survey.questions.vectors import Vector
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import make_task
+
+WINDOWS = Windows(7 * 86400, 4 * 86400)
+_QUESTION: TypeAdapter[Question] = TypeAdapter(AnyQuestion)
+HILLS = [{"label": "Hill"}, {"label": "Dale"}]
+ASKED: list[dict[str, object]] = [
+    {"kind": "choice", "labels": ["a", "b b", "ö"]},
+    {"kind": "choice", "labels": [str(number) for number in range(40)]},
+    {"kind": "yes-no"},
+    {"kind": "scale", "high": 5},
+    {"kind": "scale", "low": -1, "high": 1, "labels": ["bad", "fair", "2"]},
+    {"kind": "bins", "edges": ["0", "1/3", "65", "120"]},
+    {"kind": "bins", "edges": ["-5", "0", "5/2"], "clip": True},
+    {"kind": "multiple", "labels": ["x", "y", "z"], "at_most": 2},
+    {"kind": "multiple", "labels": ["x"]},
+    {"kind": "number", "low": "-4", "high": "4", "step": "1/2"},
+    {"kind": "number", "low": "1", "high": "40", "variance": True, "clip": True},
+    {"kind": "number", "low": "0", "high": str(2**40)},
+    {"kind": "vector", "column": [{"name": "u", "high": "3"}, {"name": "v", "high": "9"}]},
+    {"kind": "tree", "low": "0", "high": "10", "leaves": 7, "branches": 2},
+    {
+        "kind": "tree",
+        "regions": [
+            {"label": "North", "below": HILLS},
+            {"label": "South", "below": [{"label": "Dune"}, {"label": "Bay"}, {"label": "Moor"}]},
+        ],
+    },
+]
+GIVEN = st.one_of(
+    st.integers(-8, 130),
+    st.integers(),
+    st.floats(),
+    st.decimals(),
+    st.booleans(),
+    st.text(max_size=4),
+    st.sampled_from(["a", "b b", " ö ", "39", "yes", "FALSE", "bad", "2", "x", "Moor", "1e1", ""]),
+    st.none(),
+)
+SOME = st.lists(st.sampled_from(["x", "y", "z", "w"]), max_size=4)
+PAIRS = st.dictionaries(st.sampled_from(["u", "v"]), GIVEN)
+
+
+def task_with(sheet: Sheet, meaning: str = "") -> Task:
+    """Return the task that asks what a sheet does, with another meaning if one is given."""
+    said = meaning or Meaning("Visits", "patients", WINDOWS, sheet).to_json()
+    return make_task(
+        {"type": "Prio3Sections", "sections": " ".join(sheet.texts)},
+        max_reports=10,
+        task_info=info_with_digest("Visits", said),
+        meaning=said,
+    )
+
+
+@st.composite
+def sheets(draw: st.DrawFn) -> Sheet:
+    asked = []
+    for place, table in enumerate(draw(st.lists(st.sampled_from(ASKED), min_size=1, max_size=4))):
+        question = _QUESTION.validate_json(json.dumps({"name": f"q{place}", **table}))
+        designs = [each for each in question.designs() if each.length < 1000]
+        asked.append((question, draw(st.sampled_from(designs))))
+    groups = [each for each, design in asked if each.makes_groups and design.labels]
+    crossed = [each for each, design in asked if design in each.crossed_designs()]
+    pairs = [(of.name, by.name) for of in crossed for by in groups if of is not by]
+    tables = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=3)) if pairs else []
+    return Sheet(tuple(asked), tuple(tables))
+
+
+def read_by_steward(question: Question, answer: object) -> object:
+    """Return the answer as a table of answers has it, or None; raise what such a table raises."""
+    if isinstance(question, Vector):
+        cells = [answer.get(name) for name in question.columns]  # type: ignore[attr-defined]  # of PAIRS
+    else:
+        cells = [answer]
+    if any(each is None or (isinstance(each, str) and not each.strip()) for each in cells):
+        return None
+    return question.read(cells).answer
+
+
+@given(sheets(), st.data())
+def test_a_client_adds_what_a_steward_would_and_refuses_what_one_refuses(
+    sheet: Sheet, data: st.DataObject
+) -> None:
+    client = AnswerSheet.of_task(task_with(sheet))
+    answers: dict[str, object] = {}
+    readings = []
+    for question, _ in sheet.asked:
+        kind = question.model_dump()["kind"]
+        given = {"multiple": SOME, "vector": PAIRS}.get(kind, GIVEN)
+        answers[question.name] = answer = data.draw(given)
+        try:
+            readings.append(read_by_steward(question, answer))
+        except CellError:
+            if kind == "choice" and not isinstance(answer, str):
+                answers[question.name] = "no such label"
+            with pytest.raises(AnswerError, match=f"^{question.name}: (.: )?must "):
+                client.entries(answers)
+            return
+        if kind == "choice" and answer is not None:
+            answers[question.name] = str(answer)  # a table's number may be a label, and no answer
+    entries = client.entries(answers)
+    assert entries == sheet.measurement(readings)  # type: ignore[arg-type]  # as they were read
+    sheet.circuit.encode([entries])
+    assert len(client.entries({})) == len(entries)
+
+
+def test_these_are_all_kinds_of_questions() -> None:
+    kinds = get_args(get_args(AnyQuestion)[0])
+    names = {get_args(kind.model_fields["kind"].annotation)[0] for kind in kinds}
+    assert {table["kind"] for table in ASKED} == names
+
+
+def visits() -> AnswerSheet:
+    """Return a sheet of one question of each way of answering."""
+    names = ("one", "many", "yes", "point", "mood", "bin", "clipped", "some", "any", "half")
+    asked = []
+    for name, table in zip([*names, "least", "far", "pair", "range", "place"], ASKED, strict=True):
+        question = _QUESTION.validate_json(json.dumps({"name": name, **table}))
+        asked.append((question, question.designs()[0]))
+    return AnswerSheet.of_task(task_with(Sheet(tuple(asked))))
+
+
+GIVEN_ANSWER = "4711"
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({"one": GIVEN_ANSWER}, "one: must be one of 'a', 'b b', 'ö'"),
+        ({"one": 4711}, "one: must be one of 'a', 'b b', 'ö'"),
+        ({"one": ["a"]}, "one: must be one of 'a', 'b b', 'ö'"),
+        (
+            {"many": GIVEN_ANSWER},
+            "many: must be one of '0', '1', '2', '3', '4', '5', '6', '7' and 32 more",
+        ),
+        ({"yes": GIVEN_ANSWER}, "yes: must be yes or no, or true or false"),
+        ({"point": GIVEN_ANSWER}, "point: must be a whole number from 1 to 5"),
+        (
+            {"mood": GIVEN_ANSWER},
+            "mood: must be a whole number from -1 to 1, or one of 'bad', 'fair', '2'",
+        ),
+        ({"bin": GIVEN_ANSWER}, "bin: must be from 0 to 120"),
+        ({"some": ["x", GIVEN_ANSWER]}, "some: must be one of 'x', 'y', 'z'"),
+        (
+            {"some": GIVEN_ANSWER},
+            "some: must be a list of labels, each of them one of 'x', 'y', 'z'",
+        ),
+        ({"some": ["x", "y", "z"]}, "some: must be at most 2 labels"),
+        ({"some": ["x", "x"]}, "some: must have no label twice"),
+        ({"half": 4711.5}, "half: must be from -4 to 4"),
+        ({"half": True}, "half: must be a number"),
+        ({"half": float("nan")}, "half: must be a number"),
+        ({"half": {"4711": 4711}}, "half: must be a number"),
+        ({"pair": {"u": 4711, "v": 1}}, "pair: u: must be from 0 to 3"),
+        ({"pair": [4711]}, "pair: must be a table of numbers by these names: u, v"),
+        ({"pair": {"w": 4711}}, "pair: must be a table of numbers by these names: u, v"),
+        ({"rnage": GIVEN_ANSWER}, "answers: there is no question 'rnage'; did you mean range?"),
+    ],
+)
+def test_an_error_names_the_question_and_the_limit_and_never_the_answer(
+    answers: dict[str, object], message: str
+) -> None:
+    with pytest.raises(AnswerError) as caught:
+        visits().entries({"yes": True, **answers})
+    assert str(caught.value) == message
+    assert caught.value.__cause__ is None
+    assert GIVEN_ANSWER not in repr(caught.value)
+
+
+def test_answers_that_are_no_table_are_refused() -> None:
+    with pytest.raises(AnswerError, match="answers: must be a table by the names of questions"):
+        visits().entries([4711])  # type: ignore[arg-type]  # as a hostile body of JSON
+
+
+def test_what_is_left_out_none_or_blank_is_no_answer() -> None:
+    nothing = visits().entries({})
+    assert visits().entries({"one": None, "half": "  ", "pair": {"u": 1}, "some": ""}) == nothing
+    assert visits().entries({"some": []}) != nothing
+
+
+def test_numbers_are_exact_whatever_they_are_written_in() -> None:
+    answers = ("0.5", 0.5, Fraction(1, 2), " 5e-1 ")
+    assert len({tuple(visits().entries({"half": each})) for each in answers}) == 1
+
+
+CHOICE = '"design":"one answer","question":{"kind":"choice","labels":["surgery","medicine"],'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"version":2', '"version":3', "version 3 is not known"),
+        ('"tables":[]', '"tables":[["x","y"]]', "not that of a survey"),
+        ('"questions":', '"question":', "not that of a survey"),
+        ('"questions":', '"questions":4,"asked":', "not that of a survey"),
+        ('"choice"', '"ballot"', "kind of question that is not known here"),
+        ('"medicine"', "2", "not that of a survey"),
+        ('"medicine"', '"medicine","children"', "not that of a survey"),
+        (',"medicine"', "", "reports are of another type"),
+        ('["surgery","medicine"]', "[" * 10**5, "not that of a survey"),
+        # Of sizes that would fill a memory, were they believed.
+        (
+            CHOICE,
+            CHOICE.replace("one answer", "histogram").replace(
+                '"choice"', '"scale","low":1,"high":1000000000000'
+            ),
+            "not that of a survey",
+        ),
+        (
+            CHOICE,
+            CHOICE.replace("one answer", "leaves").replace(
+                '"choice"',
+                '"tree","regions":[],"low":"0","high":"1","branches":2,"leaves":1000000000000',
+            ),
+            "not that of a survey",
+        ),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_meaning_that_is_not_of_the_task_is_refused(old: str, new: str, message: str) -> None:
+    task = task_of(VISITS + department())
+    assert task.meaning.count(old) == 1
+    changed = task_with(Meaning.of_task(task).sheet, task.meaning.replace(old, new))
+    with pytest.raises(ParameterError, match=message):
+        AnswerSheet.of_task(changed)
+
+
+def test_a_task_of_no_survey_is_refused() -> None:
+    with pytest.raises(ParameterError, match="is of no survey"):
+        AnswerSheet.of_task(make_task())
+
+
+def test_labels_that_were_swapped_in_a_task_file_are_noticed() -> None:
+    """Who hands an application its file could make people say the opposite of what they said."""
+    file = task_to_toml(task_of(VISITS + department(("surgery", "medicine"))))
+    swapped = file.replace('surgery\\",\\"medicine', 'medicine\\",\\"surgery')
+    assert swapped != file
+    with pytest.raises(ParameterError, match="meaning: is not the one that task_info was made"):
+        task_from_toml(swapped)
