@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from aggregator.client.contributions import Contributions, TooManyReports
     from aggregator.client.measurements import CellError, MeasurementReader
     from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
-    from aggregator.client.reporter import Pass, Reason, Reporter
+    from aggregator.client.reporter import Reporter
+    from aggregator.client.sending import Pass, Reason
     from aggregator.client.upload import Client, UploadError, UploadSummary
 else:
     __getattr__ = exports(
@@ -29,7 +30,8 @@ else:
             "contributions": ("Contributions", "TooManyReports"),
             "measurements": ("CellError", "MeasurementReader"),
             "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull", "Outcome", "State"),
-            "reporter": ("Pass", "Reason", "Reporter"),
+            "reporter": ("Reporter",),
+            "sending": ("Pass", "Reason"),
             "upload": ("Client", "UploadError", "UploadSummary"),
         },
     )

@@ -29,7 +29,7 @@ class Later(Exception):
     """There is no usable answer now; there may be one later.
 
     Attributes:
-        reason: Why, in one of the words of `reporter.Reason`.
+        reason: Why, in one of the words of `sending.Reason`.
         wait: The fewest seconds to wait.
     """
 

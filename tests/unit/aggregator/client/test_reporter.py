@@ -21,7 +21,8 @@ from aggregator.client.outbox import (
     State,
 )
 from aggregator.client.posting import Later, Refused, TooLarge
-from aggregator.client.reporter import KEYS_SECONDS, Reason, Reporter
+from aggregator.client.reporter import Reporter
+from aggregator.client.sending import KEYS_SECONDS, Reason
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors, UploadRequest
@@ -404,7 +405,7 @@ def test_sending_goes_on_after_a_fault_of_the_application_or_of_ours(
         raise RuntimeError("not foreseen")
 
     if is_callback:
-        reporter._on_settled = broken
+        reporter._sending._on_settled = broken
     else:
         world.leader.turns = [fails(OverflowError("not foreseen"))]
     reporter.put(1)

@@ -1,0 +1,332 @@
+"""One pass over an outbox: seals what is due, sends it, and settles what was answered.
+
+Only `outdated_config` may change the bytes, and only if the aggregators' keys have changed: then
+the same shares are sealed again, under the same id. So neither a lost answer nor a restart, nor a
+leader that lies about its keys, counts anybody twice.
+"""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+
+from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
+from aggregator.client.posting import Later, Posting, Refused, TooLarge
+from aggregator.clock import Clock
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, seal
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import ReportMetadata, UploadErrors, UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import path
+from aggregator.dap.times import DAY, Time
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.reports import PreparedReport, report_sizes, seal_report
+from aggregator.protocol.task import Task
+
+KEYS_SECONDS = DAY
+"""How long keys are used without asking again; aggregators take retired ones for longer."""
+
+_MOST_REQUEST_BYTES = 1_000_000
+"""What proxies take that were told nothing."""
+
+_STATUS_SIZE = ReportId.size + 1
+_MOST_CONFIG_BYTES = 2**16 + 1
+_LONGEST_WAIT = 3600
+_HEAD, _CIPHERTEXT_HEAD = ReportId.size + 8 + 2 + 4, 1 + 2 + 4
+"""Bytes of a report beside its shares, and of each ciphertext beside its parts."""
+
+_LATE = (ReportError.BATCH_COLLECTED, ReportError.REPORT_DROPPED, ReportError.TASK_EXPIRED)
+_OUTDATED = (
+    ReportError.OUTDATED_CONFIG.draft_name,
+    ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name,
+)
+"""What a leader says, by its draft or its habit, of a report sealed to a key that it has not."""
+
+_UNKNOWN_TASK = "unrecognizedTask"
+"""A leader that is set up anew, or not yet, knows it tomorrow; the answer is there once."""
+
+_EARLY = (ReportError.REPORT_TOO_EARLY, ReportError.TASK_NOT_STARTED)
+
+
+class Reason(StrEnum):
+    """Why reports still wait after a pass."""
+
+    UNREACHABLE = "unreachable"
+    BUSY = "busy"
+    NOT_AN_AGGREGATOR = "not_an_aggregator"
+    REPORT_TOO_EARLY = "report_too_early"
+    TASK_NOT_STARTED = "task_not_started"
+    UNRECOGNIZED_TASK = _UNKNOWN_TASK
+    TOO_LARGE = "too_large"
+    OUTDATED_CONFIG = "outdated_config"
+    OUTBOX_FULL = "outbox_full"
+
+
+@dataclasses.dataclass(slots=True)
+class Pass:
+    """What one pass over the outbox has done.
+
+    Attributes:
+        counted: Reports that the leader has.
+        late: Those whose time is over.
+        refused: Those that it does not take.
+        waiting: Those that wait now.
+        reason: Why some that were sent still wait; None if none does.
+    """
+
+    counted: int = 0
+    late: int = 0
+    refused: int = 0
+    waiting: int = 0
+    reason: Reason | None = None
+
+
+Settled = Callable[[bytes, str | None, Outcome], None]
+"""Hears of a report's id, its claim and its outcome."""
+
+
+class Sending:
+    """Sends the reports of one task from an outbox; threads may share it.
+
+    Args:
+        task: Whose reports they are.
+        outbox: Where they wait.
+        entropy: Where HPKE keys come from.
+        clock: What time it is.
+        posting: Sends requests.
+        on_settled: Called for each report, after its outcome is stored.
+        max_age_seconds: How long a report may wait; then it is given up.
+        group: The most reports of one request.
+
+    Attributes:
+        group: So many go in one request now: fewer after one that was too large.
+        quiet_until: When the next pass may do something, after one that could not go on.
+        callback_fault: What `on_settled` raised in the last pass; None if nothing.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        outbox: Outbox,
+        entropy: Entropy,
+        clock: Clock,
+        posting: Posting,
+        on_settled: Settled,
+        max_age_seconds: int,
+        group: int,
+    ) -> None:
+        self.task = task
+        self.group = group
+        self.quiet_until = 0
+        self.callback_fault: Exception | None = None
+        self._id = task.task_id.value
+        self._outbox = outbox
+        self._entropy, self._clock, self._posting = entropy, clock, posting
+        self._on_settled = on_settled
+        self._max_age = max_age_seconds
+        self._passing = threading.Lock()
+
+    def flush(self, *, now: bool) -> Pass:
+        """Send what is due, in groups.
+
+        Args:
+            now: Also what would wait for longer.
+        """
+        with self._passing:
+            done = Pass()
+            started = self._clock.now()
+            old = self._outbox.expire(
+                self._id, started - self._max_age, Outcome(State.LATE, "too_old")
+            )
+            self.callback_fault = None
+            self._tell([(record, Outcome(State.LATE, "too_old")) for record in old], done)
+            seen: set[bytes] = set()
+            answered: set[bytes] = set()
+            while records := self._turn(None if now else started, seen):
+                seen |= {record.key for record in records}
+                try:
+                    self._send(records, done, answered)
+                except Later as later:
+                    done.reason = Reason(later.reason)
+                    left = [record for record in records if record.key not in answered]
+                    # The rest would fare no better.
+                    self.quiet_until = self._postpone(left, later.wait)
+                    break
+                except OutboxFull:
+                    done.reason = Reason.OUTBOX_FULL
+                    break
+            done.waiting = self._outbox.waiting(self._id)
+            return done
+
+    def _turn(self, now: int | None, seen: set[bytes]) -> list[Record]:
+        most = min(self.group, max(1, _MOST_REQUEST_BYTES // report_size(self.task)))
+        records = self._outbox.due(self._id, now, most + len(seen))
+        return [record for record in records if record.key not in seen][:most]
+
+    def _send(self, records: Sequence[Record], done: Pass, answered: set[bytes]) -> None:
+        """Send some reports, seal those again that were sealed to keys that have gone, settle."""
+        # Not before they are sent: keys of today, however long a report has waited.
+        unsealed = [record for record in records if record.sealed_to is None]
+        sealed = [record for record in records if record.sealed_to is not None]
+        if unsealed:
+            sealed += self._seal(unsealed, self._keys())
+        outdated = self._conclude_all(sealed, done, answered)
+        if not outdated:
+            return
+        fresh = self._fetched_keys()
+        # A leader that calls the keys outdated which it hands out contradicts itself. Other bytes
+        # for it would be worth nothing to us, and another report could be counted twice.
+        stuck = [record for record in outdated if record.sealed_to == fresh]
+        again = self._seal([r for r in outdated if r.sealed_to != fresh], fresh)
+        stuck += self._conclude_all(again, done, answered)
+        if stuck:
+            answered |= {record.key for record in stuck}
+            done.reason = Reason.OUTDATED_CONFIG
+            self._postpone(stuck, _LONGEST_WAIT)
+
+    def _conclude_all(
+        self, records: Sequence[Record], done: Pass, answered: set[bytes]
+    ) -> list[Record]:
+        """Send, conclude each answer before the next request; return those with old keys."""
+        outdated = []
+        for sent, errors in self._post(records):
+            gone = [record for record in sent if errors.get(record.key) in _OUTDATED]
+            concluded = [record for record in sent if record not in gone]
+            self._conclude(concluded, errors, done)
+            answered |= {record.key for record in concluded}
+            outdated += gone
+        return outdated
+
+    def _conclude(self, records: Sequence[Record], errors: dict[bytes, str], done: Pass) -> None:
+        outcomes, early = [], []
+        for record in records:
+            error = errors.get(record.key)
+            if error is None or error == ReportError.REPORT_REPLAYED.draft_name:
+                outcomes.append((record, Outcome(State.COUNTED)))
+            elif error in {each.draft_name for each in _LATE}:
+                outcomes.append((record, Outcome(State.LATE, error)))
+            elif error in {each.draft_name for each in _EARLY}:
+                done.reason = Reason(error)
+                early.append(record)
+            else:
+                outcomes.append((record, Outcome(State.REFUSED, error)))
+        self._outbox.settle(outcomes)
+        self._postpone(early, 60)
+        self._tell(outcomes, done)
+
+    def _tell(self, outcomes: Sequence[tuple[Record, Outcome]], done: Pass) -> None:
+        for record, outcome in outcomes:
+            done.counted += outcome.state is State.COUNTED
+            done.late += outcome.state is State.LATE
+            done.refused += outcome.state is State.REFUSED
+            try:
+                self._on_settled(record.key, record.claim, outcome)
+            except Exception as error:  # noqa: BLE001  the application's: the others are told too
+                self.callback_fault = error
+
+    def _postpone(self, records: Sequence[Record], wait: int) -> int:
+        """Try again in 2, 4, 8 ... seconds, an hour at most, or as the leader says; return when."""
+        now = self._clock.now()
+        due = [
+            now + max(min(2 ** min(r.attempts + 1, 12), _LONGEST_WAIT), min(wait, DAY))
+            for r in records
+        ]
+        self._outbox.postpone(records, due)
+        return min(due, default=now)
+
+    def _post(
+        self, records: Sequence[Record]
+    ) -> Iterator[tuple[Sequence[Record], dict[bytes, str]]]:
+        """Send reports; yield for each request why each was refused that was.
+
+        A request that is refused whole says nothing of each report, so each goes alone; one that
+        is too large goes in halves.
+        """
+        if not records:
+            return
+        base = self.task.configuration.leader_aggregator_endpoint
+        try:
+            answer = self._posting.post(
+                _url(base, path("reports", task_id=self.task.task_id)),
+                UploadRequest.message,
+                b"".join(record.body for record in records),
+                UploadErrors.message,
+                len(records) * _STATUS_SIZE,
+            )
+            statuses = decode(UploadErrors, answer).status
+        except DecodeError as error:
+            raise Later("not_an_aggregator") from error
+        except TooLarge as error:
+            if len(records) == 1:
+                raise Later("too_large", _LONGEST_WAIT) from error
+            size = -(-len(records) // 2)
+            self.group = min(self.group, len(records) // 2)
+        except Refused as refused:
+            if refused.reason == _UNKNOWN_TASK:
+                raise Later(_UNKNOWN_TASK, 60) from refused
+            if len(records) == 1:
+                yield records, {records[0].key: refused.reason}
+                return
+            size = 1
+        else:
+            named = self.task.profile.report_error
+            yield records, {each.id.value: named(each.error).draft_name for each in statuses}
+            return
+        for start in range(0, len(records), size):
+            yield from self._post(records[start : start + size])
+
+    def _keys(self) -> bytes:
+        keys = self._outbox.keys(self._id, self._clock.now() - KEYS_SECONDS)
+        return self._fetched_keys() if keys is None else keys
+
+    def _fetched_keys(self) -> bytes:
+        """Fetch both aggregators' preferred configurations, and keep them."""
+        configuration = self.task.configuration
+        found = []
+        for base in (
+            configuration.leader_aggregator_endpoint,
+            configuration.helper_aggregator_endpoint,
+        ):
+            try:
+                answer = self._posting.get(
+                    _url(base, path("hpke_config")), HpkeConfigList.message, _MOST_CONFIG_BYTES
+                )
+                config = decode(HpkeConfigList, answer).preferred()
+                seal(config, b"", b"", b"", self._entropy)  # not any 32 bytes are a key
+                found.append(encode(config))
+            except (DecodeError, ParameterError, Refused, TooLarge) as error:
+                raise Later("not_an_aggregator") from error
+        keys = b"".join(found)
+        self._outbox.put_keys(self._id, keys, self._clock.now())
+        return keys
+
+    def _seal(self, records: Sequence[Record], keys: bytes) -> list[Record]:
+        """Seal records and store them, before they can be sent; return those that still wait."""
+        bodies = []
+        for record in records:
+            prepared = PreparedReport(
+                ReportMetadata(ReportId(record.key), Time(record.time)),
+                record.public_share,
+                record.leader_share,
+                record.helper_share,
+            )
+            bodies.append(self._sealed(prepared, keys))
+        return self._outbox.seal(records, keys, bodies)
+
+    def _sealed(self, prepared: PreparedReport, keys: bytes) -> bytes:
+        half = len(keys) // 2
+        leader, helper = (decode(HpkeConfig, each) for each in (keys[:half], keys[half:]))
+        return encode(seal_report(self.task, prepared, leader, helper, self._entropy))
+
+
+def report_size(task: Task) -> int:
+    """Bytes of a sealed report; they are taken at once, so that sealing needs no more room."""
+    sizes = report_sizes(task)
+    ciphertexts = 2 * (_CIPHERTEXT_HEAD + sizes.enc) + sizes.leader_payload + sizes.helper_payload
+    return _HEAD + sizes.public_share + ciphertexts
+
+
+def _url(base: str, resource: str) -> str:
+    return base.removesuffix("/") + resource
