@@ -5,6 +5,11 @@ An application that people answer has a `Reporter`, whose outbox is a file:
     with Reporter.open("task.toml", "outbox.sqlite") as reporter:
         reporter.put(3, claim="person 17")
 
+A survey's application has a `SurveyClient`, which takes answers by the names of questions:
+
+    with SurveyClient("task.json", "outbox.sqlite") as survey:
+        survey.put({"education": "degree", "hours": 40}, person="17")
+
 A script or a notebook that has all measurements needs a `Task` and a `Client`:
 
     task = task_from_toml(Path("task.toml").read_text())
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
     from aggregator.client.reporter import Reporter
     from aggregator.client.sending import Pass, Reason
+    from aggregator.client.survey.answers import AnswerError
+    from aggregator.client.survey.client import SurveyClient
     from aggregator.client.upload import Client, UploadError, UploadSummary
 else:
     __getattr__ = exports(
@@ -32,12 +39,15 @@ else:
             "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull", "Outcome", "State"),
             "reporter": ("Reporter",),
             "sending": ("Pass", "Reason"),
+            "survey.answers": ("AnswerError",),
+            "survey.client": ("SurveyClient",),
             "upload": ("Client", "UploadError", "UploadSummary"),
         },
     )
 
 __all__ = [
     "AlreadyAnswered",
+    "AnswerError",
     "CellError",
     "Client",
     "Contributions",
@@ -49,6 +59,7 @@ __all__ = [
     "Reason",
     "Reporter",
     "State",
+    "SurveyClient",
     "TooManyReports",
     "UploadError",
     "UploadSummary",

@@ -52,6 +52,7 @@ class Reporter:
         floor: The least protection of a task that this client takes part in.
         max_age_seconds: How long a report may wait; then it is given up.
         reports_per_request: The most reports of one request.
+        claim_at: What is claimed by a claim at a time: itself, unless given.
 
     Raises:
         ParameterError: The task is below the floor.
@@ -69,6 +70,7 @@ class Reporter:
         floor: Floor | None = None,
         max_age_seconds: int = MAX_AGE_SECONDS,
         reports_per_request: int = REPORTS_PER_REQUEST,
+        claim_at: Callable[[str, int], str] = lambda claim, _seconds: claim,
     ) -> None:
         check_floor(task, floor or Floor(), "this client")
         if reports_per_request < 1:
@@ -87,6 +89,7 @@ class Reporter:
             posting = PlainPosting()
             self._owned.append(posting.close)
         self._posting = posting
+        self._claim_at = claim_at
         self._sending = Sending(
             task,
             outbox,
@@ -162,7 +165,7 @@ class Reporter:
                 Record(
                     key=each.metadata.report_id.value,
                     task=self._id,
-                    claim=claim,
+                    claim=None if claim is None else self._claim_at(claim, now),
                     created=now,
                     time=each.metadata.time.units,
                     public_share=each.public_share,

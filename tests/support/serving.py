@@ -15,13 +15,18 @@ from tests.support.patience import PATIENCE_SECONDS
 
 
 @contextmanager
-def serving(app: ASGIApp, max_connections: int = 64, port: int = 0) -> Iterator[str]:
-    """Serve an application as services do; yield its address, without a slash at the end."""
+def serving(
+    app: ASGIApp, max_connections: int = 64, port: int = 0, *, lives: bool = False
+) -> Iterator[str]:
+    """Serve an application as services do; yield its address, without a slash at the end.
+
+    With `lives` it is told of its beginning and its end.
+    """
     config = uvicorn.Config(
         app,
         http=BoundedConnection.limited_to(max_connections),
         ws="none",
-        lifespan="off",
+        lifespan="on" if lives else "off",
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=1,

@@ -171,6 +171,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
+    from aggregator.client.survey.sheet import AnswerSheet
+
     task, meaning = task_of_survey(file)
     if as_json:
         shown = {
@@ -178,6 +180,7 @@ def show(
             "task_id": str(task.task_id),
             "fingerprint": task.fingerprint,
             "meaning": json.loads(meaning.to_json()),
+            "sheet": AnswerSheet.of_task(task).data(),
         }
         print(json.dumps(shown))
         return

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
@@ -24,81 +24,17 @@ from aggregator.client.posting import Later, Refused, TooLarge
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import KEYS_SECONDS, Reason
 from aggregator.codec import decode, encode
-from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
-from aggregator.dap.messages import ReportUploadStatus, UploadErrors, UploadRequest
-from aggregator.dap.profile import DAP_18
+from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import task_to_toml
 from tests.support.clock import ManualClock
-from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
+from tests.support.told_leader import ToldLeader, Turn, fails, says, stores
 
 NOW = 1_700_000_000
 COUNT = {"type": "Prio3Count"}
-Turn = Callable[["Leader", bytes], bytes]
-
-
-def stores(leader: "Leader", body: bytes) -> bytes:
-    for report in decode(UploadRequest, body).reports:
-        data, key = encode(report), report.report_metadata.report_id.value
-        assert leader.stored.setdefault(key, data) == data, "other bytes under an id"
-    return b""
-
-
-def says(error: ReportError) -> Turn:
-    """Say it of the first report of a request."""
-
-    def turn(_leader: "Leader", body: bytes) -> bytes:
-        first = decode(UploadRequest, body).reports[0].report_metadata.report_id
-        return encode(UploadErrors((ReportUploadStatus(first, DAP_18.code(error)),)))
-
-    return turn
-
-
-def fails(error: Exception, *, after: Turn | None = None) -> Turn:
-    def turn(leader: "Leader", body: bytes) -> bytes:
-        if after is not None:
-            after(leader, body)
-        raise error
-
-    return turn
-
-
-class Leader:
-    """Both aggregators' answers, as a test says what happens to the next uploads."""
-
-    def __init__(self) -> None:
-        self.clock_ahead: int | None = None
-        self.stored: dict[bytes, bytes] = {}
-        self.posts: list[bytes] = []
-        self.gets = 0
-        self.turns: list[Turn] = []
-        self.is_down = False
-        self.keypair = self.keys(1)
-
-    def keys(self, config_id: int) -> HpkeKeypair:
-        self.keypair = generate_keypair(config_id, SeededEntropy(config_id))
-        return self.keypair
-
-    def get(self, url: str, message: str, limit: int) -> bytes:
-        assert (url.endswith("/hpke_config"), message) == (True, "hpke-config-list")
-        if self.is_down:
-            raise Later("unreachable")
-        self.gets += 1
-        answer = encode(HpkeConfigList((self.keypair.config,)))
-        assert len(answer) <= limit
-        return answer
-
-    def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
-        assert url.endswith("/reports")
-        assert (message, answer) == ("upload-req", "upload-errors")
-        if self.is_down:
-            raise Later("unreachable")
-        self.posts.append(body)
-        said = (self.turns.pop(0) if self.turns else stores)(self, body)
-        assert len(said) <= limit
-        return said
 
 
 class World:
@@ -106,7 +42,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "outbox.sqlite"
-        self.leader = Leader()
+        self.leader = ToldLeader()
         self.clock = ManualClock(NOW)
         self.settled: list[tuple[str | None, Outcome]] = []
         self.task = make_task(COUNT)
@@ -230,7 +166,7 @@ def test_a_report_sealed_to_keys_that_went_is_sealed_again_under_its_id(world: W
     reporter = world.begin()
     reporter.put(1)
 
-    def rotate(leader: Leader, body: bytes) -> bytes:
+    def rotate(leader: ToldLeader, body: bytes) -> bytes:
         leader.keys(2)
         return says(ReportError.OUTDATED_CONFIG)(leader, body)
 
@@ -324,7 +260,7 @@ def test_what_is_too_large_goes_in_halves_and_one_alone_waits(world: World) -> N
     reporter = world.begin()
     reporter.put_many([1] * 7)
 
-    def takes_one(leader: Leader, body: bytes) -> bytes:
+    def takes_one(leader: ToldLeader, body: bytes) -> bytes:
         if len(decode(UploadRequest, body).reports) > 1:
             raise TooLarge
         return stores(leader, body)

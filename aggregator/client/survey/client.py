@@ -1,0 +1,146 @@
+"""The client of a survey in an application: answers by the names of questions, one report each.
+
+    with SurveyClient("task.json", "outbox.sqlite") as survey:
+        survey.put({"education": "degree", "hours": 40}, person="17")
+
+What it knows of the survey is the meaning that is bound into its task. Everything else is a
+`Reporter`'s: where reports wait, how they are sent, and what becomes of them.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
+from aggregator.client.posting import Posting
+from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
+from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.clock import Clock, SystemClock
+from aggregator.entropy import Entropy
+from aggregator.protocol.floor import Floor
+from aggregator.protocol.task import Task, task_from_toml
+
+_OUTBOX = "outbox.sqlite"
+_MARK = ": "
+
+Settled = Callable[[bytes, str | None, Outcome], None]
+"""Hears of a report's id, of the person whose it is, if one was named, and of its outcome."""
+
+
+class SurveyClient:
+    """The client of one survey, over an outbox that outlives it; threads may share it.
+
+    Args:
+        task_file: The survey's public file, `task.json` or `task.toml`.
+        outbox: The file in which reports wait; `outbox.sqlite` beside the task file unless given.
+        max_bytes: How large that file may become.
+        max_age_seconds: How long a report may wait; then it is given up.
+        on_settled: Called for each report, after its outcome is stored.
+        floor: The least protection of a survey that this application takes part in.
+        posting: Sends requests.
+        clock: What time it is.
+        entropy: Where report ids, shares and HPKE keys come from.
+
+    Attributes:
+        sheet: What the survey asks.
+        reporter: Sends the reports; see there what it can tell.
+
+    Raises:
+        ParameterError: The file is not that of one survey, was changed since it was made, or its
+            task is below the floor.
+        ConfigurationError: The outbox cannot be used.
+        OSError: The file cannot be read.
+    """
+
+    def __init__(
+        self,
+        task_file: Path | str,
+        outbox: Path | str | None = None,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_age_seconds: int = MAX_AGE_SECONDS,
+        on_settled: Settled | None = None,
+        floor: Floor | None = None,
+        posting: Posting | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        path = Path(task_file)
+        task = task_from_toml(path.read_text("utf-8"))
+        self.sheet = AnswerSheet.of_task(task)
+        self._task = task
+        self._clock = SystemClock() if clock is None else clock
+        self._on_settled = on_settled
+        self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
+        try:
+            self.reporter = Reporter(
+                task,
+                self._outbox,
+                entropy=entropy,
+                clock=self._clock,
+                posting=posting,
+                on_settled=self._settled,
+                floor=floor,
+                max_age_seconds=max_age_seconds,
+                claim_at=self._claim,
+            )
+        except BaseException:
+            self._outbox.close()
+            raise
+
+    @property
+    def task(self) -> Task:
+        """The survey's task: whom it is sealed to, and what is promised."""
+        return self._task
+
+    def put(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
+        """Make a report of all answers of one person and store it; return its id.
+
+        Args:
+            answers: By the names of questions: a label, a list of labels, a number, a truth value,
+                or a table of numbers, as each asks. What is left out, None or blank is counted as
+                no answer, in a report of the same size.
+            person: Whose they are: of one person only one report is taken in each window. The name
+                stays in the outbox.
+
+        Raises:
+            AnswerError: A question does not take its answer; the message does not have the answer.
+            AlreadyAnswered: The person has a report in this window.
+            OutboxFull: There is no room for it.
+        """
+        return self.reporter.put(self.sheet.entries(answers), claim=person)
+
+    async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
+        """`put`, in a thread."""
+        return await self.reporter.aput(self.sheet.entries(answers), claim=person)
+
+    def answered(self, person: str) -> Outcome | None:
+        """Return what became of a person's report in this window; None if there is none."""
+        return self.reporter.claimed(self._claim(person, self._clock.now()))
+
+    def start(self, seconds: float = 1.0) -> None:
+        """Send from now on in a thread of its own, looking every so many seconds."""
+        self.reporter.start(seconds)
+
+    def close(self) -> None:
+        """Stop, and close the connections and the outbox; what waits stays there."""
+        self.reporter.close()
+        self._outbox.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _claim(self, person: str, seconds: int) -> str:
+        """Return the claim to the one report of a person in the window that holds a time."""
+        window = self._task.policy.window
+        first = 0 if window is None else window.first_unit(self._task.time(seconds).units)
+        return f"window {first}{_MARK}{person}"
+
+    def _settled(self, report: bytes, claim: str | None, outcome: Outcome) -> None:
+        if self._on_settled is not None:
+            person = None if claim is None else claim.partition(_MARK)[2]
+            self._on_settled(report, person, outcome)

@@ -1,0 +1,76 @@
+"""Both aggregators' answers to an application's client, as a test says."""
+
+from collections.abc import Callable
+
+from aggregator.client.posting import Later
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
+from aggregator.dap.messages import ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import ReportError
+from tests.support.entropy import SeededEntropy
+
+Turn = Callable[["ToldLeader", bytes], bytes]
+
+
+def stores(leader: "ToldLeader", body: bytes) -> bytes:
+    """Store a request's reports."""
+    for report in decode(UploadRequest, body).reports:
+        data, key = encode(report), report.report_metadata.report_id.value
+        assert leader.stored.setdefault(key, data) == data, "other bytes under an id"
+    return b""
+
+
+def says(error: ReportError) -> Turn:
+    """Say it of the first report of a request."""
+
+    def turn(_leader: "ToldLeader", body: bytes) -> bytes:
+        first = decode(UploadRequest, body).reports[0].report_metadata.report_id
+        return encode(UploadErrors((ReportUploadStatus(first, DAP_18.code(error)),)))
+
+    return turn
+
+
+def fails(error: Exception, *, after: Turn | None = None) -> Turn:
+    def turn(leader: "ToldLeader", body: bytes) -> bytes:
+        if after is not None:
+            after(leader, body)
+        raise error
+
+    return turn
+
+
+class ToldLeader:
+    """Both aggregators' answers, as a test says what happens to the next uploads."""
+
+    def __init__(self) -> None:
+        self.clock_ahead: int | None = None
+        self.stored: dict[bytes, bytes] = {}
+        self.posts: list[bytes] = []
+        self.gets = 0
+        self.turns: list[Turn] = []
+        self.is_down = False
+        self.keypair = self.keys(1)
+
+    def keys(self, config_id: int) -> HpkeKeypair:
+        self.keypair = generate_keypair(config_id, SeededEntropy(config_id))
+        return self.keypair
+
+    def get(self, url: str, message: str, limit: int) -> bytes:
+        assert (url.endswith("/hpke_config"), message) == (True, "hpke-config-list")
+        if self.is_down:
+            raise Later("unreachable")
+        self.gets += 1
+        answer = encode(HpkeConfigList((self.keypair.config,)))
+        assert len(answer) <= limit
+        return answer
+
+    def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
+        assert url.endswith("/reports")
+        assert (message, answer) == ("upload-req", "upload-errors")
+        if self.is_down:
+            raise Later("unreachable")
+        self.posts.append(body)
+        said = (self.turns.pop(0) if self.turns else stores)(self, body)
+        assert len(said) <= limit
+        return said

@@ -1,0 +1,193 @@
+"""A survey's client in an application: one report a person and window, on good days and bad."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aggregator.client import (
+    AlreadyAnswered,
+    AnswerError,
+    OutboxFull,
+    Outcome,
+    Reason,
+    State,
+    SurveyClient,
+)
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import ParameterError
+from aggregator.protocol.floor import Floor
+from aggregator.protocol.task import task_to_toml, tasks_to_json
+from tests.support.clock import ManualClock
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import make_task
+from tests.support.told_leader import ToldLeader, fails, says, stores
+
+WEEK = 7 * 86400
+MONDAY = 1_793_577_600
+"""2026-11-02, on which a window begins."""
+ASKED = VISITS + department() + '[[question]]\nname = "hours"\nkind = "number"\nlow = 0\nhigh = 9\n'
+
+
+class World:
+    """An application's machine, which may start again, and who is at the other end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.leader = folder / "task.json", ToldLeader()
+        self.clock = ManualClock(MONDAY + 5)
+        self.settled: list[tuple[bytes, str | None, Outcome]] = []
+        self.file.write_text(tasks_to_json([task_of(ASKED)]), "utf-8")
+        self._begun: list[SurveyClient] = []
+
+    def begin(self, **settings: int) -> SurveyClient:
+        """Return the client of another process, over the same files."""
+        self._begun.append(
+            SurveyClient(
+                self.file,
+                clock=self.clock,
+                posting=self.leader,
+                on_settled=lambda *said: self.settled.append(said),
+                **settings,  # type: ignore[arg-type]  # bounds
+            )
+        )
+        return self._begun[-1]
+
+    def close(self) -> None:
+        for client in self._begun:
+            client.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_person_has_one_report_in_a_window_and_another_in_the_next(world: World) -> None:
+    """A person who is counted twice could be told from the others by a difference."""
+    survey = world.begin()
+    world.clock.advance(WEEK - 6)
+    survey.put({"department": "surgery", "hours": 4}, person="17: a")
+    with pytest.raises(AlreadyAnswered):
+        survey.put({"department": "medicine"}, person="17: a")
+    assert survey.answered("17: a") == Outcome(State.WAITING)
+    world.clock.advance(1)
+    assert survey.answered("17: a") is None
+    survey.put({}, person="17: a")
+    assert survey.reporter.flush().counted == 2
+    assert [(person, said.state) for _, person, said in world.settled] == [
+        ("17: a", State.COUNTED),
+        ("17: a", State.COUNTED),
+    ]
+
+
+def test_a_bad_answer_claims_nothing_and_stores_nothing(world: World) -> None:
+    survey = world.begin()
+    with pytest.raises(AnswerError, match="hours: must be from 0 to 9"):
+        survey.put({"department": "surgery", "hours": 10}, person="17")
+    assert (survey.answered("17"), survey.reporter.waiting()) == (None, 0)
+
+
+def test_a_day_without_a_leader_and_a_restart_lose_nothing_and_double_nothing(
+    world: World,
+) -> None:
+    world.leader.is_down = True
+    reports = [world.begin().put({"hours": 3}, person=str(person)) for person in range(3)]
+    done = world.begin().reporter.flush()
+    assert (done.counted, done.waiting, done.reason) == (0, 3, Reason.UNREACHABLE)
+    world.clock.advance(86400)
+    world.leader.is_down = False
+    world.leader.turns = [fails(RuntimeError("the process dies"), after=stores)]
+    with pytest.raises(RuntimeError):
+        world.begin().reporter.flush(now=True)
+    again = world.begin()
+    with pytest.raises(AlreadyAnswered):
+        again.put({"hours": 5}, person="2")
+    assert again.reporter.flush(now=True).counted == 3
+    assert sorted(world.leader.stored) == sorted(reports)
+
+
+def test_a_refusal_comes_back_by_report_with_its_reason(world: World) -> None:
+    survey = world.begin()
+    first, second = (survey.put({"hours": 1}, person=name) for name in "ab")
+    unnamed = survey.put({"hours": 2})
+    world.leader.turns = [says(ReportError.INVALID_MESSAGE)]
+    survey.reporter.flush()
+    refused = Outcome(State.REFUSED, "invalid_message")
+    assert {report: (person, said) for report, person, said in world.settled} == {
+        first: ("a", refused),
+        second: ("b", Outcome(State.COUNTED)),
+        unnamed: (None, Outcome(State.COUNTED)),
+    }
+    assert survey.answered("a") == refused
+
+
+def fill(survey: SurveyClient) -> None:
+    for _ in range(1000):
+        survey.put({"hours": 1})
+
+
+def test_what_waits_is_bounded_by_size_and_age(world: World) -> None:
+    world.leader.is_down = True
+    survey = world.begin(max_bytes=2**17, max_age_seconds=100)
+    with pytest.raises(OutboxFull):
+        fill(survey)
+    waiting = survey.reporter.waiting()
+    assert waiting
+    world.clock.advance(200)
+    assert survey.reporter.flush(now=True).late == waiting
+    assert {said for _, _, said in world.settled} == {Outcome(State.LATE, "too_old")}
+    survey.put({"hours": 1})
+
+
+@pytest.mark.anyio
+async def test_the_same_can_be_awaited(world: World) -> None:
+    survey = world.begin()
+    assert await survey.aput({"department": "surgery"}, person="17")
+    with pytest.raises(AnswerError):
+        await survey.aput({"department": "nowhere"})
+    assert (await survey.reporter.aflush()).counted == 1
+
+
+def test_a_client_sends_by_itself_while_it_is_begun(world: World) -> None:
+    survey = world.begin()
+    survey.put({"department": "surgery"}, person="17")
+    survey.start(0.01)
+    while survey.reporter.waiting():
+        time.sleep(0.01)
+    assert survey.answered("17") == Outcome(State.COUNTED)
+
+
+def test_nothing_of_an_answer_is_shown_of_a_client_or_its_sheet(world: World) -> None:
+    survey = world.begin()
+    survey.put({"department": "surgery"}, person="someone")
+    assert "someone" not in repr(survey) + repr(survey.sheet) + repr(survey.reporter)
+
+
+def test_another_file_is_refused_before_an_outbox_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "task.toml"
+    file.write_text(task_to_toml(make_task()), "utf-8")
+    with pytest.raises(ParameterError, match="is of no survey"):
+        SurveyClient(file)
+    assert [each.name for each in tmp_path.iterdir()] == ["task.toml"]
+
+
+def test_a_survey_below_the_applications_floor_is_refused(world: World) -> None:
+    with pytest.raises(ParameterError, match="min_batch_size"):
+        SurveyClient(world.file, floor=Floor(min_batch_size=100))
+
+
+def test_importing_it_brings_no_library_that_takes_long() -> None:
+    heavy = ("numpy", "httpx", "anyio", "asyncio", "pydantic", "numba", "rich", "difflib")
+    code = (
+        "import sys; from aggregator.client import AnswerError, SurveyClient; "
+        f"print([each for each in {heavy} if each in sys.modules])"
+    )
+    done = subprocess.run(  # noqa: S603  an interpreter of ours
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
