@@ -6,9 +6,7 @@ flush    sealed to keys of the day, STORED, and only then sent: the same bytes u
 settled  deleted from the outbox; its claim says what became of it
 """
 
-import dataclasses
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
@@ -16,6 +14,7 @@ from typing import Self
 from aggregator.client.outbox import Outbox, Outcome, Record
 from aggregator.client.posting import PlainPosting, Posting
 from aggregator.client.sending import Pass, Sending, Settled, report_size
+from aggregator.client.together import Together
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
@@ -27,16 +26,6 @@ from aggregator.vdaf.circuits.measurements import Measurement
 
 REPORTS_PER_REQUEST = 200
 MAX_AGE_SECONDS = 14 * DAY
-
-
-@dataclasses.dataclass(slots=True, eq=False)
-class _Put:
-    """A measurement that is to be stored; afterwards its report's id, or why it has none."""
-
-    measurement: Measurement = dataclasses.field(repr=False)
-    claim: str | None
-    key: bytes | None = None
-    error: Exception | None = None
 
 
 class Reporter:
@@ -100,8 +89,8 @@ class Reporter:
             max_age_seconds,
             reports_per_request,
         )
-        self._arriving: deque[_Put] = deque()
-        self._putting = threading.Lock()
+        # Who waits for its turn is served by whoever has it: many at once cost little each.
+        self._puts = Together(self._put_all, REPORTS_PER_REQUEST)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -135,16 +124,7 @@ class Reporter:
             AlreadyAnswered: The claim has a report.
             OutboxFull: There is no room for it.
         """
-        # Who waits for its turn is served by whoever has it: many at once cost little each.
-        own = _Put(measurement, claim)
-        self._arriving.append(own)
-        with self._putting:
-            while own.key is None and own.error is None:
-                self._put_arrived()
-        if own.error is not None:
-            raise own.error
-        assert own.key is not None  # noqa: S101  one of the two is there
-        return own.key
+        return self._puts.do((measurement, claim))
 
     def put_many(
         self, measurements: Sequence[Measurement], claims: Sequence[str | None] | None = None
@@ -234,25 +214,8 @@ class Reporter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put_arrived(self) -> None:
-        """Store what arrived, in one group, or each alone if one of them cannot be stored."""
-        group: list[_Put] = []
-        while self._arriving and len(group) < self._sending.group:
-            group.append(self._arriving.popleft())
-        try:
-            keys = self.put_many([each.measurement for each in group], [e.claim for e in group])
-        except Exception as error:  # noqa: BLE001  whatever it is, its caller hears of it
-            if len(group) == 1:
-                group[0].error = error
-                return
-            for each in group:
-                try:
-                    [each.key] = self.put_many([each.measurement], [each.claim])
-                except Exception as its_own:  # noqa: BLE001  so with each
-                    each.error = its_own
-            return
-        for each, key in zip(group, keys, strict=True):
-            each.key = key
+    def _put_all(self, puts: Sequence[tuple[Measurement, str | None]]) -> list[bytes]:
+        return self.put_many([each for each, _ in puts], [claim for _, claim in puts])
 
     def _run(self, seconds: float) -> None:
         while not self._ended.wait(seconds):

@@ -1,0 +1,90 @@
+"""Work of many threads that is done together: what costs as much for one as for many.
+
+Whoever comes while nobody works does the work of all who wait, and they need not do it again; who
+comes meanwhile waits for the next turn. A thread whose work is done leaves at once, whatever the
+next turn takes: were it to queue for that, turns would be of those two or three who overtook it.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+
+class _Item(Generic[Given, Made]):
+    """What one thread wants done; afterwards what came of it, or why nothing did."""
+
+    __slots__ = ("error", "given", "is_done", "made")
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.made: list[Made] = []
+        self.error: Exception | None = None
+        self.is_done = False
+
+
+class Together(Generic[Given, Made]):
+    """Does the work of many threads together.
+
+    Args:
+        work: Does all or nothing of it; returns what came of each, in their order.
+        most: How much is done at once.
+    """
+
+    def __init__(self, work: Callable[[Sequence[Given]], Sequence[Made]], most: int) -> None:
+        self._work, self._most = work, most
+        self._waiting: deque[_Item[Given, Made]] = deque()
+        self._turn = threading.Condition()
+        self._is_working = False
+
+    def do(self, given: Given) -> Made:
+        """Do a piece of work; raise what `work` raises of it alone."""
+        own = _Item[Given, Made](given)
+        with self._turn:
+            self._waiting.append(own)
+        while not own.is_done:
+            if items := self._next(own):
+                try:
+                    self._work_on(items)
+                finally:
+                    self._end(items)
+        if own.error is not None:
+            raise own.error
+        return own.made[0]
+
+    def _next(self, own: _Item[Given, Made]) -> list[_Item[Given, Made]]:
+        """Wait until nobody works; return what is next, or nothing if one's own work is done."""
+        with self._turn:
+            self._turn.wait_for(lambda: own.is_done or not self._is_working)
+            if own.is_done:
+                return []
+            self._is_working = True
+            count = min(self._most, len(self._waiting))
+            return [self._waiting.popleft() for _ in range(count)]
+
+    def _end(self, items: Sequence[_Item[Given, Made]]) -> None:
+        with self._turn:
+            for item in items:
+                if not item.made and item.error is None:
+                    item.error = RuntimeError("the thread that did this was interrupted")
+                item.is_done = True
+            self._is_working = False
+            self._turn.notify_all()
+
+    def _work_on(self, items: Sequence[_Item[Given, Made]]) -> None:
+        """Do all of it; or in halves, so that what cannot be done does not keep the others."""
+        try:
+            made = self._work([item.given for item in items])
+        except Exception as error:  # noqa: BLE001  whatever it is, its thread hears of it
+            if len(items) == 1:
+                items[0].error = error
+                return
+            middle = len(items) // 2
+            self._work_on(items[:middle])
+            self._work_on(items[middle:])
+            return
+        for item, each in zip(items, made, strict=True):
+            item.made = [each]
