@@ -1,5 +1,6 @@
 """`prio bench`: how fast this machine is, beside other implementations in the same run."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from benchmarks.end_to_end import time_end_to_end
 from benchmarks.everything import bench_all
 from benchmarks.fields import time_field
 from benchmarks.noise import time_noise
+from benchmarks.survey import time_survey
 from benchmarks.vdaf import time_shard, time_verify
 from field import FIELD64, FIELD128
 from field.lanes import lanes
@@ -124,6 +126,18 @@ def report(reports: Count = 1000, rounds: Rounds = 9, as_json: AsJson = False) -
         times = time_end_to_end(reports, rounds)
     names = ("total", "hpke", "handling", "kernels")
     _print({name: getattr(times, name) for name in names}, as_json)
+
+
+@app.command()
+def survey(reports: Count = 1000, rounds: Rounds = 5, as_json: AsJson = False) -> None:
+    """Time what an answered survey costs an application, beside reports made of entries.
+
+    Microseconds of processor time per report, of `put` in one thread and of 64 threads that put;
+    `put_wall` is by the wall clock, until the disk has the report.
+    """
+    with at_work("measuring"):
+        times = time_survey(reports, rounds)
+    _print(dataclasses.asdict(times), as_json)
 
 
 @app.command()

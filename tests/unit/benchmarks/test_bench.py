@@ -46,6 +46,13 @@ def test_verify_prints_exactly_its_keys(role: str) -> None:
     assert product == pytest.approx(1e6)
 
 
+def test_survey_prints_answers_beside_entries_alone_and_together() -> None:
+    found = json.loads(run("survey", "--reports", "5", "--rounds", "1", "--json"))
+    names = ("entries", "put", "put_wall", "reporter_put", "together", "reporter_together")
+    assert set(found) == set(names)
+    assert min(found.values()) > 0
+
+
 def test_shard_prints_a_report_of_a_batch_and_one_alone() -> None:
     found = json.loads(
         run("shard", "--circuit", "count", "--reports", "9", "--rounds", "1", "--json")
