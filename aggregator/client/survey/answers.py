@@ -35,6 +35,10 @@ class AnswerError(ParameterError):
 class Takes(Protocol):
     """What is answered with one of several possible answers."""
 
+    @property
+    def choices(self) -> Sequence[str]:
+        """What the answers are called."""
+
     def place(self, answer: object) -> int:
         """Return which of them an answer is.
 
@@ -50,6 +54,7 @@ class Labels:
     """One of some texts."""
 
     def __init__(self, labels: Sequence[str]) -> None:
+        self.choices = labels
         self._places = {label: place for place, label in enumerate(labels)}
         more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
         self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"
@@ -64,12 +69,13 @@ class Labels:
 
     def data(self) -> dict[str, object]:
         """See `Takes`."""
-        return {"labels": list(self._places)}
+        return {"labels": list(self.choices)}
 
 
 class YesNo:
     """Yes or no, as text or as a truth value."""
 
+    choices = ("yes", "no")
     _PLACES: Mapping[str, int] = {
         **dict.fromkeys(("yes", "true", "1"), 0),
         **dict.fromkeys(("no", "false", "0"), 1),
@@ -84,7 +90,7 @@ class YesNo:
 
     def data(self) -> dict[str, object]:
         """See `Takes`."""
-        return {"labels": ["yes", "no"]}
+        return {"labels": list(self.choices)}
 
 
 class Points:
@@ -93,6 +99,13 @@ class Points:
     def __init__(self, low: int, high: int, labels: Sequence[str]) -> None:
         self._low, self._high = low, high
         self._labels = Labels(labels) if labels else None
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """See `Takes`."""
+        if self._labels is not None:
+            return self._labels.choices
+        return [str(point) for point in range(self._low, self._high + 1)]
 
     def place(self, answer: object) -> int:
         """See `Takes`."""
@@ -147,6 +160,11 @@ class Question(ABC):
     def _entries(self, answer: object) -> Entries:
         """Return what an answer adds, or raise Unfit."""
 
+    @property
+    def choices(self) -> Sequence[str]:
+        """The labels among which a person chooses, one entry each; none where they do not."""
+        return ()
+
     @abstractmethod
     def sections(self, first: int) -> list[str]:
         """Return its sections, the first of which has this number."""
@@ -176,6 +194,11 @@ class One(Question):
         for at in self.ones[self.takes.place(answer)]:
             entries[at] = 1
         return entries
+
+    @property
+    @override
+    def choices(self) -> Sequence[str]:
+        return self.takes.choices if len(self.lengths) == 1 else ()
 
     @override
     def sections(self, first: int) -> list[str]:
@@ -209,6 +232,11 @@ class Some(Question):
         if len(places) > self.most:
             raise Unfit(f"must be at most {self.most} labels")
         return [int(place in places) for place in range(len(self.nothing))]
+
+    @property
+    @override
+    def choices(self) -> Sequence[str]:
+        return self.labels.choices
 
     @override
     def sections(self, first: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import itertools
 import math
 import operator
 import re
@@ -132,6 +133,13 @@ class Ranges:
         if not self.clips and not self.edges[0] <= value <= self.edges[-1]:
             raise Unfit(_between(self.edges[0], self.edges[-1]))
         return min(max(bisect.bisect_right(self.edges, value) - 1, 0), len(self.edges) - 2)
+
+    @property
+    def choices(self) -> list[str]:
+        """What the ranges are called."""
+        *others, last = itertools.pairwise(map(_shown, self.edges))
+        named = [f"{low} to under {high}" for low, high in others]
+        return [*named, f"{last[0]} to {last[1]}"]
 
     def data(self) -> dict[str, object]:
         """Return them for other interpreters."""

@@ -14,6 +14,8 @@ from aggregator.words import meant
 
 _SHOWN = 40
 
+Needs = tuple[tuple[int, tuple[int, ...]], ...]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
@@ -51,10 +53,13 @@ class AnswerSheet:
     Attributes:
         questions: In their order.
         tables: After them.
+        needs: Of each question what must be so that it is asked: the places of earlier ones, each
+            with those of its labels of which one must have been chosen.
     """
 
     questions: tuple[Question, ...]
     tables: tuple[Table, ...]
+    needs: tuple[Needs, ...]
 
     @classmethod
     def of_task(cls, task: Task) -> "AnswerSheet":
@@ -105,7 +110,16 @@ class AnswerSheet:
                 raise ValueError("not groups")
             powers = asked.powers if isinstance(asked, Amount) else 0
             tables.append(Table(places[of], places[by], powers))
-        return cls(questions, tuple(tables))
+        needs = []
+        for place, each in enumerate(meaning["questions"]):
+            found = []
+            for name, labels in each["question"].get("ask_if", {}).items():
+                if places[name] >= place:
+                    raise ValueError("not an earlier question")
+                choices = questions[places[name]].choices
+                found.append((places[name], tuple(choices.index(label) for label in labels)))
+            needs.append(tuple(found))
+        return cls(questions, tuple(tables), tuple(needs))
 
     @property
     def sections(self) -> list[str]:
@@ -128,13 +142,17 @@ class AnswerSheet:
         """Return what one person's answers add to each entry: as many, whatever they are.
 
         Args:
-            answers: By the names of questions; those that are left out, None or blank have none.
+            answers: By the names of questions; those that are left out, None or blank have none,
+                and so have those that are not asked of who gives the other answers.
 
         Raises:
             AnswerError: A question does not take its answer, or there is none of a name.
         """
         self._check_names(answers)
-        of = [question.entries(answers.get(question.name)) for question in self.questions]
+        of = list[Entries]()
+        for question, needs in zip(self.questions, self.needs, strict=True):
+            is_asked = all(any(of[place][label] for label in labels) for place, labels in needs)
+            of.append(question.entries(answers.get(question.name) if is_asked else None))
         by_group = [table.entries(of[table.of], of[table.by]) for table in self.tables]
         return list(itertools.chain.from_iterable([*of, *by_group]))
 
@@ -150,7 +168,10 @@ class AnswerSheet:
     def data(self) -> dict[str, Sequence[object]]:
         """Return what another interpreter needs, as JSON has it."""
         return {
-            "questions": [question.data() for question in self.questions],
+            "questions": [
+                question.data() | {"needs": needs}
+                for question, needs in zip(self.questions, self.needs, strict=True)
+            ],
             "tables": [table.data() for table in self.tables],
         }
 

@@ -191,6 +191,49 @@ def test_answers_that_are_no_table_are_refused() -> None:
         visits().entries([4711])  # type: ignore[arg-type]  # as a hostile body of JSON
 
 
+def conditional(name: str, labels: list[str]) -> AnswerSheet:
+    """Return a sheet of all ways of answering, whose last is asked only of some."""
+    asked = []
+    for place, table in enumerate([*ASKED, {"kind": "yes-no"}]):
+        question = _QUESTION.validate_json(json.dumps({"name": f"q{place}", **table}))
+        asked.append((question, question.designs()[0]))
+    sheet = Sheet(tuple(asked))
+    meaning = json.loads(Meaning("Visits", "patients", WINDOWS, sheet).to_json())
+    meaning["questions"][-1]["question"]["ask_if"] = {name: labels}
+    return AnswerSheet.of_task(task_with(sheet, json.dumps(meaning)))
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "asks", "does_not"),
+    [
+        ("q0", ["a", "ö"], "ö", "b b"),
+        ("q2", ["no"], False, True),
+        ("q3", ["1", "5"], 5, 4),
+        ("q4", ["bad"], -1, "fair"),
+        ("q5", ["0.333333 to under 65"], 64, 65),
+        ("q7", ["x", "y"], ["z", "x"], ["z"]),
+    ],
+)
+def test_who_is_not_asked_a_question_has_given_no_answer_to_it(
+    name: str, labels: list[str], asks: object, does_not: object
+) -> None:
+    sheet = conditional(name, labels)
+    last = f"q{len(ASKED)}"
+    assert sheet.entries({name: asks, last: "yes"})[-3:] == [1, 0, 0]
+    # What a field holds that was hidden meanwhile is no answer, and no fault that would tell.
+    for other in ({name: does_not}, {name: None}, {}):
+        assert sheet.entries({**other, last: "yes"})[-3:] == [0, 0, 1]
+        assert sheet.entries({**other, last: "nonsense"}) == sheet.entries(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"), [("q99", ["x"]), ("q15", ["yes"]), ("q0", ["x"]), ("q9", ["1"])]
+)
+def test_a_condition_on_what_is_no_earlier_label_is_refused(name: str, labels: list[str]) -> None:
+    with pytest.raises(ParameterError, match="not that of a survey"):
+        conditional(name, labels)
+
+
 def test_what_is_left_out_none_or_blank_is_no_answer() -> None:
     nothing = visits().entries({})
     assert visits().entries({"one": None, "half": "  ", "pair": {"u": 1}, "some": ""}) == nothing
