@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from aggregator.client.survey.answers import Amount, AnswerError, Entries, One, Question
@@ -165,7 +165,7 @@ class AnswerSheet:
                 given = f"{str(name)[:_SHOWN]!r}"
                 raise AnswerError("", f"there is no question {given}{meant(str(name), names)}")
 
-    def data(self) -> dict[str, Sequence[object]]:
+    def data(self) -> dict[str, list[dict[str, object]]]:
         """Return what another interpreter needs, as JSON has it."""
         return {
             "questions": [

@@ -48,18 +48,18 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
         raise ParameterError(
             f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
         )
-    title, sheet = meaning.title, meaning.sheet
-    needs = Routing.of(sheet.questions).needs
+    title = meaning.title
+    needs = Routing.of(meaning.sheet.questions).needs
     parts = [
         _Part(number, question, needs[number], words)
-        for number, (question, _) in enumerate(sheet.asked)
+        for number, (question, _) in enumerate(meaning.sheet.asked)
     ]
     shown = [part for part in parts if not part.is_hidden]
     fields = "".join(
         part.html(sum(not each.is_hidden for each in parts[: number + 1]), len(shown))
         for number, part in enumerate(parts)
     )
-    answered = AnswerSheet.of_task(task)
+    sheet = AnswerSheet.of_task(task).data()
     script = _module() + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
@@ -67,10 +67,10 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
             "task": task_for_clients(task),
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [
-                part.data() | question.data()
-                for part, question in zip(parts, answered.questions, strict=True)
+                part.data() | question
+                for part, question in zip(parts, sheet["questions"], strict=True)
             ],
-            "tables": [table.data() for table in answered.tables],
+            "tables": sheet["tables"],
             "words": dict(words),
         },
         ensure_ascii=False,
@@ -157,7 +157,7 @@ class _Part:
 
     def data(self) -> dict[str, object]:
         """Return what the script says of it."""
-        return {"text": self._text, "names": self._names(), "needs": self._needs}
+        return {"text": self._text, "names": self._names()}
 
     @property
     def is_hidden(self) -> bool:

@@ -245,46 +245,50 @@ def test_numbers_are_exact_whatever_they_are_written_in() -> None:
     assert len({tuple(visits().entries({"half": each})) for each in answers}) == 1
 
 
-CHOICE = '"design":"one answer","question":{"kind":"choice","labels":["surgery","medicine"],'
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("changes", "message"),
     [
-        ('"version":2', '"version":3', "version 3 is not known"),
-        ('"tables":[]', '"tables":[["x","y"]]', "not that of a survey"),
-        ('"questions":', '"question":', "not that of a survey"),
-        ('"questions":', '"questions":4,"asked":', "not that of a survey"),
-        ('"choice"', '"ballot"', "kind of question that is not known here"),
-        ('"medicine"', "2", "not that of a survey"),
-        ('"medicine"', '"medicine","children"', "not that of a survey"),
-        (',"medicine"', "", "reports are of another type"),
-        ('["surgery","medicine"]', "[" * 10**5, "not that of a survey"),
+        ({'"version":2': '"version":3'}, "version 3 is not known"),
+        ({'"tables":[]': '"tables":[["x","y"]]'}, "not that of a survey"),
+        ({'"questions":': '"question":'}, "not that of a survey"),
+        ({'"questions":': '"questions":4,"asked":'}, "not that of a survey"),
+        ({'"choice"': '"ballot"'}, "kind of question that is not known here"),
+        ({'"medicine"': "2"}, "not that of a survey"),
+        ({'"medicine"': '"medicine","children"'}, "not that of a survey"),
+        ({',"medicine"': ""}, "reports are of another type"),
+        ({'["surgery","medicine"]': "[" * 10**5}, "not that of a survey"),
         # Of sizes that would fill a memory, were they believed.
         (
-            CHOICE,
-            CHOICE.replace("one answer", "histogram").replace(
-                '"choice"', '"scale","low":1,"high":1000000000000'
-            ),
+            {
+                "one answer": "histogram",
+                '"choice"': '"scale","low":1,"high":1000000000000',
+                '["surgery","medicine"]': "[]",
+            },
             "not that of a survey",
         ),
         (
-            CHOICE,
-            CHOICE.replace("one answer", "leaves").replace(
-                '"choice"',
-                '"tree","regions":[],"low":"0","high":"1","branches":2,"leaves":1000000000000',
-            ),
+            {
+                "one answer": "leaves",
+                '"choice"': (
+                    '"tree","regions":[],"low":"0","high":"1","clip":false,"branches":2,'
+                    '"leaves":1000000000000'
+                ),
+            },
             "not that of a survey",
         ),
     ],
-    ids=lambda text: text[:30],
+    ids=lambda value: str(value)[:40],
 )
-def test_a_meaning_that_is_not_of_the_task_is_refused(old: str, new: str, message: str) -> None:
+def test_a_meaning_that_is_not_of_the_task_is_refused(
+    changes: dict[str, str], message: str
+) -> None:
     task = task_of(VISITS + department())
-    assert task.meaning.count(old) == 1
-    changed = task_with(Meaning.of_task(task).sheet, task.meaning.replace(old, new))
+    meaning = task.meaning
+    for old, new in changes.items():
+        assert meaning.count(old) == 1
+        meaning = meaning.replace(old, new)
     with pytest.raises(ParameterError, match=message):
-        AnswerSheet.of_task(changed)
+        AnswerSheet.of_task(task_with(Meaning.of_task(task).sheet, meaning))
 
 
 def test_a_task_of_no_survey_is_refused() -> None:
