@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.protocol.task import tasks_to_json
 from tests.support.locks import ROOT, read
 from tests.support.processes import COMMANDS, Processes
+from tests.support.surveys import VISITS, department, task_of
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +160,22 @@ def test_who_only_uploads_reads_a_survey_without_a_wing(wings: dict[str, Path]) 
     said = run(wings[""], "survey", "results", "--config", "nowhere.toml", status=2)
     assert "prio: " in said
     assert "Traceback" not in said
+
+
+def test_an_application_takes_answers_to_a_survey_without_a_wing(
+    wings: dict[str, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "task.json"
+    file.write_text(tasks_to_json([task_of(VISITS + department())]), encoding="utf-8")
+    code = (
+        "import sys; from aggregator.client import SurveyClient\n"
+        "survey = SurveyClient(sys.argv[1]); survey.put({'department': 'surgery'}, person='1')\n"
+        "print(survey.answered('1').state)"
+    )
+    done = subprocess.run(  # noqa: S603  an interpreter of ours
+        [wings[""] / "python", "-c", code, file], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "waiting"
 
 
 def test_a_steward_plans_and_audits_alone(wings: dict[str, Path], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -101,6 +101,7 @@ def read_by_steward(question: Question, answer: object) -> object:
     return question.read(cells).answer
 
 
+@settings(max_examples=60)
 @given(sheets(), st.data())
 def test_a_client_adds_what_a_steward_would_and_refuses_what_one_refuses(
     sheet: Sheet, data: st.DataObject
