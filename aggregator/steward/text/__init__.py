@@ -1,0 +1,5 @@
+"""Questions that nobody lists answers for: what people write, found in histograms of hashes.
+
+`strings` says what makes two answers one, `hashing` in which bucket of which task an answer is, and
+`toss` how a client chooses the task; `laws` has the exact laws that `plan` and `decode` rest on.
+"""

@@ -1,0 +1,57 @@
+"""What makes two written answers the same: a stated form, and a fingerprint of it.
+
+Nothing here refuses a string. A client that failed on some answers would be silent because of its
+answer, and that is visible; so whatever cannot be written in UTF-8 is replaced, and what has no
+visible character counts as no answer.
+"""
+
+import hashlib
+import unicodedata
+from typing import Final
+
+NORMALISATION: Final = 1
+"""The version of `normal_form`, hashed into every fingerprint: another one finds nothing."""
+
+DIGEST_SIZE: Final = 32
+"""Of the digest that binds fingerprints and keys to one question, in bytes."""
+
+_DOMAIN: Final = b"prio text"
+_FINGERPRINT_SIZE: Final = 4
+
+FINGERPRINTS: Final = 2 ** (8 * _FINGERPRINT_SIZE)
+"""How many fingerprints there are."""
+
+
+def normal_form(answer: str) -> str:
+    """Return what an answer is counted as.
+
+    1. Lone surrogates become U+FFFD, as a browser's `TextEncoder` has it.
+    2. NFC(full case folding(NFD(answer))), which is Unicode's canonical caseless match (D145).
+    3. Every run of white space (`str.isspace`) or of control characters (Cc) becomes one space, and
+       the spaces at both ends go.
+
+    Hyphens, apostrophes and accents stay. Characters that a client's Unicode does not know yet are
+    left as they are, so clients of different age may count an answer of such characters apart.
+    """
+    known = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    folded = unicodedata.normalize("NFD", known).casefold()
+    composed = unicodedata.normalize("NFC", folded)
+    return " ".join("".join(map(_spaced, composed)).split())
+
+
+def fingerprint(normal: str, meaning: bytes) -> int:
+    """Return the fingerprint of a string in its normal form, 0 to 2^32 - 1.
+
+    It is the first four bytes, the first the most significant, of SHA-256("prio text" || version ||
+    meaning || string in UTF-8), the version of the normalisation being one byte.
+
+    Args:
+        normal: As `normal_form` returns it.
+        meaning: The 32 bytes that stand for the question and all that is bound with it.
+    """
+    hashed = hashlib.sha256(_DOMAIN + bytes([NORMALISATION]) + meaning + normal.encode())
+    return int.from_bytes(hashed.digest()[:_FINGERPRINT_SIZE], "big")
+
+
+def _spaced(character: str) -> str:
+    return " " if unicodedata.category(character) == "Cc" else character
