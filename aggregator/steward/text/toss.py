@@ -2,9 +2,9 @@
 
 The promise of a text question is one task's epsilon and not that of all together, and it is the
 client who keeps to it: no aggregator can see that two reports are of one person. So a toss is made
-once for a person and a question and is kept (`number` is all there is to keep): a client that tossed
-again, because it was not sure that its report had arrived, could be in two tasks, and would pay
-twice. Which task it is does not depend on the answer, nor does whether and when a report is sent.
+once for a person and a question and is kept (`number` is all there is to keep): a client that
+tossed again, not sure that its report had arrived, could be in two tasks, and would pay twice.
+Which task it is does not depend on the answer; whether and when a report is sent must not either.
 """
 
 import dataclasses

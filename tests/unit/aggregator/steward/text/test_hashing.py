@@ -145,14 +145,14 @@ def test_a_toss_is_as_likely_to_fall_on_each_task() -> None:
 
 
 def test_a_toss_that_would_favour_some_task_is_made_again() -> None:
-    class Drawn:
-        given = [bytes([255] * 8), (20).to_bytes(8, "big")]
+    given = [bytes([255] * 8), (20).to_bytes(8, "big")]
 
+    class Drawn:
         def bytes(self, size: int) -> bytes:
             assert size == 8
-            return self.given.pop(0)
+            return given.pop(0)
 
-    # 2^64 - 1 is a multiple of 3 and of 5, and 2^64 is not of 9: the largest draws are left out.
+    # 2^64 is no multiple of 9, so the largest draws would fall on the first tasks too often.
     assert Toss.of(TextHashes(MEANING, 9, 16), Drawn()).number == 2
 
 

@@ -1,0 +1,91 @@
+"""The strings that a decoder tries, in chunks: lists of strings, or all fingerprints there are.
+
+Names are told apart by fingerprints of 32 bits. Of a list of L strings and F found fingerprints
+about L*F/2^32 strings are named though another one with the same fingerprint is what is held.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.errors import ParameterError
+from aggregator.steward.text.strings import FINGERPRINTS, fingerprint, normal_form
+
+Prints = npt.NDArray[np.uint32]
+
+_CHUNK = 2**16
+"""Fingerprints that are tried at once: what is computed of them fits a processor's cache."""
+
+
+class Candidates(Protocol):
+    """Strings to be tried, as often as a decoder asks."""
+
+    @property
+    def count(self) -> int:
+        """How many fingerprints are tried."""
+
+    def chunks(self) -> Iterator[Prints]:
+        """Return all fingerprints anew, no two of them equal."""
+
+    def names(self, found: int) -> tuple[str, ...]:
+        """Return the strings that have a fingerprint, none if only fingerprints are known."""
+
+
+class Listed:
+    """Strings of lists: each normal form once, those with one fingerprint together."""
+
+    def __init__(self, strings: Iterable[str], meaning: bytes) -> None:
+        """Take the strings; such as have no visible character are left out.
+
+        Raises:
+            ParameterError: None is left.
+        """
+        self._names: dict[int, tuple[str, ...]] = {}
+        for normal in dict.fromkeys(map(normal_form, strings)):
+            if normal:
+                found = fingerprint(normal, meaning)
+                self._names[found] = (*self._names.get(found, ()), normal)
+        if not self._names:
+            raise ParameterError("candidates: there must be at least one string")
+        self._prints = np.fromiter(self._names, np.uint32, len(self._names))
+
+    @property
+    def count(self) -> int:
+        """How many fingerprints are tried."""
+        return len(self._prints)
+
+    def chunks(self) -> Iterator[Prints]:
+        """Return all fingerprints anew."""
+        return (self._prints[at : at + _CHUNK] for at in range(0, self.count, _CHUNK))
+
+    def names(self, found: int) -> tuple[str, ...]:
+        """Return the strings that have a fingerprint."""
+        return self._names.get(found, ())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Enumerated:
+    """Fingerprints without strings, from one on; all of them unless told otherwise."""
+
+    first: int = 0
+    count: int = FINGERPRINTS
+
+    def __post_init__(self) -> None:
+        if self.first < 0 or not 0 < self.count <= FINGERPRINTS - self.first:
+            raise ParameterError(
+                f"fingerprints must be from 0 to {FINGERPRINTS - 1} and at least one, "
+                f"not {self.count} from {self.first} on"
+            )
+
+    def chunks(self) -> Iterator[Prints]:
+        """Return all fingerprints anew."""
+        end = self.first + self.count
+        for at in range(self.first, end, _CHUNK):
+            yield np.arange(at, min(at + _CHUNK, end), dtype=np.uint32)
+
+    def names(self, found: int) -> tuple[str, ...]:  # noqa: ARG002 - what other candidates are asked
+        """Return nothing: no string is known."""
+        return ()

@@ -1,0 +1,279 @@
+"""Which strings people wrote, and how many each: released histograms of hashes, decoded.
+
+Any string can be tested, at any time, by whoever holds the releases: that is post-processing, and
+costs nobody anything. It goes in passes. A pass adds up each candidate's buckets, limited
+(`laws.Clip`), and takes those that reach a threshold so high that few strings would that nobody
+holds; then the counts of all that were found so far are fitted together by least squares and
+subtracted, which lets the next pass look lower. Thresholds fall by four tenths a pass, until in the
+end the exact law of the remaining tables forbids it. A string whose fitted count is below the last
+threshold is dropped again.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.errors import ParameterError
+from aggregator.steward.text.candidates import Candidates, Prints
+from aggregator.steward.text.hashing import NO_ANSWER, TextHashes
+from aggregator.steward.text.laws import Clip, Floats, least_threshold
+from aggregator.steward.text.plan import FALSE_STRINGS
+from aggregator.steward.text.strings import FINGERPRINTS
+
+FALL: Final = 0.6
+"""Of the threshold, from one pass to the next."""
+
+_MOST_PASSES: Final = 40
+_MOST_FOUND: Final = 5000
+"""Counts are fitted together, by a matrix with a row and a column for each."""
+
+_NEVER: Final = 1e-15
+"""A normal law's tail beyond which truths are ruled out in any case."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """A string that people hold.
+
+    Attributes:
+        fingerprint: Its fingerprint.
+        names: The candidates that have this fingerprint; none if only fingerprints were tried.
+        count: How many people hold it, estimated.
+        deviation: The standard deviation of that.
+        low: From how many on, by the normal law of the estimate given that it passed.
+        high: Up to how many.
+    """
+
+    fingerprint: int
+    names: tuple[str, ...]
+    count: float
+    deviation: float
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a set of releases says.
+
+    Attributes:
+        found: Strings, those that most people hold first.
+        candidates: How many fingerprints were tried.
+        threshold: The least score of a string that is taken for held.
+        expected_false: How many of those found nobody holds, by expectation: empty strings that
+            passed, in all passes, and such as share a fingerprint with a held one.
+        no_answer: How many gave no answer, estimated.
+        unexplained: How many people gave an answer that was not found, estimated.
+    """
+
+    found: tuple[Found, ...]
+    candidates: int
+    threshold: float
+    expected_false: float
+    no_answer: float
+    unexplained: float
+
+
+def decode(
+    hashes: TextHashes,
+    tables: npt.NDArray[np.int64],
+    candidates: Candidates,
+    *,
+    false: float = FALSE_STRINGS,
+    confidence: float = 0.95,
+    progress: Callable[[int], None] | None = None,
+) -> Decoded:
+    """Return which candidates people hold.
+
+    Args:
+        hashes: The question's.
+        tables: A row for each task: its histogram as it was released, with its noise.
+        candidates: What is tried.
+        false: How many empty strings may be expected to pass in the last pass.
+        confidence: Of each interval.
+        progress: Called with how many more fingerprints were tried, in every pass all of them.
+
+    Raises:
+        ParameterError: The tables have another shape, or an argument is out of range.
+    """
+    if tables.shape != (hashes.tasks, hashes.length):
+        raise ParameterError(
+            f"tables must be {hashes.tasks} of {hashes.length} buckets, not "
+            f"{' of '.join(map(str, tables.shape))}"
+        )
+    if not 0 < false <= 1:
+        raise ParameterError(f"false must be above 0 and at most 1, not {false}")
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be between 0 and 1, not {confidence}")
+    return _Decoder(hashes, tables, candidates, false, progress or (lambda _: None)).run(confidence)
+
+
+class _Decoder:
+    """What is found so far, and what is left of the tables."""
+
+    def __init__(
+        self,
+        hashes: TextHashes,
+        tables: npt.NDArray[np.int64],
+        candidates: Candidates,
+        false: float,
+        progress: Callable[[int], None],
+    ) -> None:
+        strings = np.delete(tables, NO_ANSWER, axis=1).astype(np.float64)
+        self.hashes, self.candidates = hashes, candidates
+        self.false, self.progress = false, progress
+        self.people = float(strings.sum())
+        self.no_answer = float(tables[:, NO_ANSWER].sum())
+        self.tables = strings - strings.mean(axis=1, keepdims=True)
+        self.prints: Prints = np.zeros(0, np.uint32)
+        self.counts: Floats = np.zeros(0)
+        self.inverse: Floats = np.zeros((0, 0))
+        self.left = self.tables
+        self.expected = 0.0
+
+    def run(self, confidence: float) -> Decoded:
+        """Return what all passes find."""
+        # No string is held by more than the largest buckets of all tasks together hold.
+        threshold = float(self.tables.max(axis=1).sum())
+        for _ in range(_MOST_PASSES):
+            threshold, is_least = self._next_threshold(FALL * threshold)
+            grew = self._pass(threshold)
+            if is_least and not grew:
+                break
+        while len(self.counts) and self.counts.min() < threshold:
+            self._fit(self.prints[self.counts >= threshold])
+        deviations = math.sqrt(self.left.var() * self.hashes.tasks**2) * np.sqrt(
+            np.diag(self.inverse)
+        )
+        order = np.argsort(-self.counts, kind="stable")
+        rows = zip(self.prints[order], self.counts[order], deviations[order], strict=True)
+        found = tuple(self._row(*row, threshold, confidence) for row in rows)
+        shared = self.candidates.count * len(found) / FINGERPRINTS if self._has_names() else 0.0
+        return Decoded(
+            found,
+            self.candidates.count,
+            threshold,
+            self.expected + shared,
+            self.no_answer,
+            self.people - float(self.counts.sum()),
+        )
+
+    def _next_threshold(self, wanted: float) -> tuple[float, bool]:
+        """Return the threshold of the next pass, and whether no lower one is allowed."""
+        deviation = math.sqrt(self.hashes.tasks * float(self.left.var()))
+        if wanted > deviation and self._expected_false(wanted) <= self.false:
+            return wanted, False
+        return least_threshold(self._expected_false, self.false, deviation), True
+
+    def _expected_false(self, threshold: float) -> float:
+        clip = Clip(threshold, self.hashes.tasks)
+        return self.candidates.count * clip.chance([clip.law(row) for row in self.left])
+
+    def _pass(self, threshold: float) -> bool:
+        """Take what reaches the threshold; return whether anything new did."""
+        clip = Clip(threshold, self.hashes.tasks)
+        units = clip.units(self.left)
+        level = clip.level(float(units.mean(axis=1).sum()))
+        self.expected += self._expected_false(threshold)
+        new = []
+        for chunk in self.candidates.chunks():
+            new.append(chunk[scores(self.hashes, units, chunk, level)])
+            self.progress(len(chunk))
+        fresh = np.setdiff1d(np.concatenate(new), self.prints)
+        if not len(fresh):
+            return False
+        if len(fresh) + len(self.prints) > _MOST_FOUND:
+            raise ParameterError(
+                f"tables: more than {_MOST_FOUND} strings pass, which is more than are fitted "
+                "together; the tables are not of this question, or hold more than it is made for"
+            )
+        self._fit(np.concatenate([self.prints, fresh]))
+        return True
+
+    def _fit(self, prints: Prints) -> None:
+        """Fit the counts of all these strings together, and subtract them.
+
+        A count is spread over the tasks, so in each a string's bucket holds a part in `tasks` of
+        it; buckets less their mean are fitted to that by least squares.
+        """
+        tasks, width = self.hashes.tasks, self.hashes.buckets
+        buckets = [self.hashes.string_buckets(task, prints) for task in range(tasks)]
+        shared = np.full((len(prints), len(prints)), -tasks / width)
+        seen = np.zeros(len(prints))
+        for row, mine in zip(self.tables, buckets, strict=True):
+            shared += mine[:, None] == mine[None, :]
+            seen += row[mine]
+        self.prints, self.inverse = prints, np.linalg.inv(shared)
+        parts = self.inverse @ seen
+        self.counts = parts * tasks
+        held = np.array([np.bincount(mine, parts, width) for mine in buckets])
+        self.left = self.tables - held + held.mean(axis=1, keepdims=True)
+
+    def _has_names(self) -> bool:
+        return any(self.candidates.names(int(each)) for each in self.prints[:1])
+
+    def _row(
+        self, found: int, count: float, deviation: float, threshold: float, confidence: float
+    ) -> Found:
+        low, high = interval(count, deviation, threshold, confidence)
+        return Found(
+            int(found), self.candidates.names(int(found)), count, deviation, low, min(high, 1e300)
+        )
+
+
+def scores(
+    hashes: TextHashes, units: npt.NDArray[np.int32], prints: Prints, level: int
+) -> npt.NDArray[np.bool_]:
+    """Return which fingerprints reach the level, looking no further at those that no more can.
+
+    Args:
+        hashes: The question's.
+        units: What is left of the tables, limited, in units.
+        prints: Candidates.
+        level: What their units must add up to.
+    """
+    reached = np.zeros(len(prints), np.bool_)
+    rest = np.concatenate([np.cumsum(units.max(axis=1)[::-1])[::-1][1:], [0]])
+    index = np.arange(len(prints))
+    sums = np.zeros(len(prints), np.int64)
+    for task, row in enumerate(units):
+        sums += row[hashes.string_buckets(task, prints[index])]
+        can = sums + rest[task] >= level
+        if not can.all():
+            index, sums = index[can], sums[can]
+    reached[index] = True
+    return reached
+
+
+def interval(
+    count: float, deviation: float, threshold: float, confidence: float
+) -> tuple[float, float]:
+    """Return what a count may be, given that only estimates above the threshold are shown.
+
+    The truths that are not ruled out are those under which an estimate so far up, or so far down,
+    has at least half the miss among the estimates that pass. The law is taken to be normal.
+    """
+    half_miss = (1 - confidence) / 2
+    normal = NormalDist()
+
+    def below(truth: float) -> float:
+        """Return the chance of an estimate as small as this one, of those that pass."""
+        passing = normal.cdf((truth - threshold) / deviation)
+        if passing < _NEVER:
+            return 1.0
+        return 1 - normal.cdf((truth - count) / deviation) / passing
+
+    def where(chance: float, low: float, high: float) -> float:
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if below(middle) > chance else (low, middle)
+        return high
+
+    widest = 10 * deviation
+    low = where(1 - half_miss, 0.0, max(count, 0.0) + widest)
+    return low, where(half_miss, low, count + widest)

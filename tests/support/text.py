@@ -1,0 +1,61 @@
+"""Releases of text questions, simulated as sums: the toss, the hash, and both parties' noise."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.steward.text.candidates import Prints
+from aggregator.steward.text.hashing import TextHashes
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fingerprints:
+    """Candidates of which only these fingerprints are known."""
+
+    prints: Prints
+
+    @property
+    def count(self) -> int:
+        return len(self.prints)
+
+    def chunks(self) -> Iterator[Prints]:
+        return iter(np.array_split(self.prints, 1 + len(self.prints) // 2**16))
+
+    def names(self, found: int) -> tuple[str, ...]:  # noqa: ARG002 - what other candidates are asked
+        return ()
+
+
+def zipf_counts(people: int, strings: int) -> Counts:
+    shares = 1 / np.arange(1, strings + 1)
+    return np.rint(people * shares / shares.sum()).astype(np.int64)
+
+
+def some_prints(count: int, rng: np.random.Generator, high: int = 2**32) -> Prints:
+    """Return different fingerprints below `high`, in random order."""
+    drawn = np.unique(rng.integers(0, high, count + count // 10 + 10, dtype=np.uint32))
+    return rng.permutation(drawn)[:count]
+
+
+def released(
+    hashes: TextHashes,
+    prints: Prints,
+    counts: Counts,
+    epsilon: float,
+    rng: np.random.Generator,
+    silent: int = 0,
+) -> Counts:
+    """Return the released tables: everybody tosses for one task, and both parties add noise."""
+    shape, even = (hashes.tasks, hashes.length), np.full(hashes.tasks, 1 / hashes.tasks)
+    tables = np.zeros(shape, np.int64)
+    tossed = rng.multinomial(counts, even)
+    for task in range(hashes.tasks):
+        np.add.at(tables[task], 1 + hashes.string_buckets(task, prints), tossed[:, task])
+    tables[:, 0] += rng.multinomial(silent, even)
+    stop = 1 - np.exp(-epsilon / 2)
+    for sign in (1, -1, 1, -1):
+        tables += sign * (rng.geometric(stop, shape) - 1)
+    return tables
