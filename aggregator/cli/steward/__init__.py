@@ -70,6 +70,7 @@ GROUPS: Final = {
         "advise": "From a question to a privacy section, with three sentences for a board.",
         "error": "How far a result lies from the truth under a mechanism's noise.",
         "sections": "One epsilon for everything that a report holds, split over its sections.",
+        "text": "Which written answers would be found that nobody listed beforehand.",
         "serve": (
             "Open the planner as a page: charts with real noise, costs, and survey.toml to save."
         ),

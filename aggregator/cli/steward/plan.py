@@ -16,6 +16,7 @@ from aggregator.cli.files import read_task
 from aggregator.cli.options import WhichTask
 from aggregator.cli.steward.plan_sections import sections
 from aggregator.cli.steward.plan_serve import serve
+from aggregator.cli.steward.plan_text import text
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -381,6 +382,9 @@ def error(
 app.command(
     epilog="Example: prio plan sections --sections 'onehot:5 onehot:3 number:100' --epsilon 1"
 )(sections)
+
+
+app.command(epilog="Example: prio plan text --epsilon 1 --reports 1000000")(text)
 
 
 app.command(epilog="Example: prio plan serve")(serve)

@@ -123,7 +123,7 @@ class TextPlan:
             threshold = self._threshold(count)
             lower = self._surely_found(count, threshold)
             if lower * _CLOSE >= count:
-                break
+                return max(lower, count)
             count = lower
         return count
 
@@ -170,11 +170,11 @@ class TextPlan:
         is_found = tail.counts >= found_from
         means = tail.counts / tasks
         most = 4 * found_from / tasks + 50  # beyond all limits it does not matter how far
-        spread = 40 / min(1.0, self.epsilon) + 12 * math.sqrt(most + tail.people / tasks / 16)
+        spread = 40 / min(1.0, self.epsilon) + 12 * math.sqrt(most + float(means.max()))
         size = 2 ** math.ceil(math.log2(2 * (2 * most + spread)))
         steps, turn = _steps(size), 2j * np.pi * np.fft.rfftfreq(size)
         logarithm = np.zeros(len(turn), np.complex128)
-        shown = np.minimum(means, most)
+        shown = np.where(is_found, means, np.minimum(means, most))
         for held, strings, found in zip(shown, tail.strings, is_found, strict=True):
             moved = held * steps + (turn * round(held) if found else 0)
             logarithm += strings * np.log1p(np.expm1(moved) / self.buckets)

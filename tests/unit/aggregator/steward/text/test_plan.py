@@ -41,7 +41,7 @@ def test_the_deviation_is_that_of_the_formula() -> None:
     decay = math.exp(-0.5)
     noise = 4 * decay / (1 - decay) ** 2
     variance = 16 * noise + squares / (16 * 8192) + plan.tail.people / 8192
-    assert plan.deviation == pytest.approx(variance**0.5, rel=0.02)
+    assert plan.deviation == pytest.approx(variance**0.5, rel=0.03)
 
 
 def test_no_other_number_of_tasks_finds_much_rarer_strings() -> None:

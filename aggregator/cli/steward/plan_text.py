@@ -1,0 +1,42 @@
+"""`prio plan text`: which written answers would be found that nobody listed beforehand."""
+
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.faults import reported
+
+
+def text(
+    epsilon: Annotated[str, typer.Option(help="Of a person, whichever task they are in.")],
+    reports: Annotated[int, typer.Option(help="How many people answer, in all tasks together.")],
+    buckets: Annotated[
+        int, typer.Option(help="Of each task's histogram; an upload has 16 bytes for each.")
+    ] = 1024,
+    tasks: Annotated[
+        int | None,
+        typer.Option(help="Of which each person is in one; the best number if not given."),
+    ] = None,
+    strings: Annotated[
+        int, typer.Option(help="How many different ones are held, by the guess of the tail.")
+    ] = 50_000,
+    exponent: Annotated[
+        str, typer.Option(help="The k-th most frequent is held in proportion to k^-exponent.")
+    ] = "1",
+    candidates: Annotated[
+        int, typer.Option(help="How many strings are tried; all fingerprints unless given.")
+    ] = 2**32,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Which written answers would be found that nobody listed beforehand.
+
+    For histograms of hashes in several tasks of which a person is in one. Prints from how many
+    people on a string is found, at what error and what bytes, for a tail that is guessed, beside a
+    listed choice and what one curator would find who sees everything.
+    """
+    from aggregator.steward.planning import answers_text
+    from aggregator.steward.planning.output import to_json, to_text
+
+    with reported():
+        answer = answers_text.text(epsilon, reports, buckets, tasks, strings, exponent, candidates)
+        print(to_json({"version": 1, **answer}) if json else to_text(answer))

@@ -1,0 +1,89 @@
+"""The answer of `prio plan text`: which strings a question without a list of answers will find."""
+
+import math
+from fractions import Fraction
+
+from aggregator.dp.certified import to_float
+from aggregator.dp.decimals import integer_in, rational_in
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.steward.planning.selection_plan import SelectionPlan
+from aggregator.steward.planning.values import PlanAnswer
+from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
+from aggregator.steward.text.strings import FINGERPRINTS
+from aggregator.vdaf.instances import HISTOGRAM
+
+_MOST_PEOPLE = 10**9
+_MOST_STRINGS = 10**7
+_AGGREGATORS = 2
+"""All of which add the whole noise."""
+
+CENTRAL_DELTA = Fraction(1, 10**5)
+"""Of the central optimum that is shown for comparison; nothing else here has a delta."""
+
+
+def text(
+    epsilon: str,
+    reports: int,
+    buckets: int = 1024,
+    tasks: int | None = None,
+    strings: int = 50_000,
+    exponent: str = "1",
+    candidates: int = FINGERPRINTS,
+) -> PlanAnswer:
+    """Return what is found, at what error and what bytes, beside a listed choice and an optimum.
+
+    Args:
+        epsilon: Of a person, whichever task they are in.
+        reports: How many people answer, in all tasks together.
+        buckets: Of each task's histogram.
+        tasks: How many tasks; as many as find the rarest strings if not given.
+        strings: How many different ones there are, by the guess of the tail.
+        exponent: The k-th most frequent is held in proportion to k^-exponent, by that guess.
+        candidates: How many strings are tried; all fingerprints unless given.
+
+    Raises:
+        ParameterError: A value is out of its range.
+    """
+    whole = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
+    steep = rational_in(exponent, "exponent", 0, 10)
+    people = integer_in(reports, "reports", 1, _MOST_PEOPLE)
+    tail = zipf(people, integer_in(strings, "strings", 1, _MOST_STRINGS), float(steep))
+    tried = integer_in(candidates, "candidates", 1, FINGERPRINTS)
+    if tasks is None:
+        plan = best_plan(tail, float(whole), buckets, tried)
+    else:
+        plan = TextPlan(tail, float(whole), tasks, buckets, tried)
+    surely, threshold = math.ceil(plan.found_from), math.ceil(plan.threshold)
+    prio3 = HISTOGRAM.prio3({"length": buckets})
+    listed = PureDpDiscreteLaplace(whole).laws(prio3.circuit, _AGGREGATORS)[0][1]
+    central = SelectionPlan.of(whole, CENTRAL_DELTA, 1, "replacement").optimal
+    optimum = central.smallest_count(Fraction(99, 100))
+    is_known = math.isfinite(plan.deviation) and surely < people
+    return {
+        "found": f"what {surely} or more of {people} hold, with {SURELY:.0%}"
+        if is_known
+        else f"nothing that fewer than all {people} hold",
+        "tasks": plan.tasks,
+        "buckets": buckets,
+        "candidates": tried,
+        "threshold": threshold,
+        "strings_found": round(plan.found),
+        "false_strings": plan.false,
+        "standard_deviation": plan.deviation,
+        "bytes_of_shares": prio3.public_share_size
+        + prio3.input_share_size(0)
+        + prio3.input_share_size(1),
+        "privacy": {
+            "of_a_person": f"epsilon {epsilon}, delta 0",
+            "on_condition": "each client is in one task and keeps to it; no aggregator can check "
+            "that. Whoever is in all of them pays for each",
+        },
+        "guess": f"{strings} strings, the k-th held in proportion to k^-{exponent}",
+        "for_comparison": {
+            "listed_choice_standard_deviation": None
+            if listed is None
+            else math.sqrt(to_float(listed.variance())),
+            "one_curator_who_sees_everything_finds_from": optimum,
+            "curator_delta": CENTRAL_DELTA,
+        },
+    }
