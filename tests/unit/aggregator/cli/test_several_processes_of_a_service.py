@@ -52,8 +52,10 @@ def test_of_several_processes_none_that_serves_opens_reports(
 ) -> None:
     roles: list[str] = []
 
-    def leader(_: object, *, serve: bool, work: bool) -> None:
+    def leader(_: object, *, serve: bool, work: bool, others_serve: bool = False) -> None:
         roles.append(" and ".join(["serves"] * serve + ["works"] * work))
+        # It says that the leader is up, and waits for those that take uploads.
+        assert others_serve == (not serve)
 
     def run(reading: Reading[LeaderSettings], opening: object, count: int | None) -> None:
         assert callable(opening)
