@@ -126,9 +126,10 @@ def _alone(put: Callable[[T], object], given: Sequence[T]) -> None:
 
 
 def _together(put: Callable[[T], object], given: Sequence[T]) -> None:
+    # What numpy is told to overlook holds in a thread by its context.
+    contexts = [copy_context() for _ in given]
     with ThreadPoolExecutor(THREADS) as threads:
-        # What numpy is told to overlook holds in a thread by its context.
-        for _ in threads.map(lambda each: copy_context().run(put, each), given):
+        for _ in threads.map(lambda context, each: context.run(put, each), contexts, given):
             pass
 
 
