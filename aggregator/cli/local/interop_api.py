@@ -1,7 +1,8 @@
 """The interoperability test API, by which a test runner gives orders to a party.
 
 Every request is a POST of JSON to `/internal/test/…`; every answer is 200, and its `status` says
-what came of it. Only for tests: whoever reaches it can make us do anything.
+what came of it. Only for tests: whoever reaches it can make us do anything. A browser is refused,
+or any page that the operator looks at could give orders.
 
 Source:
     draft-dcook-ppm-dap-interop-test-design.
@@ -61,6 +62,8 @@ def interop_router(handlers: Mapping[str, Handler]) -> APIRouter:
 def _route(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
+            if "origin" in request.headers:  # every browser says it of a POST, a test runner never
+                raise ParameterError("Origin: no web page may give orders")
             made = await handler(await _members(request))
         except (AggregatorError, OSError) as error:
             made = {"status": "error", "error": str(error)}
