@@ -192,7 +192,9 @@ class JournalFile:
             try:
                 while descriptor is None or _identity(descriptor) != _identity(self._path):
                     if descriptor is not None:
-                        os.close(descriptor)
+                        # Forgotten first: if the next open fails, its number may be another's.
+                        replaced, descriptor = descriptor, None
+                        os.close(replaced)
                     descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
                     fcntl.flock(descriptor, kind)
                 if self._file != _identity(descriptor):

@@ -316,3 +316,35 @@ def test_a_release_whose_sync_failed_is_on_the_disk_once_it_is_called_written(
         attempt()
     assert disk.content == file.read_bytes()
     assert list(JournalFile(file).releases()) == [FIRST, SECOND, THIRD, another]
+
+
+def test_a_journal_that_was_replaced_and_cannot_be_opened_again_is_closed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = JournalFile(tmp_path / "journal")
+    journal.create()
+    (tmp_path / "successor").touch()
+    real_open, real_close = os.open, os.close
+    opened, closed = list[int](), list[int]()
+
+    def replaced(_descriptor: int, _kind: int) -> None:
+        (tmp_path / "successor").replace(tmp_path / "journal")
+
+    def open_once(path: Path, flags: int) -> int:
+        if opened:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        opened.append(real_open(path, flags))
+        return opened[0]
+
+    def close(descriptor: int) -> None:
+        closed.append(descriptor)
+        if closed.count(descriptor) == 1:  # later the number may be another thread's file
+            real_close(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("aggregator.service.storage.ledger.journal_file.fcntl.flock", replaced)
+        patch.setattr(os, "open", open_once)
+        patch.setattr(os, "close", close)
+        with pytest.raises(JournalError, match="Too many open files"):
+            journal.releases()
+    assert closed == opened
