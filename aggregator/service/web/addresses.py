@@ -33,4 +33,6 @@ def sharing(address: str) -> str:
         return address
     if isinstance(found, ipaddress.IPv4Address):
         return address
+    if found.ipv4_mapped:  # an IPv4 client of a listener for both: all of them are in one /64
+        return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((found, _NETWORK), strict=False))
