@@ -24,6 +24,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
+from tests.support.balance import check_books
 from tests.support.between import Between, refusal
 from tests.support.clock import ManualClock
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair
@@ -357,6 +358,40 @@ async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) ->
     await pair.leader.database.run("spoil", spoil)
     assert (await pair.collect()).report_count == 2
     assert await counts(pair) == {"aggregated": 2, "invalid_message": 1}
+
+
+@pytest.mark.parametrize("left", ["none", "short", "long"])
+async def test_a_stored_body_that_is_lost_or_of_another_length_stops_no_other(
+    pair: Pair, left: str
+) -> None:
+    await pair.upload(await pair.reports([0, 1]))
+    table, task_id = tables.report_bodies[0], pair.task.task_id.value
+
+    def spoil(tx: Transaction) -> None:
+        if left == "none":
+            tx.connection.execute(table.delete())
+            return
+        body: bytes = tx.connection.execute(select(table.c.body)).scalar_one()
+        tx.connection.execute(update(table).values(body=body[:-1] if left == "short" else body * 2))
+
+    await pair.leader.database.run("spoil", spoil)
+    await pair.upload(await pair.reports([2, 1, 0]))
+    with capture_logs() as logs:
+        assert (await pair.collect()).report_count == 3
+    (said,) = (line for line in logs if line["event"].startswith("stored reports are damaged"))
+    assert said["reports"] == 2
+    assert await counts(pair) == {"aggregated": 3, "invalid_message": 2}
+    await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
+
+
+async def test_a_job_of_nothing_but_damaged_bodies_ends(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1]))
+    body, task_id = tables.report_bodies[0], pair.task.task_id.value
+    await pair.leader.database.run("spoil", lambda tx: tx.connection.execute(body.delete()))
+    await pair.work_until_idle()
+    assert await counts(pair) == {"invalid_message": 2}
+    assert [state for state, *_ in await jobs(pair)] == ["finished"]
+    await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
 
 
 async def test_a_stored_task_that_cannot_be_read_stops_no_other(pair: Pair) -> None:

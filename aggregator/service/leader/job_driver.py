@@ -44,6 +44,7 @@ from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, commit
+from aggregator.service.storage.engine.backends import BodyGone
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
@@ -55,6 +56,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     note_failure,
     note_sending,
     note_unprocessed,
+    reject_damaged_reports,
     release_aggregation_job,
     renew_aggregation_job,
     split_aggregation_job,
@@ -148,7 +150,11 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
         """Start verification and store the request; None if no report is left to ask about."""
-        stored = await self._reports(leased.job)
+        try:
+            stored = await self._reports(leased.job)
+        except BodyGone:
+            await self._reject_damaged(leased)
+            stored = await self._reports(leased.job)
         keypairs = await self._runtime.keypairs()
         sizes = report_sizes(served.task)
         reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
@@ -187,6 +193,15 @@ class JobDriver(LeaseDriver[AggregationJob]):
             lambda tx: store_request(tx, leased.lease, body, rejects.reasons, rejects.too_early),
         )
         return _Request(body, init.state)
+
+    async def _reject_damaged(self, leased: Leased[AggregationJob]) -> None:
+        """Reject the reports whose bodies are lost, that the others of the job need not wait."""
+        rejected = await self._runtime.database.run(
+            "reject damaged reports", lambda tx: reject_damaged_reports(tx, leased.lease)
+        )
+        if rejected:
+            job = leased.job.job_id.hex()
+            log.error("stored reports are damaged, and were rejected", job=job, reports=rejected)
 
     async def _ask(
         self, served: ServedTask, leased: Leased[AggregationJob], request: _Request

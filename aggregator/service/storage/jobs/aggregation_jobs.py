@@ -27,7 +27,11 @@ from aggregator.service.storage.reports.claims import (
     postpone_reports,
 )
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
-from aggregator.service.storage.reports.rejecting import drop_reports, reject_reports
+from aggregator.service.storage.reports.rejecting import (
+    drop_reports,
+    reject_damaged,
+    reject_reports,
+)
 
 TOO_EARLY_SECONDS = 60
 """How long a report waits that one of the aggregators found too early."""
@@ -132,6 +136,15 @@ def store_request(
     leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
     reject_reports(tx, _task_of(tx, lease.key), lease.key, rejected)
     postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
+
+
+def reject_damaged_reports(tx: Transaction, lease: Lease) -> int:
+    """Reject the reports whose bodies cannot be read of a job without a request; return how many.
+
+    The Helper has not seen them. Those of a stored request stay: it may have counted them.
+    """
+    leases.write(tx, tables.aggregation_jobs, lease, {"request": None})
+    return reject_damaged(tx, _task_of(tx, lease.key), lease.key)
 
 
 def note_sending(tx: Transaction, lease: Lease) -> None:

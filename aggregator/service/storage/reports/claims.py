@@ -30,6 +30,7 @@ from aggregator.service.storage.reports.groups import (
     Group,
     as_groups,
     bodies,
+    damaged,
     split_off,
 )
 from aggregator.service.storage.reports.waiting import count_waiting
@@ -181,6 +182,10 @@ def claim_reports(
         key, reports = claimable.part
         found = as_groups(tx.connection.execute(_UNCLAIMED, {"key": key}))
         for group in found:
+            if damaged(tx, [group]):  # it cannot be split; the job rejects it
+                split_off(tx, group, b"", group.places, **values)
+                claimed += group.reports
+                continue
             body = bodies(tx, [group])[key]
             some = group.places[:reports]
             split_off(tx, group, body, some, **values)
@@ -256,6 +261,11 @@ def places_in_job(
     if sum(len(some) for _, _, some in places) != len(wanted):
         raise tx.refuse(Conflict("a report that was named is not in the aggregation job"))
     return places
+
+
+def damaged_in_job(tx: Transaction, job: int) -> list[Group]:
+    """Return the job's groups of which no report can be read; the transaction has locked them."""
+    return damaged(tx, as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job})))
 
 
 def reports_in_job(tx: Transaction, job: int) -> int:

@@ -11,7 +11,7 @@ before it reads the body: the places of reports in a body change when it is move
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -141,12 +141,30 @@ def bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
         BodyGone: They were dropped since this snapshot, or their bodies moved.
     """
     named = {each.id: each for each in groups}
-    found = bodies_of(tx, {key: each.generation for key, each in named.items()})
+    found = _found(tx, named)
     if found.keys() != named.keys():
         raise BodyGone("the body of a group of reports has been dropped or moved since")
-    if any(len(body) != named[key].size * named[key].width for key, body in found.items()):
+    if not all(_is_whole(named[key], body) for key, body in found.items()):
         raise BodyGone("the body of a group of reports is not of the length that it should have")
     return found
+
+
+def damaged(tx: Transaction, groups: Iterable[Group]) -> list[Group]:
+    """Return those of some groups whose bodies are not there, or not of the right length.
+
+    The transaction must have locked their rows: otherwise a body may only have been moved.
+    """
+    named = {each.id: each for each in groups}
+    found = _found(tx, named)
+    return [each for key, each in named.items() if not _is_whole(each, found.get(key))]
+
+
+def _found(tx: Transaction, named: Mapping[int, Group]) -> dict[int, bytes]:
+    return bodies_of(tx, {key: each.generation for key, each in named.items()})
+
+
+def _is_whole(group: Group, body: bytes | None) -> bool:
+    return body is not None and len(body) == group.size * group.width
 
 
 def split_off(

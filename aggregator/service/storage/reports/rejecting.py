@@ -6,10 +6,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.reports.claims import places_in_job
+from aggregator.service.storage.reports.claims import damaged_in_job, places_in_job
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.groups import take_away
 from aggregator.service.storage.reports.waiting import count_left
@@ -32,6 +33,19 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
     if rejected:
         count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
     return rejected
+
+
+def reject_damaged(tx: Transaction, task_id: bytes, job: int) -> int:
+    """Drop the job's reports whose bodies cannot be read, count them; return how many."""
+    gone: Counter[bytes] = Counter()
+    for group in damaged_in_job(tx, job):
+        take_away(tx, group, group.places)
+        gone[group.bucket] += group.reports
+    if gone:
+        count_left(tx, tx.task_key(task_id), gone)
+        why = ReportError.INVALID_MESSAGE.draft_name
+        count_reports(tx, task_id, Stage.AGGREGATION, {why: gone.total()})
+    return gone.total()
 
 
 def _dropping(*conditions: ColumnElement[bool]) -> Any:  # noqa: ANN401  SQLAlchemy's own

@@ -12,13 +12,15 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import BodyGone, Conflict
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    create_aggregation_job,
     finish_aggregation_job,
     note_unprocessed,
+    reject_damaged_reports,
     split_aggregation_job,
     store_request,
 )
 from aggregator.service.storage.reports import groups
-from aggregator.service.storage.reports.claims import reports_of_job
+from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.groups import StoredReport, as_groups, bitmap, packed
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.reports.reports import put_reports
@@ -229,3 +231,16 @@ def test_a_body_of_another_length_is_not_taken_for_reports(store: Database) -> N
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
     whole = table.update().values(body=b"".join(map(body_of, range(3))))
     store.run_sync("mend", lambda tx: tx.connection.execute(whole))
+
+
+def test_a_damaged_group_that_is_too_large_for_a_job_is_claimed_whole(store: Database) -> None:
+    upload(store, range(10))
+    table = tables.report_bodies[0]
+    store.run_sync("lose", lambda tx: tx.connection.execute(table.delete()))
+    few = JobSize(3, 10**6)
+    store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, few))
+    lease = lease_job(store).lease
+    rejected = store.run_sync("reject", lambda tx: reject_damaged_reports(tx, lease))
+    assert rejected == 10
+    assert create_job(store) is None
+    store.run_sync("books", lambda tx: check_books(tx, TASK_ID))
