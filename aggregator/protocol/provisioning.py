@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from aggregator.codec import U8_MAX, DecodeError
-from aggregator.dap.auth import new_token
+from aggregator.dap.auth import LEAST_CHARACTERS, new_token
 from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
@@ -175,11 +175,21 @@ def _read(table: Table, role: Role) -> Provision:
         task_to_toml(task),
         TaskSecrets(
             verify_key=None if key is None else _verify_key(task, key),
-            leader_token=values.get("leader_token"),
-            collector_token=values.get("collector_token"),
+            leader_token=_token(values, "leader_token"),
+            collector_token=_token(values, "collector_token"),
             verify_key_id=key_id,
         ),
     )
+
+
+def _token(values: Mapping[str, str], name: str) -> str | None:
+    token = values.get(name)
+    if token is not None and len(token) < LEAST_CHARACTERS:
+        raise ParameterError(
+            f"secrets.{name}: must have at least {LEAST_CHARACTERS} characters, or it could be "
+            "guessed"
+        )
+    return token
 
 
 def _verify_key(task: Task, text: str) -> bytes:

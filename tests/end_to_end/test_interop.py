@@ -103,7 +103,7 @@ def what_is_uploaded_is_collected(
         "min_batch_size": len(measurements),
         "time_precision": PRECISION,
     }
-    token = {"collector_authentication_token": "c"}
+    token = {"collector_authentication_token": "c" * 22}
     made = runner.order("collector", "add_task", **task, **token)
     assert made["status"] == "success", made
     for role in ("leader", "helper"):
@@ -115,8 +115,8 @@ def what_is_uploaded_is_collected(
             **task,
             role=role,
             vdaf_verify_key=VERIFY_KEY,
-            leader_authentication_token="l",  # noqa: S106  a test's
-            collector_authentication_token="c" if role == "leader" else None,
+            leader_authentication_token="l" * 22,
+            collector_authentication_token="c" * 22 if role == "leader" else None,
             collector_hpke_config=made["collector_hpke_config"],
             task_start=None,
             task_end=None,

@@ -16,7 +16,7 @@ from aggregator.service.storage.tasks.tasks import get_task
 from tests.support.commands import Done, run_here
 from tests.support.tasks import NO_NOISE, TASK_ID, collector_keypair, make_task
 
-KEY, TOKEN = encode_base64url(bytes(range(32))), "shown-by-the-leader"
+KEY, TOKEN = encode_base64url(bytes(range(32))), "shown-by-the-leader-to-the-helper"
 COLLECTOR_TOKEN = "shown-by-the-collector"  # noqa: S105  a test's
 COUNT = make_task({"type": "Prio3Count"}).configuration
 THEIRS = TaskConfiguration(
@@ -151,3 +151,12 @@ def test_a_new_task_has_a_start_and_a_duration(tmp_path: Path) -> None:
         refused = run_here(*arguments, "--out", tmp_path / "b", *more)
         assert refused.returncode == 2
         assert reason in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["leader", "collector"])
+def test_a_token_that_could_be_guessed_is_refused_and_not_shown(tmp_path: Path, name: str) -> None:
+    short = "x" * 21
+    done = imported(config_of(tmp_path, "leader"), encode(THEIRS).hex(), f"--{name}-token", short)
+    assert done.returncode == 2
+    assert f"secrets.{name}_token: must have at least 22 characters" in done.stderr
+    assert short not in done.stderr
