@@ -129,6 +129,14 @@ class Client:
         self._clock = SystemClock() if clock is None else clock
         self._configs: _Configs | None = None
 
+    async def ready(self) -> None:
+        """Fetch both aggregators' configurations, for who counts persons before they upload.
+
+        Raises:
+            PeerError: One of them could not be reached.
+        """
+        await self._hpke_configs()
+
     async def upload(
         self,
         measurements: Sequence[Measurement],

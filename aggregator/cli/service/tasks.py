@@ -398,10 +398,11 @@ def write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProx
     from aggregator.protocol.task import task_to_toml
 
     public = {"task.toml": task_to_toml(task), **beside}
-    _write_folder(out, public, provision(task, SystemEntropy()))
+    write_folder(out, public, provision(task, SystemEntropy()))
 
 
-def _write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
+def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
+    """Write public files by name, and each party's, to a new folder; raises as `write_files`."""
     from aggregator.collector.results.whole_files import folder_made_whole
 
     with folder_made_whole(out) as folder:

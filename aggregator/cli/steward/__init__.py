@@ -16,6 +16,14 @@ COMMANDS: Final = in_wing(
         is_daily=True,
     ),
     Entry(
+        TASKS,
+        "text",
+        "text",
+        "app",
+        "Ask what people write: make tasks, upload answers, name strings.",
+        "prio text results made words.txt --results released.json",
+    ),
+    Entry(
         PRIVACY,
         "plan",
         "plan",
@@ -56,6 +64,14 @@ GROUPS: Final = {
         "upload": "Upload a table of answers to all questions of a survey.",
         "collect": "Collect one or more windows of a survey, and print what they say.",
         "results": "Print everything that was collected of a survey, with labels and intervals.",
+    },
+    "text": {
+        "tasks": "Make the tasks of a text question, and one file with secrets for each party.",
+        "upload": (
+            "Upload what people wrote: one report of one size each, whatever they wrote and if "
+            "nothing."
+        ),
+        "results": "Print which strings of some lists people wrote, with intervals.",
     },
     "plan": {
         "selection": (

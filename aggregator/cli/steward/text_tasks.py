@@ -1,0 +1,125 @@
+"""`prio text tasks`: the tasks of a question, and the description that binds them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import InsecureHttp, parse_time
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+
+
+def tasks(
+    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
+    title: Annotated[str, typer.Option(help="What is asked; part of every hash.")],
+    epsilon: Annotated[str, typer.Option(help='Of a person and window, exact: "1" or "1/2".')],
+    people: Annotated[int, typer.Option(min=1, help="How many are expected to answer.")],
+    min_batch_size: Annotated[
+        int, typer.Option(help="Fewest reports of one task that are released together.")
+    ],
+    leader: Annotated[str, typer.Option(help="The leader's URL.")],
+    helper: Annotated[str, typer.Option(help="The helper's URL.")],
+    collector_config: Annotated[
+        str, typer.Option(help="What `prio collector config` prints at the collector's.")
+    ],
+    buckets: Annotated[
+        int, typer.Option(help="Of each task's histogram; an upload has 16 bytes for each.")
+    ] = 1024,
+    count: Annotated[
+        int | None,
+        typer.Option("--tasks", help="How many; what `prio plan text` says if not given."),
+    ] = None,
+    max_reports: Annotated[
+        int | None,
+        typer.Option(help="Most reports of one task in a batch; twice the people if not given."),
+    ] = None,
+    privacy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Another setting of each task's privacy table, such as budget=4; repeatable.",
+        ),
+    ] = None,
+    time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            help="Units of time in a batch. Without it a person answers once and for ever."
+        ),
+    ] = None,
+    window_start: Annotated[
+        str | None,
+        typer.Option(help="When one of the windows begins: ISO 8601 or seconds since 1970."),
+    ] = None,
+    insecure_http: InsecureHttp = False,
+) -> None:
+    """Make the tasks of a text question, and one file with secrets for each party.
+
+    Hand leader.toml, helper.toml and collector.toml to whom they are named after: each adds all
+    tasks with one `prio task add`. Clients need text.json and tasks.toml, which are public.
+    """
+    from aggregator.cli.service.tasks import (
+        assignment,
+        collector_config_of,
+        make_task,
+        write_folder,
+    )
+    from aggregator.cli.steward.text_files import DESCRIPTION, TASKS
+    from aggregator.dp.decimals import rational_in
+    from aggregator.protocol.provisioning import provision_all
+    from aggregator.protocol.task import tasks_to_toml
+    from aggregator.service.transport.client import check_endpoints
+    from aggregator.steward.text.plan import best_plan, zipf
+    from aggregator.steward.text.question import TextQuestion
+
+    whole = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
+    if count is None:
+        count = best_plan(zipf(people, _STRINGS), float(whole), buckets).tasks
+    question = TextQuestion(title, whole, count, buckets)
+    settings = dict(assignment(text) for text in privacy or [])
+    if window is not None:
+        seconds = parse_time(window_start, "window-start") or 0
+        if seconds % max(1, time_precision):
+            raise ParameterError(
+                f"window-start: must be a multiple of the time precision, {time_precision} seconds"
+            )
+        start = seconds // max(1, time_precision) % max(1, window)
+        settings |= {"window": window, "window_start": start}
+    elif window_start is not None:
+        raise ParameterError("window-start: goes with --window")
+    made = [
+        make_task(
+            collector_config_of(collector_config),
+            {"type": "Prio3Histogram", "length": buckets},
+            {"mechanism": "PureDpDiscreteLaplace"} | settings | {"epsilon": epsilon},
+            leader=leader,
+            helper=helper,
+            time_precision=time_precision,
+            min_batch_size=min_batch_size,
+            max_reports=2 * people if max_reports is None else max_reports,
+            task_info=question.info(place),
+        )
+        for place in range(count)
+    ]
+    check_endpoints(made[0], insecure_http=insecure_http)
+    question.check(made)
+    public = {TASKS: tasks_to_toml(made), DESCRIPTION: question.to_json(made)}
+    write_folder(out, public, provision_all(made, SystemEntropy()))
+    print(f"{count} tasks of {buckets} buckets, meaning {question.meaning.hex()}")
+    print(
+        f"wrote {DESCRIPTION} and {TASKS} (public), and leader.toml, helper.toml, collector.toml "
+        f"(secret) to {out}",
+        file=sys.stderr,
+    )
+    if not made[0].policy.has_limit:
+        print(
+            "warning: the tasks have neither a budget nor max_releases, so no aggregator ever "
+            "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
+            file=sys.stderr,
+        )
+
+
+_STRINGS = 50_000
+"""How many strings the guess of the tail has, as in `prio plan text`."""

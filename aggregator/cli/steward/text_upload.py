@@ -1,0 +1,207 @@
+"""`prio text upload`: one report a person, to the task that the person is in."""
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli import faults
+from aggregator.cli.floors import takes_floor
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, parse_time
+from aggregator.cli.steward.text_files import QuestionFolder, read_question
+from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import httpx
+
+    from aggregator.client import Client, UploadSummary
+    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.task import Task
+    from aggregator.steward.text.question import TextQuestion
+    from aggregator.steward.text.toss import Toss
+
+
+@takes_floor
+def upload(
+    folder: QuestionFolder,
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS", help="An answer a line, or CSV with --person-column; - for input."
+        ),
+    ],
+    state: Annotated[
+        Path,
+        typer.Option(
+            help="The folder that keeps each person's toss and counts their reports, for ever."
+        ),
+    ],
+    person_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The CSV column that says whose row it is. Without it line n is taken for the "
+            "same person in every file."
+        ),
+    ] = None,
+    answer_column: Annotated[
+        str, typer.Option(help="The CSV column of answers; an empty cell is no answer.")
+    ] = "answer",
+    delimiter: Annotated[str, typer.Option(help="Between the cells of a line of CSV.")] = ",",
+    time: Annotated[
+        str | None,
+        typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
+    ] = None,
+    *,
+    floor: "Floor",
+    insecure_http: InsecureHttp = False,
+    environment_proxy: EnvironmentProxy = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Upload what people wrote: one report of one size each, whatever they wrote and if nothing.
+
+    Which task a person is in is tossed before any answer is hashed, and kept in --state. Who has
+    answered before, in this window or for ever where there is none, is left out, so a command that
+    was interrupted can be repeated. The exit status is 1 if some reports were refused.
+    """
+    import anyio
+
+    from aggregator.clock import SystemClock
+    from aggregator.service.transport.client import check_endpoints, open_client
+
+    question, tasks = read_question(folder)
+    check_endpoints(tasks[0], insecure_http=insecure_http)
+    written = _answers(answers, person_column, answer_column, delimiter)
+    state.mkdir(mode=0o700, exist_ok=True)
+    seconds = parse_time(time, "time")
+    moment = SystemClock().now() if seconds is None else seconds
+
+    async def send() -> "tuple[UploadSummary, int]":
+        async with open_client(
+            insecure_http=insecure_http, environment_proxy=environment_proxy
+        ) as http:
+            return await send_answers(
+                question, tasks, written, state, http, moment, SystemEntropy(), floor
+            )
+
+    summary, before = anyio.run(send)
+    refused = {error.draft_name: count for error, count in summary.refused.items()}
+    if as_json:
+        document = {"accepted": summary.accepted, "answered_before": before, "refused": refused}
+        print(json.dumps({"version": 1, **document}))
+    else:
+        print(f"{summary.accepted} of {summary.total} reports accepted")
+        if before:
+            print(f"{before} left out, who had answered before")
+        for name, count in refused.items():
+            print(f"{count} refused: {name}")
+    if refused:
+        raise SystemExit(faults.PARTLY)
+
+
+async def send_answers(
+    question: "TextQuestion",
+    tasks: "Sequence[Task]",
+    written: "Mapping[str, str]",
+    state: Path,
+    http: "httpx.AsyncClient",
+    seconds: int,
+    entropy: Entropy,
+    floor: "Floor",
+) -> "tuple[UploadSummary, int]":
+    """Send a report for each person; return what became of them, and who had answered before.
+
+    Args:
+        question: What was asked.
+        tasks: Its tasks.
+        written: What each person wrote.
+        state: The folder of tosses.
+        http: Sends the requests.
+        seconds: Time of the reports.
+        entropy: For tosses and reports.
+        floor: The least protection that the client takes part in.
+    """
+    from aggregator.client import Client, UploadSummary
+    from aggregator.dap.report_errors import AnyReportError
+    from aggregator.steward.text.kept import kept_toss
+
+    hashes = question.hashes
+    tosses = {person: kept_toss(state, hashes, person, entropy) for person in written}
+    clients = [Client(task, http, entropy, floor=floor) for task in tasks]
+    # Who was counted is not sent again: so nobody is counted while an aggregator is away.
+    await clients[0].ready()
+    accepted, before, refused = 0, 0, Counter[AnyReportError]()
+    for number, client in enumerate(clients):
+        here = [person for person, toss in tosses.items() if toss.number == number]
+        summary, left_out = await _send(
+            client, tasks[number], {each: tosses[each] for each in here}, written, state, seconds
+        )
+        accepted += summary.accepted
+        before += left_out
+        refused.update(summary.refused)
+    return UploadSummary(accepted, refused), before
+
+
+async def _send(
+    client: "Client",
+    task: "Task",
+    tosses: "Mapping[str, Toss]",
+    written: "Mapping[str, str]",
+    state: Path,
+    seconds: int,
+) -> "tuple[UploadSummary, int]":
+    """Count and send the reports of one task."""
+    from aggregator.client import Contributions, TooManyReports
+    from aggregator.steward.text.kept import place_of
+
+    measurements = []
+    for person, toss in tosses.items():
+        counts = place_of(state, toss.hashes, person).with_suffix(".sent")
+        try:
+            Contributions(counts).count(task, 1, seconds)
+        except TooManyReports:
+            continue
+        measurements.append(toss.measurement(written[person]))
+    summary = await client.upload(measurements, time=seconds)
+    return summary, len(tosses) - len(measurements)
+
+
+def _answers(
+    file: Path, person_column: str | None, answer_column: str, delimiter: str
+) -> dict[str, str]:
+    """Return what each person wrote.
+
+    Raises:
+        ParameterError: A column is missing, or a person is there twice.
+    """
+    from aggregator.cli.client.upload import check_delimiter, csv_text
+
+    check_delimiter(delimiter)
+    try:
+        with csv_text(file) as stream:
+            if person_column is None:
+                lines = stream.read().splitlines()
+                return {f"line {number}": line for number, line in enumerate(lines, 1)}
+            reader = csv.DictReader(stream, delimiter=delimiter)
+            for column in (person_column, answer_column):
+                if column not in (reader.fieldnames or ()):
+                    raise ParameterError(f"{file}: has no column {column!r}")
+            written: dict[str, str] = {}
+            for row in reader:
+                person = row[person_column]
+                if not person or person in written:
+                    raise ParameterError(
+                        f"{file}: line {reader.line_num}: has no person, or one of a line before"
+                    )
+                written[person] = row[answer_column] or ""
+            return written
+    except UnicodeDecodeError:
+        # `from None`: the cause has the bytes.
+        raise ParameterError(f"{file}: is not UTF-8 text") from None
+    except csv.Error as error:
+        raise ParameterError(f"{file}: is not CSV: {error}") from None

@@ -1,0 +1,147 @@
+"""One text question and its tasks, each of which binds the whole question and its own place in it.
+
+The public description (`text.json`) says what all parties and clients must agree on: the title, the
+version of the normal form, how many tasks and buckets, epsilon. Its digest is the `meaning` that
+every fingerprint and key depends on, and the `task_info` of task g ends with a digest of the
+description and g. That is bound into every report, so whoever swaps descriptions, or the order of
+tasks, has other tasks, in which no report opens.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+
+from aggregator.dp.rationals import format_rational, parse_rational
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, info_with_digest, task_to_table
+from aggregator.steward.text.hashing import TextHashes
+from aggregator.steward.text.strings import NORMALISATION
+from aggregator.words import acting_member
+
+_VERSION = 1
+_DOMAIN = b"prio text question"
+_MECHANISM = "PureDpDiscreteLaplace"
+_NOT_ONE = "text.json: not the description of a text question"
+_OWN = ("id", "task_info")
+"""What the tasks of a question do not share."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextQuestion:
+    """What is asked, and how it is counted.
+
+    Attributes:
+        title: Of the question.
+        epsilon: Of each task, and so of a person who is in one.
+        tasks: How many there are.
+        length: Buckets of each.
+    """
+
+    title: str
+    epsilon: Fraction
+    tasks: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if not self.title.strip():
+            raise ParameterError("title: must not be empty")
+        if acting_member({"title": self.title}):
+            raise ParameterError("title: must be one line, without control characters")
+        _ = self.hashes
+
+    @property
+    def meaning(self) -> bytes:
+        """The 32 bytes that stand for the question."""
+        return hashlib.sha256(_DOMAIN + self._text.encode()).digest()
+
+    @property
+    def hashes(self) -> TextHashes:
+        """The hashes of the question."""
+        return TextHashes(self.meaning, self.tasks, self.length)
+
+    @property
+    def _text(self) -> str:
+        return json.dumps(self._table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def _table(self) -> dict[str, object]:
+        return {
+            "version": _VERSION,
+            "normalisation": NORMALISATION,
+            "title": self.title,
+            "epsilon": format_rational(self.epsilon),
+            "tasks": self.tasks,
+            "buckets": self.length,
+        }
+
+    def info(self, task: int, title: str | None = None) -> str:
+        """Return the `task_info` of one of the tasks, which binds the question and its number."""
+        first = self.title if title is None else title
+        return info_with_digest(first, f"{self._text}\n{task}")
+
+    def to_json(self, tasks: Sequence[Task]) -> str:
+        """Return the public description."""
+        ids = {"meaning": self.meaning.hex(), "task_ids": [str(each.task_id) for each in tasks]}
+        return json.dumps(self._table | ids, ensure_ascii=False, indent=2) + "\n"
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks that are not this question's, in their order.
+
+        Raises:
+            ParameterError: It names the task and what is wrong.
+        """
+        if len(tasks) != self.tasks:
+            raise ParameterError(f"tasks: the question has {self.tasks}, not {len(tasks)}")
+        for place, task in enumerate(tasks):
+            about, table = f"task {place + 1} of {len(tasks)}", task_to_table(task)
+            if not task.configuration.task_info.endswith(self.info(place, "").encode()):
+                raise ParameterError(
+                    f"{about}: was not made for this question and this place in it; the "
+                    "description or the order of tasks may have been changed or swapped since"
+                )
+            circuit, privacy = task.prio3.circuit, table["privacy"]
+            if circuit.name != "Histogram" or circuit.output_len != self.length:
+                raise ParameterError(f"{about}: is no histogram of {self.length} buckets")
+            assert isinstance(privacy, dict)  # noqa: S101  what a task file has
+            if privacy["mechanism"] != _MECHANISM or (
+                parse_rational(str(privacy["epsilon"]), "epsilon") != self.epsilon
+            ):
+                raise ParameterError(
+                    f"{about}: its noise is not {_MECHANISM} of epsilon "
+                    f"{format_rational(self.epsilon)}"
+                )
+            if _shared(table) != _shared(task_to_table(tasks[0])):
+                raise ParameterError(f"{about}: has other settings than the first")
+
+
+def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
+    """Return the question that a description states, checked against its tasks.
+
+    Raises:
+        ParameterError: It is no description, or not of these tasks.
+    """
+    try:
+        table = json.loads(text)
+        form = table["version"], table["normalisation"]
+        words = str(table["title"]), str(table["epsilon"])
+        numbers = table["tasks"], table["buckets"]
+        stated = table["meaning"], table["task_ids"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ParameterError(_NOT_ONE) from None
+    if form != (_VERSION, NORMALISATION):
+        raise ParameterError(
+            f"text.json: this program knows version {_VERSION} and normal form {NORMALISATION} only"
+        )
+    if not all(type(each) is int for each in numbers):
+        raise ParameterError(_NOT_ONE)
+    question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers)
+    question.check(tasks)
+    if stated != (question.meaning.hex(), [str(each.task_id) for each in tasks]):
+        raise ParameterError("text.json: its meaning or its task_ids are not those of its tasks")
+    return question
+
+
+def _shared(table: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in table.items() if name not in _OWN}

@@ -1,0 +1,165 @@
+"""What people write, through two aggregators: tosses, uploads, and words found in releases."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.cli.steward.text import app
+from aggregator.cli.steward.text_files import read_question
+from aggregator.cli.steward.text_upload import send_answers
+from aggregator.codec import encode
+from aggregator.collector.documents import result_document
+from aggregator.dap.ids import encode_base64url
+from aggregator.errors import ParameterError
+from aggregator.protocol.floor import Floor
+from aggregator.protocol.results import Result
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import NOW, Pair
+from tests.support.tasks import HELPER_URL, LEADER_URL, TIME_PRECISION, collector_keypair
+
+pytestmark = pytest.mark.anyio
+
+FLOOR = Floor()
+HELD = {"Äpfel": 110, "pear": 70, "": 30, "fig": 50} | {f"rare {number}": 1 for number in range(40)}
+"""By the question's own keys no two of the three frequent ones share a bucket."""
+WORDS = ["pear", "fig", "äpfel", "plum", "quince", *(f"nobody's {number}" for number in range(200))]
+PEOPLE = {
+    f"person {number}": answer
+    for number, answer in enumerate(each for each, count in HELD.items() for _ in range(count))
+}
+
+
+def made(folder: Path, title: str = "A fruit?") -> Path:
+    arguments = {
+        "--title": title,
+        "--epsilon": "4",
+        "--people": "300",
+        "--tasks": "8",
+        "--buckets": "128",
+        "--min-batch-size": "3",
+        "--time-precision": str(TIME_PRECISION),
+        "--window": "1",
+        "--privacy": "budget=8",
+        "--leader": LEADER_URL,
+        "--helper": HELPER_URL,
+        "--collector-config": encode_base64url(encode(collector_keypair().config)),
+        "--out": str(folder),
+    }
+    result = CliRunner().invoke(
+        app, ["tasks", *(word for pair in arguments.items() for word in pair)]
+    )
+    assert result.exit_code == 0, (result.output, result.exception)
+    return folder
+
+
+def found_in(
+    folder: Path, results: list[Result], tmp_path: Path, candidates: list[str]
+) -> dict[str, object]:
+    _, tasks = read_question(folder)
+    released, words = tmp_path / "released.json", tmp_path / "words.txt"
+    released.write_text(
+        "\n".join(
+            json.dumps(result_document(task, result))
+            for task, result in zip(tasks, results, strict=True)
+        )
+    )
+    words.write_text("\n".join(candidates), "utf-8")
+    shown = CliRunner().invoke(
+        app, ["results", str(folder), str(words), "--results", str(released), "--json"]
+    )
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    document = json.loads(shown.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+async def test_words_that_nobody_listed_are_found_and_whoever_answers_again_is_in_the_same_task(
+    tmp_path: Path,
+) -> None:
+    folder, state = made(tmp_path / "made"), tmp_path / "tosses"
+    state.mkdir()
+    question, tasks = read_question(folder)
+    pair = Pair(tmp_path, tasks[0])
+    try:
+        for pair.task in tasks:
+            await pair.provision()
+
+        async def send(written: dict[str, str], seconds: int) -> tuple[int, int]:
+            entropy = SeededEntropy(b"people %d" % seconds)
+            sent, before = await send_answers(
+                question, tasks, written, state, pair.http, seconds, entropy, FLOOR
+            )
+            assert not sent.refused
+            return sent.accepted, before
+
+        async def collected(seconds: int) -> list[Result]:
+            results = []
+            for pair.task in tasks:
+                results.append(await pair.collect(pair.interval(seconds)))
+            return results
+
+        assert await send(PEOPLE, NOW) == (300, 0)
+        # Repeated, as after an interruption, by a process that would toss otherwise.
+        assert await send(dict.fromkeys(PEOPLE, "another word"), NOW + 1) == (0, 300)
+        pair.clock.advance(TIME_PRECISION)
+        first = await collected(NOW)
+        later = NOW + TIME_PRECISION
+        assert await send(dict.fromkeys(PEOPLE, "another word"), later) == (300, 0)
+        pair.clock.advance(TIME_PRECISION)
+        second = await collected(later)
+    finally:
+        await pair.close()
+    people = [result.report_count for result in first]
+    assert sum(people) == 300
+    assert min(people) > 0
+    assert [result.report_count for result in second] == people
+    check_first(found_in(folder, first, tmp_path, WORDS))
+    assert not HELD.keys() & named(found_in(folder, second, tmp_path, WORDS)).keys()
+    # Another list finds in the same releases what nobody had thought of before.
+    found = named(found_in(folder, second, tmp_path, ["another word", *WORDS]))["another word"]
+    assert abs(found["count"] - 300) < 5 * found["deviation"]
+
+
+def named(document: dict[str, object]) -> dict[str, dict[str, float]]:
+    found = document["found"]
+    assert isinstance(found, list)
+    return {name: each for each in found for name in each["names"]}
+
+
+def check_first(document: dict[str, object]) -> None:
+    """Look at what the first window says; bounds are so wide that a million tests pass."""
+    found = named(document)
+    assert len(found) <= 4  # with one that nobody wrote, of which a hundredth is expected
+    for name, held in {"äpfel": 110, "pear": 70, "fig": 50}.items():
+        each = found[name]
+        assert each["low"] < each["count"] < each["high"]
+        assert abs(each["count"] - held) < 6 * each["deviation"]
+    assert document["candidates"] == len(WORDS)
+    assert 0 < float(str(document["expected_false"])) < 1
+    assert abs(float(str(document["no_answer"])) - 30) < 20
+    assert abs(float(str(document["unexplained"])) - 40) < 120
+
+
+def test_a_swapped_description_is_refused_and_so_is_another_order_of_tasks(tmp_path: Path) -> None:
+    fruit, trees = made(tmp_path / "fruit"), made(tmp_path / "trees", "Which tree?")
+    ours = (fruit / "text.json").read_text("utf-8")
+    changes = {
+        "was not made for this question": (trees / "text.json").read_text("utf-8"),
+        "no histogram|was not made": ours.replace('"buckets": 128', '"buckets": 64'),
+        "the question has 9": ours.replace('"tasks": 8', '"tasks": 9'),
+        "normal form 1 only": ours.replace('"normalisation": 1', '"normalisation": 2'),
+        "its meaning or its task_ids": ours.replace('"meaning": "', '"meaning": "00'),
+    }
+    for message, text in changes.items():
+        assert text != ours
+        (fruit / "text.json").write_text(text, "utf-8")
+        with pytest.raises(ParameterError, match=message):
+            read_question(fruit)
+    (fruit / "text.json").write_text(ours, "utf-8")
+    question, tasks = read_question(fruit)
+    with pytest.raises(
+        ParameterError, match="task 1 of 8: was not made for this question and this"
+    ):
+        question.check(tasks[::-1])
