@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -12,8 +13,10 @@ from aggregator.cli.steward.text_upload import send_answers
 from aggregator.codec import encode
 from aggregator.collector.documents import result_document
 from aggregator.dap.ids import encode_base64url
-from aggregator.errors import ParameterError
+from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
+from aggregator.protocol.provisioning import read_provisions
 from aggregator.protocol.results import Result
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
@@ -140,6 +143,38 @@ def check_first(document: dict[str, object]) -> None:
     assert 0 < float(str(document["expected_false"])) < 1
     assert abs(float(str(document["no_answer"])) - 30) < 20
     assert abs(float(str(document["unexplained"])) - 40) < 120
+
+
+async def test_nobody_is_counted_or_sent_while_an_aggregator_is_away_and_tosses_stay(
+    tmp_path: Path,
+) -> None:
+    question, tasks = read_question(made(tmp_path / "made"))
+    state = tmp_path / "tosses"
+    state.mkdir()
+    rounds: list[dict[str, str]] = []
+    written = {"eve": "fig", "bob": ""}
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    for name in (b"one", b"another"):
+        async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
+            with pytest.raises(PeerError):
+                await send_answers(
+                    question, tasks, written, state, http, NOW, SeededEntropy(name), FLOOR
+                )
+        files = {file.name: file.read_text("utf-8") for file in state.iterdir()}
+        assert len(files) == len(written)  # a toss each, and no count
+        rounds.append(files)
+    assert rounds[0] == rounds[1]
+
+
+@pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER, Role.COLLECTOR])
+def test_a_party_takes_part_in_all_tasks_by_one_file(tmp_path: Path, role: Role) -> None:
+    folder = made(tmp_path / "made")
+    _, tasks = read_question(folder)
+    text = (folder / f"{role.name.lower()}.toml").read_text("utf-8")
+    assert [each.task for each in read_provisions(text, role)] == tasks
 
 
 def test_a_swapped_description_is_refused_and_so_is_another_order_of_tasks(tmp_path: Path) -> None:
