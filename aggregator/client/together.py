@@ -38,7 +38,8 @@ class Together(Generic[Given, Made]):
         self._work, self._most = work, most
         self._waiting: deque[_Item[Given, Made]] = deque()
         self._turn = threading.Condition()
-        self._is_working = False
+        self._worker: int | None = None
+        self._taken: list[_Item[Given, Made]] = []
 
     def do(self, given: Given) -> Made:
         """Do a piece of work; raise what `work` raises of it alone."""
@@ -46,11 +47,11 @@ class Together(Generic[Given, Made]):
         with self._turn:
             self._waiting.append(own)
         while not own.is_done:
-            if items := self._next(own):
-                try:
+            try:
+                if items := self._next(own):
                     self._work_on(items)
-                finally:
-                    self._end(items)
+            finally:
+                self._end()
         if own.error is not None:
             raise own.error
         return own.made[0]
@@ -58,20 +59,27 @@ class Together(Generic[Given, Made]):
     def _next(self, own: _Item[Given, Made]) -> list[_Item[Given, Made]]:
         """Wait until nobody works; return what is next, or nothing if one's own work is done."""
         with self._turn:
-            self._turn.wait_for(lambda: own.is_done or not self._is_working)
+            self._turn.wait_for(lambda: own.is_done or self._worker is None)
             if own.is_done:
                 return []
-            self._is_working = True
-            count = min(self._most, len(self._waiting))
-            return [self._waiting.popleft() for _ in range(count)]
+            self._worker = threading.get_ident()
+            while self._waiting and len(self._taken) < self._most:
+                self._taken.append(self._waiting.popleft())
+            return self._taken
 
-    def _end(self, items: Sequence[_Item[Given, Made]]) -> None:
+    def _end(self) -> None:
+        """Let the next one work, if this thread did, whatever it was interrupted at."""
         with self._turn:
-            for item in items:
+            if self._worker != threading.get_ident():
+                return
+            for item in self._taken:
                 if not item.made and item.error is None:
-                    item.error = RuntimeError("the thread that did this was interrupted")
+                    item.error = RuntimeError(
+                        "the thread that did this was interrupted: it may have been done"
+                    )
                 item.is_done = True
-            self._is_working = False
+            self._taken = []
+            self._worker = None
             self._turn.notify_all()
 
     def _work_on(self, items: Sequence[_Item[Given, Made]]) -> None:

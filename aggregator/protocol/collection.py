@@ -41,25 +41,29 @@ if TYPE_CHECKING:
     from field import Vector
 
 
-def check_collection_request(task: Task, request: CollectionJobReq, latest: int) -> Batch | None:
+def check_collection_request(
+    task: Task, request: CollectionJobReq, now: int, skew_seconds: int = 0
+) -> Batch | None:
     """Return the batch that a collection request asks for; None if the leader selects it.
 
     Args:
         task: The request's task.
         request: The request.
-        latest: The last moment that it may ask for, in seconds since the epoch.
+        now: Seconds since the epoch.
+        skew_seconds: How far a collector's clock may be ahead.
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch, one that reaches into the future or of a
-            window that has not begun, or not exactly one of the task's windows.
+        BatchInvalid: The query determines no batch, one that reaches into the future, other than
+            the window of now, or not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    last, window = task.time(latest), task.policy.window
+    last, window = task.time(now + skew_seconds), task.policy.window
     if window is not None:
         # A batch is a whole window: that of now may be asked for, and shuts out later reports.
-        last = Time(window.first_unit(last.units) + window.length - 1)
+        end = window.first_unit(task.time(now).units) + window.length
+        last = Time(max(last.units, end - 1))
     batch = task.batching.asked(request.query, last, task.time_precision)
     if window is not None:
         task.batching.check_window(request.query, window, task.time_precision)

@@ -56,6 +56,8 @@ class Labels:
     def __init__(self, labels: Sequence[str]) -> None:
         self.choices = labels
         self._places = {label: place for place, label in enumerate(labels)}
+        if len(self._places) < len(labels):
+            raise ValueError("labels must differ")
         more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
         self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"
 
@@ -83,7 +85,9 @@ class YesNo:
 
     def place(self, answer: object) -> int:
         """See `Takes`."""
-        written = str(answer).strip().lower() if isinstance(answer, str | int) else ""
+        if isinstance(answer, int) and answer in (0, 1):
+            answer = str(int(answer))
+        written = answer.strip().lower() if isinstance(answer, str) else ""
         if written not in self._PLACES:
             raise Unfit("must be yes or no, or true or false")
         return self._PLACES[written]

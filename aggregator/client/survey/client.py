@@ -100,8 +100,8 @@ class SurveyClient:
             answers: By the names of questions: a label, a list of labels, a number, a truth value,
                 or a table of numbers, as each asks. What is left out, None or blank is counted as
                 no answer, in a report of the same size.
-            person: Whose they are: of one person only one report is taken in each window. The name
-                stays in the outbox.
+            person: Whose they are: of one person only one report is taken in each window of this
+                task. The name stays in the outbox.
 
         Raises:
             AnswerError: A question does not take its answer; the message does not have the answer.

@@ -38,7 +38,7 @@ def question_of(asked: _Asked, design: str, most: int) -> Question:
     Args:
         asked: As a meaning has it.
         design: How it is asked.
-        most: The most entries that it may have: a meaning is another party's.
+        most: The most entries that it may have: a meaning may be an enemy's.
 
     Raises:
         LookupError, TypeError, ValueError, AttributeError, RecursionError: It is none.
@@ -135,6 +135,8 @@ def _one(
         most: The most entries.
     """
     _bounded(sum(sizes) + len(sizes), most)
+    if len(takes.choices) != sizes[-1]:
+        raise ValueError("not a label for each")
     starts = [0, *itertools.accumulate(size + 1 for size in sizes)]
     paths = [[place] for place in range(sizes[-1])]
     for above in reversed(parents):

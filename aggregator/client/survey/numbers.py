@@ -7,8 +7,10 @@ import math
 import operator
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from typing import SupportsIndex
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
 _EXACT = re.compile(r"-?[0-9]{1,60}(/[1-9][0-9]{0,59})?")
@@ -36,8 +38,9 @@ def number(answer: object) -> Fraction:
             return Fraction(answer)
         case str() if _NUMBER.fullmatch(answer.strip()):
             return Fraction(Decimal(answer.strip()))
-        case _ if hasattr(answer, "__index__"):
-            return Fraction(operator.index(answer))
+        case SupportsIndex():
+            with suppress(TypeError):  # of an array, which may have only one number
+                return Fraction(operator.index(answer))
         case _:
             pass
     raise Unfit("must be a number")

@@ -96,11 +96,14 @@ class AnswerSheet:
 
     @classmethod
     def _read(cls, meaning: Mapping[str, Any], most: int) -> "AnswerSheet":
-        """Read a meaning, of which no question may have more entries than its task."""
-        questions = tuple(
-            question_of(each["question"], each["design"], most) for each in meaning["questions"]
-        )
+        """Read a meaning, whose questions together may have no more entries than its task."""
+        questions = list[Question]()
+        for each in meaning["questions"]:
+            questions.append(question_of(each["question"], each["design"], most))
+            most -= len(questions[-1].nothing)
         places = {question.name: place for place, question in enumerate(questions)}
+        if len(places) < len(questions):
+            raise ValueError("not names")
         tables = []
         for of, by in meaning["tables"]:
             asked, groups = questions[places[of]], questions[places[by]]
@@ -119,7 +122,7 @@ class AnswerSheet:
                 choices = questions[places[name]].choices
                 found.append((places[name], tuple(choices.index(label) for label in labels)))
             needs.append(tuple(found))
-        return cls(questions, tuple(tables), tuple(needs))
+        return cls(tuple(questions), tuple(tables), tuple(needs))
 
     @property
     def sections(self) -> list[str]:

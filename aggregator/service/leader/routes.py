@@ -150,8 +150,12 @@ class LeaderResources(AggregatorResources):
         self, request: Request, served: ServedTask, job_id: bytes | None = None
     ) -> CollectionJob:
         body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
-        latest = self._runtime.clock.now() + self._runtime.clock_skew_seconds
-        batch = check_collection_request(served.task, decode(CollectionJobReq, body), latest)
+        batch = check_collection_request(
+            served.task,
+            decode(CollectionJobReq, body),
+            self._runtime.clock.now(),
+            self._runtime.clock_skew_seconds,
+        )
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:

@@ -94,12 +94,22 @@ class Meaning:
         return start, self.windows.end(start)
 
 
+class _OtherVersion(ParameterError):
+    """A meaning of another version than this one."""
+
+
+def _check_version(version: int) -> None:
+    if version != _VERSION:
+        raise _OtherVersion(
+            f"meaning: version {version} is not known: make the task again from its survey"
+        )
+
+
 @lru_cache(maxsize=256)
 def _of_json(text: str) -> Meaning:
     try:
         table = json.loads(text)
-        if table["version"] != _VERSION:
-            raise ParameterError(f"meaning: version {table['version']} is not known")
+        _check_version(int(table["version"]))
         asked = []
         for each in table["questions"]:
             question = _QUESTION.validate_json(json.dumps(each["question"]))
@@ -113,6 +123,8 @@ def _of_json(text: str) -> Meaning:
             windows=Windows(**table["window"]),
             sheet=sheet,
         )
+    except _OtherVersion:
+        raise
     except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
         raise ParameterError("meaning: not that of a survey") from None
     if name := acting_member(table, MAY_HAVE_LINES):

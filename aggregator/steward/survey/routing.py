@@ -11,6 +11,8 @@ from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.questions import Question
 from aggregator.words import meant
 
+_SHOWN = 8
+
 Need = tuple[int, tuple[int, ...]]
 """The place of a question, and those of its labels of which one must have been chosen."""
 
@@ -79,5 +81,6 @@ def _need(name: str, labels: Sequence[str], earlier: Sequence[Question]) -> Need
         raise ParameterError(f"{name} has no labels to choose")
     for label in labels:
         if label not in known:
-            raise ParameterError(f"{name} has no label {label!r}{meant(label, known)}")
+            has = meant(label, known) or f": it has {', '.join(map(repr, known[:_SHOWN]))}"
+            raise ParameterError(f"{name} has no label {label!r}{has}")
     return places[name], tuple(known.index(label) for label in labels)

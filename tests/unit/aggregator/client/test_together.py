@@ -105,3 +105,21 @@ def test_a_thread_that_is_interrupted_keeps_nobody_waiting() -> None:
     with pytest.raises(KeyboardInterrupt):
         together.do(1)
     assert together.do(2) == 4
+
+
+def test_a_thread_that_is_interrupted_before_it_begins_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together = Together(Work(lambda _: None), 10)
+    taken = together._next
+
+    def interrupted(own: object) -> None:
+        taken(own)  # type: ignore[arg-type]  # whatever it is
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(together, "_next", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        together.do(1)
+    monkeypatch.undo()
+    with ThreadPoolExecutor(1) as threads:
+        assert done([threads.submit(together.do, 2)]) == [4]

@@ -135,6 +135,9 @@ def test_the_window_of_now_may_be_asked_for_and_none_that_has_not_begun() -> Non
     assert check_collection_request(task, asked(begin), now) is not None
     with pytest.raises(BatchInvalid, match=f"in the future; it may reach to {(begin + 7) * unit}"):
         check_collection_request(task, asked(begin + 7), now)
+    # A collector's clock that is ahead does not begin the next window.
+    with pytest.raises(BatchInvalid, match="in the future"):
+        check_collection_request(task, asked(begin + 7), (begin + 7) * unit - 1, skew_seconds=60)
 
 
 def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none() -> None:

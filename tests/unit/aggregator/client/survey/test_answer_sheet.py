@@ -4,6 +4,7 @@ import json
 from fractions import Fraction
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -154,6 +155,7 @@ GIVEN_ANSWER = "4711"
             "many: must be one of '0', '1', '2', '3', '4', '5', '6', '7' and 32 more",
         ),
         ({"yes": GIVEN_ANSWER}, "yes: must be yes or no, or true or false"),
+        ({"yes": 10**5000}, "yes: must be yes or no, or true or false"),
         ({"point": GIVEN_ANSWER}, "point: must be a whole number from 1 to 5"),
         (
             {"mood": GIVEN_ANSWER},
@@ -171,6 +173,7 @@ GIVEN_ANSWER = "4711"
         ({"half": True}, "half: must be a number"),
         ({"half": float("nan")}, "half: must be a number"),
         ({"half": {"4711": 4711}}, "half: must be a number"),
+        ({"half": np.array([4711, 1])}, "half: must be a number"),
         ({"pair": {"u": 4711, "v": 1}}, "pair: u: must be from 0 to 3"),
         ({"pair": [4711]}, "pair: must be a table of numbers by these names: u, v"),
         ({"pair": {"w": 4711}}, "pair: must be a table of numbers by these names: u, v"),
@@ -257,6 +260,16 @@ def test_numbers_are_exact_whatever_they_are_written_in() -> None:
         ({'"medicine"': "2"}, "not that of a survey"),
         ({'"medicine"': '"medicine","children"'}, "not that of a survey"),
         ({',"medicine"': ""}, "reports are of another type"),
+        ({'"medicine"': '"surgery"'}, "not that of a survey"),
+        # Labels that nothing is added for.
+        (
+            {
+                '["surgery","medicine"]': '["surgery","medicine","children"]',
+                "one answer": "histogram",
+                '"choice"': '"scale","low":1,"high":2',
+            },
+            "not that of a survey",
+        ),
         ({'["surgery","medicine"]': "[" * 10**5}, "not that of a survey"),
         # Of sizes that would fill a memory, were they believed.
         (
@@ -289,6 +302,26 @@ def test_a_meaning_that_is_not_of_the_task_is_refused(
         assert meaning.count(old) == 1
         meaning = meaning.replace(old, new)
     with pytest.raises(ParameterError, match=message):
+        AnswerSheet.of_task(task_with(Meaning.of_task(task).sheet, meaning))
+
+
+def test_questions_that_are_larger_together_than_a_report_are_not_made() -> None:
+    """A few bytes of a task file would ask for much memory, question after question."""
+    task = task_of(VISITS + department())
+    meaning = json.loads(task.meaning)
+    first = meaning["questions"][0]
+    for number in range(99):
+        question = {**first["question"], "name": f"more {number}"}
+        meaning["questions"].append({**first, "question": question})
+    with pytest.raises(ParameterError, match="not that of a survey"):
+        AnswerSheet.of_task(task_with(Meaning.of_task(task).sheet, json.dumps(meaning)))
+
+
+def test_a_name_that_two_questions_have_is_refused() -> None:
+    task = task_of(VISITS + department() + department().replace("department", "ward"))
+    meaning = task.meaning.replace('"ward"', '"department"')
+    assert meaning != task.meaning
+    with pytest.raises(ParameterError, match="not that of a survey"):
         AnswerSheet.of_task(task_with(Meaning.of_task(task).sheet, meaning))
 
 

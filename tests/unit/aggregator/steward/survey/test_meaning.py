@@ -28,6 +28,12 @@ def test_labels_travel_in_the_task_file() -> None:
     assert (meaning.title, meaning.windows.seconds) == ("Visits", 7 * 86400)
 
 
+def test_a_meaning_of_another_version_is_called_that() -> None:
+    text = task_of(SURVEY).meaning.replace('"version":2', '"version":1')
+    with pytest.raises(ParameterError, match="version 1 is not known: make the task again"):
+        Meaning.from_json(text)
+
+
 def test_a_swapped_order_of_labels_is_refused() -> None:
     text = task_to_toml(task_of(SURVEY))
     swapped = swap(text)

@@ -69,7 +69,11 @@ def test_a_question_is_asked_if_all_is_so_that_it_depends_on(
         ('{ smoker = "yes" }', '{ smokes = "yes" }', "asked before it, not 'smokes'; did you"),
         ('{ smoker = "yes" }', '{ whose = "mine" }', "asked before it, not 'whose'"),
         ('{ smoker = "yes" }', '{ why = "taste" }', "asked before it, not 'why'"),
-        ('{ smoker = "yes" }', '{ smoker = "no answer" }', "smoker has no label 'no answer'"),
+        (
+            '{ smoker = "yes" }',
+            '{ smoker = "no answer" }',
+            "label 'no answer': it has 'yes', 'no'",
+        ),
         ('{ smoker = "yes" }', '{ smoker = "Yes" }', "no label 'Yes'; did you mean yes?"),
         ('{ smoker = "yes" }', "{ smoker = [] }", "smoker: must be a label or a list of some"),
         ('{ smoker = "yes" }', "{ smoker = true }", "smoker: must be a label or a list of some"),
