@@ -129,9 +129,12 @@ def _ask(local: "LocalFolder", survey: Path) -> None:
 def _say(local: "LocalFolder", page: str) -> None:
     """Print what there is and what can be done with it."""
     from aggregator.cli.local.folder import WARNING
-    from aggregator.cli.local.pages import pages_of
 
-    lines = [f"{name}: {url}" for url, name in pages_of(local)]
+    lines = [f"The collector: {local.url('collector')}"]
+    lines += [
+        f"The {party}: {local.url(party)} in tasks; how it is: {local.status_url(party)}"
+        for party in ("leader", "helper")
+    ]
     lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
     for name in local.survey_names:
         lines += [
