@@ -32,6 +32,9 @@ _MOST_PASSES: Final = 40
 _MOST_FOUND: Final = 5000
 """Counts are fitted together, by a matrix with a row and a column for each."""
 
+_LEAST_FREE: Final = 10
+"""Noise is measured in buckets in which nothing was found, if they are one in so many or more."""
+
 _NEVER: Final = 1e-15
 """A normal law's tail beyond which truths are ruled out in any case."""
 
@@ -147,9 +150,7 @@ class _Decoder:
                 break
         while len(self.counts) and self.counts.min() < threshold:
             self._fit(self.prints[self.counts >= threshold])
-        deviations = math.sqrt(self.left.var() * self.hashes.tasks**2) * np.sqrt(
-            np.diag(self.inverse)
-        )
+        deviations = self._deviations()
         order = np.argsort(-self.counts, kind="stable")
         rows = zip(self.prints[order], self.counts[order], deviations[order], strict=True)
         found = tuple(self._row(*row, threshold, confidence) for row in rows)
@@ -213,6 +214,35 @@ class _Decoder:
         self.counts = parts * tasks
         held = np.array([np.bincount(mine, parts, width) for mine in buckets])
         self.left = self.tables - held + held.mean(axis=1, keepdims=True)
+
+    def _deviations(self) -> Floats:
+        """Return the standard deviation of each count.
+
+        One part is that of buckets in which nothing was found: noise, and strings that were not.
+        The other is that people toss for their task: of a string that shares a bucket with another,
+        more or fewer may be in that task than in the others. Each count is a fixed linear function
+        of how many people of each string are in each task, which are multinomial.
+        """
+        tasks, width = self.hashes.tasks, self.hashes.buckets
+        size = len(self.prints)
+        total, squares = np.zeros((size, size)), np.zeros((size, size))
+        free = np.ones((tasks, width), np.bool_)
+        for task in range(tasks):
+            mine = self.hashes.string_buckets(task, self.prints)
+            free[task, mine] = False
+            # Of each estimate, what one more person of each string in this task adds to it.
+            by_bucket = np.zeros((width, size))
+            np.add.at(by_bucket, mine, self.inverse)
+            added = by_bucket[mine]
+            total += added
+            squares += added**2
+        tossed = np.maximum(self.counts, 0) @ (squares / tasks - (total / tasks) ** 2)
+        quiet = self.left[free] if free.sum() > tasks * width / _LEAST_FREE else self.left
+        alone = np.diag(self.inverse)
+        # Near the threshold what is left is more than in other buckets: no estimate has less.
+        variances = np.maximum(quiet.var() * alone + tossed, self.left.var() * alone)
+        deviations: Floats = tasks * np.sqrt(variances)
+        return deviations
 
     def _has_names(self) -> bool:
         return any(self.candidates.names(int(each)) for each in self.prints[:1])

@@ -250,3 +250,29 @@ def test_candidates_that_are_none_are_refused() -> None:
         Listed([" ", ""], bytes(32))
     with pytest.raises(ParameterError, match="fingerprints must be from 0"):
         Enumerated(2**32 - 1, 2)
+
+
+def test_strings_that_share_a_bucket_have_the_wider_intervals() -> None:
+    """More or fewer of one may have tossed for the task in which it looks like the other."""
+    hashes = TextHashes(b"a" * 32, 8, 128)
+    rng = np.random.default_rng(5)
+    prints = some_prints(400, rng, HELD_BELOW)
+    first = [hashes.string_buckets(task, prints[:1])[0] for task in range(8)]
+    rest = [hashes.string_buckets(task, prints[1:]) for task in range(8)]
+    meets = sum(mine == others for mine, others in zip(first, rest, strict=True))
+    pair = np.array([prints[0], prints[1 + int(np.argmax(meets == 1))]])
+    alone = prints[1 + int(np.argmax(meets == 0)) :][:1]
+    held = np.array([2000, 2000, 2000])
+    asked_of = np.concatenate([pair, alone])
+    off = {string: list[float]() for string in asked_of.tolist()}
+    deviations = {string: list[float]() for string in asked_of.tolist()}
+    for _ in range(100):
+        tables = released(hashes, asked_of, held, 4, rng)
+        for each in decode(hashes, tables, Fingerprints(asked_of)).found:
+            off[each.fingerprint].append(each.count - 2000)
+            deviations[each.fingerprint].append(each.deviation)
+    assert [len(errors) for errors in off.values()] == [100] * 3
+    measured = [np.mean(np.square(errors)) ** 0.5 for errors in off.values()]
+    stated = [np.mean(each) for each in deviations.values()]
+    assert measured[:2] == pytest.approx(stated[:2], rel=0.25)
+    assert measured[2] < stated[2] < min(stated[:2])
