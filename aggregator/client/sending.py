@@ -37,7 +37,11 @@ _LONGEST_WAIT = 3600
 _HEAD, _CIPHERTEXT_HEAD = ReportId.size + 8 + 2 + 4, 1 + 2 + 4
 """Bytes of a report beside its shares, and of each ciphertext beside its parts."""
 
-_LATE = (ReportError.BATCH_COLLECTED, ReportError.REPORT_DROPPED, ReportError.TASK_EXPIRED)
+_LATE = (
+    ReportError.BATCH_COLLECTED.draft_name,
+    ReportError.REPORT_DROPPED.draft_name,
+    ReportError.TASK_EXPIRED.draft_name,
+)
 _OUTDATED = (
     ReportError.OUTDATED_CONFIG.draft_name,
     ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name,
@@ -47,7 +51,7 @@ _OUTDATED = (
 _UNKNOWN_TASK = "unrecognizedTask"
 """A leader that is set up anew, or not yet, knows it tomorrow; the answer is there once."""
 
-_EARLY = (ReportError.REPORT_TOO_EARLY, ReportError.TASK_NOT_STARTED)
+_EARLY = (ReportError.REPORT_TOO_EARLY.draft_name, ReportError.TASK_NOT_STARTED.draft_name)
 
 
 class Reason(StrEnum):
@@ -205,9 +209,9 @@ class Sending:
             error = errors.get(record.key)
             if error is None or error == ReportError.REPORT_REPLAYED.draft_name:
                 outcomes.append((record, Outcome(State.COUNTED)))
-            elif error in {each.draft_name for each in _LATE}:
+            elif error in _LATE:
                 outcomes.append((record, Outcome(State.LATE, error)))
-            elif error in {each.draft_name for each in _EARLY}:
+            elif error in _EARLY:
                 done.reason = Reason(error)
                 early.append(record)
             else:
@@ -304,7 +308,8 @@ class Sending:
 
     def _seal(self, records: Sequence[Record], keys: bytes) -> list[Record]:
         """Seal records and store them, before they can be sent; return those that still wait."""
-        bodies = []
+        half, bodies = len(keys) // 2, []
+        leader, helper = (decode(HpkeConfig, each) for each in (keys[:half], keys[half:]))
         for record in records:
             prepared = PreparedReport(
                 ReportMetadata(ReportId(record.key), Time(record.time)),
@@ -312,13 +317,9 @@ class Sending:
                 record.leader_share,
                 record.helper_share,
             )
-            bodies.append(self._sealed(prepared, keys))
+            sealed = seal_report(self.task, prepared, leader, helper, self._entropy)
+            bodies.append(encode(sealed))
         return self._outbox.seal(records, keys, bodies)
-
-    def _sealed(self, prepared: PreparedReport, keys: bytes) -> bytes:
-        half = len(keys) // 2
-        leader, helper = (decode(HpkeConfig, each) for each in (keys[:half], keys[half:]))
-        return encode(seal_report(self.task, prepared, leader, helper, self._entropy))
 
 
 def report_size(task: Task) -> int:

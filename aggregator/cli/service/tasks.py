@@ -131,16 +131,7 @@ def new(
     settings |= dict(assignment(text) for text in privacy or [])
     if epsilon is not None:
         settings["epsilon"] = epsilon
-    if window is not None:
-        settings["window"] = window
-        seconds = parse_time(window_start, "window-start") or 0
-        if seconds % max(1, time_precision):
-            raise ParameterError(
-                f"window-start: must be a multiple of the time precision, {time_precision} seconds"
-            )
-        settings["window_start"] = seconds // max(1, time_precision) % max(1, window)
-    elif window_start is not None:
-        raise ParameterError("window-start: goes with --window")
+    settings |= window_of(window, window_start, time_precision)
     task = make_task(
         collector_config_of(collector_config),
         {"type": type_of(vdaf, "vdaf").name, **parameters},
@@ -381,6 +372,30 @@ def interval_of(
         )
     interval = {"start": seconds // max(1, time_precision), "duration": duration}
     return {"interval": interval}
+
+
+def window_of(window: int | None, start: str | None, time_precision: int) -> dict[str, int]:
+    """Return the window in a privacy table; empty if there is none.
+
+    Args:
+        window: Units of time in a batch.
+        start: When one of the windows begins: ISO 8601 or seconds since 1970.
+        time_precision: Seconds in a unit of time.
+
+    Raises:
+        ParameterError: The start is given alone, or is not a unit's.
+    """
+    if window is None:
+        if start is not None:
+            raise ParameterError("window-start: goes with --window")
+        return {}
+    seconds = parse_time(start, "window-start") or 0
+    if seconds % max(1, time_precision):
+        raise ParameterError(
+            f"window-start: must be a multiple of the time precision, {time_precision} seconds"
+        )
+    first = seconds // max(1, time_precision) % max(1, window)
+    return {"window": window, "window_start": first}
 
 
 def write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import InsecureHttp, parse_time
+from aggregator.cli.options import InsecureHttp
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ParameterError
 
 
 def tasks(
@@ -64,6 +63,7 @@ def tasks(
         assignment,
         collector_config_of,
         make_task,
+        window_of,
         write_folder,
     )
     from aggregator.cli.steward.text_files import DESCRIPTION, TASKS
@@ -79,16 +79,7 @@ def tasks(
         count = best_plan(zipf(people, _STRINGS), float(whole), buckets).tasks
     question = TextQuestion(title, whole, count, buckets)
     settings = dict(assignment(text) for text in privacy or [])
-    if window is not None:
-        seconds = parse_time(window_start, "window-start") or 0
-        if seconds % max(1, time_precision):
-            raise ParameterError(
-                f"window-start: must be a multiple of the time precision, {time_precision} seconds"
-            )
-        start = seconds // max(1, time_precision) % max(1, window)
-        settings |= {"window": window, "window_start": start}
-    elif window_start is not None:
-        raise ParameterError("window-start: goes with --window")
+    settings |= window_of(window, window_start, time_precision)
     made = [
         make_task(
             collector_config_of(collector_config),

@@ -22,7 +22,6 @@ from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
-from aggregator.steward.survey.routing import Need, Routing
 
 Words = Mapping[str, str]
 
@@ -48,18 +47,19 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
         raise ParameterError(
             f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
         )
-    title = meaning.title
-    needs = Routing.of(meaning.sheet.questions).needs
+    title, sheet = meaning.title, AnswerSheet.of_task(task)
     parts = [
-        _Part(number, question, needs[number], words)
-        for number, (question, _) in enumerate(meaning.sheet.asked)
+        _Part(number, question, words, is_hidden=bool(needs))
+        for number, (question, needs) in enumerate(
+            zip(meaning.sheet.questions, sheet.needs, strict=True)
+        )
     ]
     shown = [part for part in parts if not part.is_hidden]
     fields = "".join(
         part.html(sum(not each.is_hidden for each in parts[: number + 1]), len(shown))
         for number, part in enumerate(parts)
     )
-    sheet = AnswerSheet.of_task(task).data()
+    described = sheet.data()
     script = _module() + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
@@ -68,9 +68,9 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [
                 part.data() | question
-                for part, question in zip(parts, sheet["questions"], strict=True)
+                for part, question in zip(parts, described["questions"], strict=True)
             ],
-            "tables": sheet["tables"],
+            "tables": described["tables"],
             "words": dict(words),
         },
         ensure_ascii=False,
@@ -128,12 +128,15 @@ def fingerprint(page: str) -> str:
 
 
 class _Part:
-    """One question of the page."""
+    """One question of the page.
 
-    def __init__(
-        self, number: int, question: Question, needs: tuple[Need, ...], words: Words
-    ) -> None:
-        self._number, self._question, self._needs, self._words = number, question, needs, words
+    Attributes:
+        is_hidden: Whether it is not asked before others are answered.
+    """
+
+    def __init__(self, number: int, question: Question, words: Words, *, is_hidden: bool) -> None:
+        self._number, self._question, self._words = number, question, words
+        self.is_hidden = is_hidden
         self._labels = _labels_of(question, words)
         if len(self._labels) > MOST_OPTIONS:
             raise ParameterError(
@@ -158,11 +161,6 @@ class _Part:
     def data(self) -> dict[str, object]:
         """Return what the script says of it."""
         return {"text": self._text, "names": self._names()}
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether it is not asked before others are answered."""
-        return bool(self._needs)
 
     def html(self, place: int, count: int) -> str:
         """Return its fields; of so many that are shown at first it is the one at a place."""
