@@ -18,6 +18,8 @@ from aggregator.errors import (
 )
 from aggregator.words import escaped
 
+_FAULTS = (AggregatorError, OSError, UnicodeDecodeError, ModuleNotFoundError)
+
 PARTLY = 1
 BAD_INPUT = 2
 PEER = 3
@@ -70,22 +72,30 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
     Args:
         status: Returns the exit status for a fault; some commands have their own.
     """
+    # Not `except*`: what is raised in it for a group comes out as a group on Python 3.11.2.
     try:
         yield
-    except* ModuleNotFoundError as group:
-        missing = _first(group)
-        name = str(getattr(missing, "name", "")).partition(".")[0]
-        if name in ("", "aggregator", "field"):
+    except ExceptionGroup as group:
+        if group.split(_FAULTS)[1] is not None:  # something else, too
             raise
+        raise SystemExit(_told(_first(group), status)) from None
+    except _FAULTS as fault:
+        raise SystemExit(_told(fault, status)) from None
+
+
+def _told(fault: BaseException, status: Callable[[BaseException], int]) -> int:
+    """Say what is wrong; return the exit status, or raise the fault again if it is our own."""
+    if isinstance(fault, ModuleNotFoundError):
+        name = str(fault.name or "").partition(".")[0]
+        if name in ("", "aggregator", "field"):
+            raise fault
         print(f"prio: this needs {name}: pip install 'prio-aggregator[all]'", file=sys.stderr)
-        raise SystemExit(BAD_INPUT) from None
-    except* (AggregatorError, OSError, UnicodeDecodeError) as group:
-        fault = _first(group)
-        if isinstance(fault, BrokenPipeError):  # as of `prio … | head -1`, who wants no more
-            leave_output()
-            raise SystemExit(PARTLY) from None
-        print(f"prio: {escaped(_text(fault))}", file=sys.stderr)
-        raise SystemExit(status(fault)) from None
+        return BAD_INPUT
+    if isinstance(fault, BrokenPipeError):  # as of `prio … | head -1`, who wants no more
+        leave_output()
+        return PARTLY
+    print(f"prio: {escaped(_text(fault))}", file=sys.stderr)
+    return status(fault)
 
 
 def _text(fault: BaseException) -> str:
