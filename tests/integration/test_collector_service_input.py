@@ -158,8 +158,8 @@ def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> Non
     task = make_task(collector_hpke_config=public)
     file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]
     assert run_here("task", "add", "--config", config, "-", stdin=file).returncode == 0
-    end = (int(time.time()) // TIME_PRECISION + 1) * TIME_PRECISION
-    interval = ("--start", str(end - TIME_PRECISION), "--end", str(end))
+    end = (int(time.time()) // TIME_PRECISION + 2) * TIME_PRECISION  # nor will it be in a moment
+    interval = ("--start", str(end - 2 * TIME_PRECISION), "--end", str(end))
     done = run_here("collect", "--config", config, str(task.task_id), *interval)
     assert done.returncode == 2
     assert "--now" in done.stderr
