@@ -183,8 +183,12 @@ class Processes:
         return self.folder / f"{name}.log"
 
     def log(self, name: str) -> list[Mapping[str, object]]:
-        """Return a service's log, one object per line."""
-        return [json.loads(line) for line in self.log_path(name).read_text().splitlines()]
+        """Return a service's log, one object per line.
+
+        It may be about to write one: what does not end is no line yet.
+        """
+        lines = self.log_path(name).read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def make_task(self, name: str, *arguments: str) -> tuple[str, Path]:
         """Make a task as its parties would, one after the other; return its id and file."""
