@@ -17,6 +17,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 
@@ -58,6 +59,7 @@ def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.skip("no browser is installed (no chromium): apt-get install chromium")
+    expect.set_options(timeout=_PATIENCE)  # those of a context are not for what is expected
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=_FLAGS)
         try:
