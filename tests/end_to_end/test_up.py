@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tests.support.look import Page
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.up import LAST_LINE, Up, is_up
 
 pytestmark = pytest.mark.slow
@@ -90,6 +91,10 @@ def shell(line: str, cwd: Path, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def get(url: str) -> httpx.Response:
+    return httpx.get(url, trust_env=False, timeout=PATIENCE_SECONDS)
+
+
 def value(document: str, question: str, shows: str, label: str = "") -> float:
     """Return the estimate of the one figure of a question that shows something."""
     wanted = question, shows, label
@@ -140,17 +145,17 @@ def test_the_pages_are_there_and_a_file_of_the_owner_leads_to_them(
     collector, leader, helper = (each.attributes["href"] for each in shown.all("a")[1:])
     assert collector.endswith(f"login#token={token}")
     for each in (collector, leader, helper):
-        assert httpx.get(each, trust_env=False).status_code == 200
+        assert get(each).status_code == 200
         assert each.partition("login")[0] in up.said
 
 
 def test_it_serves_the_page_of_a_survey_and_says_where_its_results_are(up: Up) -> None:
     (answered,) = re.findall(r"^visits is answered at: (.*)$", up.said, re.MULTILINE)
-    page = httpx.get(answered, trust_env=False)
+    page = get(answered)
     assert page.status_code == 200
     assert "<title>Visits</title>" in page.text
     (results,) = re.findall(r"^visits is shown at: (.*)$", up.said, re.MULTILINE)
-    assert httpx.get(results, trust_env=False).status_code == 303  # to the login
+    assert get(results).status_code == 303  # to the login
 
 
 def test_all_of_it_is_its_owners_alone(place: Path, uploaded: str) -> None:
@@ -166,7 +171,7 @@ def test_a_second_one_in_the_same_folder_says_where_the_first_one_is(place: Path
     assert status == 2
     assert second.said.count("\n") == 1
     assert f"`prio up` runs here, or is ending (process {up.pid}); its pages are at" in second.said
-    assert httpx.get(re.findall(r"http\S+", second.said)[0], trust_env=False).status_code == 303
+    assert get(re.findall(r"http\S+", second.said)[0]).status_code == 303
 
 
 def test_asking_the_same_survey_again_changes_nothing_and_another_of_its_title_is_refused(

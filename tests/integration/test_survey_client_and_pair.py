@@ -28,6 +28,7 @@ from aggregator.steward.survey import Meaning
 from tests.support.clock import ManualClock
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import ROOT
 from tests.support.serving import serving
 
@@ -181,7 +182,10 @@ def test_the_web_application_of_the_documents_takes_answers(
         (tmp_path / "task.json").write_text(tasks_to_json([task]), "utf-8")
         names: dict[str, Any] = {}
         exec(code, names)  # noqa: S102  what the documents tell people to run
-        with serving(names["app"], lives=True) as at, httpx.Client(base_url=at) as web:
+        with (
+            serving(names["app"], lives=True) as at,
+            httpx.Client(base_url=at, timeout=PATIENCE_SECONDS) as web,
+        ):
 
             def put(person: int, answers: dict[str, object]) -> tuple[int, object]:
                 answer = web.put(f"/answers/{person}", json=answers)
