@@ -94,7 +94,12 @@ def _shown(notebook: Path) -> tuple[list[str], int, str]:
     """Run a notebook; return the text of every output, the number of charts, and its code."""
     read = nbformat.read(notebook, as_version=4)
     NotebookClient(
-        read, timeout=int(PATIENCE_SECONDS), resources={"metadata": {"path": notebook.parent}}
+        read,
+        timeout=int(PATIENCE_SECONDS),
+        # After four seconds, what a cell shows would be left out without a word.
+        iopub_timeout=int(PATIENCE_SECONDS),
+        startup_timeout=int(PATIENCE_SECONDS),
+        resources={"metadata": {"path": notebook.parent}},
     ).execute()
     texts, charts, code = [], 0, []
     for cell in read.cells:
