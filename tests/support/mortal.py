@@ -49,6 +49,7 @@ class Fate:
         self._moments = folder / "moments"
         self._armed = folder / "armed"
         self._deaths = folder / "deaths"
+        self._meeting = threading.Lock()
 
     def command(self) -> tuple[str, ...]:
         """Return the command to run instead of `prio`."""
@@ -72,8 +73,14 @@ class Fate:
         return bool(_lines(self._armed))
 
     def meet(self, transaction: str, moment: str) -> None:
-        """Come to a moment, and die if that is its fate."""
-        line = f"{transaction}\t{moment}"
+        """Come to a moment, and die if that is its fate; one thread after the other.
+
+        Otherwise one could take its death off the list, and die of another's before it is noted.
+        """
+        with self._meeting:
+            self._meet(f"{transaction}\t{moment}")
+
+    def _meet(self, line: str) -> None:
         _append(self._moments, line)
         armed = _lines(self._armed)
         is_due = self.every > 0 and len(_lines(self._moments)) % self.every == 0
