@@ -30,9 +30,12 @@ CHUNK = 2**16
 
 
 def connect(url: str, seconds: float = 10) -> socket.socket:
-    """Open a connection to the server of a URL."""
+    """Open a connection to the server of a URL; sending and receiving may take so long."""
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname, parts.port), seconds)
+    # With hundreds at once, one may have to ask several times before it is taken.
+    connection = socket.create_connection((parts.hostname, parts.port), PATIENCE_SECONDS)
+    connection.settimeout(seconds)
+    return connection
 
 
 def head(method: str, url: str, *headers: str) -> bytes:
