@@ -32,7 +32,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def leader() -> ASGIApp:
+def leader(answer_seconds: float = PATIENCE_SECONDS) -> ASGIApp:
     """Return a leader of handlers that take ten bytes, fail on "bug" and hang on "hang"."""
 
     async def handle(request: Request) -> Response:
@@ -48,14 +48,15 @@ def leader() -> ASGIApp:
     (uploads,) = (each for each in served if each.name == "reports")
     direct = {uploads: handle}
     app = create_app(
-        "tests", [dap_router(Role.LEADER, handlers)], answer_seconds=0.05, direct=direct
+        "tests", [dap_router(Role.LEADER, handlers)], answer_seconds=answer_seconds, direct=direct
     )
     return CrossOrigin(app, served)
 
 
 async def ask(method: str, path: str, **options: object) -> httpx.Response:
+    served = leader(0.05) if options.get("content") == b"hang" else leader()
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(leader()), base_url="http://tests"
+        transport=httpx.ASGITransport(served), base_url="http://tests"
     ) as http:
         return await http.request(method, path, headers=ORIGIN, **options)  # type: ignore[arg-type]  # httpx's own
 
