@@ -1,6 +1,7 @@
 """Leased jobs side by side: none waits for another, and none is stepped by two drivers."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from aggregator.clock import SystemClock
+from aggregator.clock import Clock, SystemClock
 from aggregator.dap.profile import Role
 from aggregator.errors import AggregatorError, StoreError
+from aggregator.service.leader import scheduler as scheduler_module
 from aggregator.service.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.database import Database, Transaction
@@ -31,6 +33,7 @@ from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import begin_to_forget
 from aggregator.service.storage.tasks.tasks import end_task, put_task
 from aggregator.service.transport.permits import Permits
+from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
@@ -50,15 +53,31 @@ OTHER = b"\x09" * 32
 Step = Callable[[Leased[AggregationJob]], Awaitable[None]]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Database]:
-    """A store by the system's clock, with five jobs."""
-    database = make_store(tmp_path)
+LEASE_SECONDS = int(PATIENCE_SECONDS)
+"""On a slow machine, too, it is renewed in time."""
+
+
+def store_of(folder: Path, clock: Clock | None = None) -> Database:
+    """Return a store with five jobs."""
+    database = make_store(folder, clock)
     for number in range(5):
         upload(database, [number])
         create_job(database)
+    return database
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    """A store by the system's clock."""
+    database = store_of(tmp_path)
     yield database
     database.close()
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renew such leases many times a second."""
+    monkeypatch.setattr(scheduler_module, "_RENEWALS", 50 * LEASE_SECONDS)
 
 
 def scheduler_of(
@@ -178,22 +197,39 @@ async def test_a_look_at_the_store_that_fails_is_not_the_last(store: Database) -
     assert len(looks) == 2
 
 
-@pytest.mark.slow
-async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(store: Database) -> None:
-    stop = anyio.Event()
+@pytest.mark.usefixtures("often")
+async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(tmp_path: Path) -> None:
+    """By the store's clock, which goes on whenever all leases were renewed."""
+    clock = ManualClock(1_000_000)
+    store = store_of(tmp_path, clock)
+    stop, is_late = anyio.Event(), anyio.Event()
     steps: list[int] = []
+    renewals = Counter[int]()
 
     async def step(leased: Leased[AggregationJob]) -> None:
         steps.append(leased.lease.key)
-        await anyio.sleep(3)
+        await is_late.wait()
         await end(store, leased)
         stop.set()
 
-    async with anyio.create_task_group() as group:
-        for _ in range(2):
-            scheduler = scheduler_of(store, step, concurrency=1, lease_seconds=2)
-            group.start_soon(partial(scheduler.run, stop, poll_seconds=0.05))
+    def renew(tx: Transaction, lease: Lease, seconds: int) -> None:
+        renew_aggregation_job(tx, lease, seconds)
+        renewals[lease.key] += 1
+
+    jobs = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, renew)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                scheduler = scheduler_of(store, step, 1, LEASE_SECONDS, jobs)
+                group.start_soon(partial(scheduler.run, stop, poll_seconds=0.01))
+            for _ in range(3):
+                before = renewals.copy()
+                while any(renewals[key] == before[key] for key in (1, 2)):  # noqa: ASYNC110  polled
+                    await anyio.sleep(0.01)
+                clock.advance(LEASE_SECONDS - 10)
+            is_late.set()
     assert sorted(steps) == [1, 2]
+    store.close()
 
 
 @pytest.mark.slow
@@ -210,12 +246,12 @@ async def test_a_step_ends_before_a_lease_that_cannot_be_renewed(store: Database
     assert logs[-1]["event"] == "job left: its lease could not be renewed"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("often")
 async def test_a_step_ends_when_its_job_is_not_ours_any_more(store: Database) -> None:
     async def step(leased: Leased[AggregationJob]) -> None:
         await end(store, leased)  # as an operator would
         await anyio.sleep_forever()
 
     with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
-        await scheduler_of(store, step, concurrency=1, lease_seconds=2).run_once()
+        await scheduler_of(store, step, 1, LEASE_SECONDS).run_once()
     assert [log["event"] for log in logs] == ["job taken by another driver, or deleted"]
