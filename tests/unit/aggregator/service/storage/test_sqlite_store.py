@@ -4,11 +4,11 @@ import shutil
 import sqlite3
 import stat
 import statistics
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,15 +194,27 @@ def test_another_process_that_holds_the_database_too_long_is_reported(
     upload(impatient, range(1))
 
 
-def test_another_process_that_lets_go_is_waited_for(impatient: Database, tmp_path: Path) -> None:
+def test_another_process_that_lets_go_is_waited_for(
+    impatient: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = store_url(tmp_path).removeprefix("sqlite:///")
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    release = threading.Timer(0.12, lambda: other.execute("ROLLBACK"))
-    release.start()
+    transact, in_vain = impatient._transact, list[Busy]()
+
+    def let_go_after_a_while(engine: Any, name: str, work: Any) -> Any:  # noqa: ANN401  passed on
+        try:
+            return transact(engine, name, work)
+        except Busy as error:
+            in_vain.append(error)
+            if len(in_vain) == 2:
+                other.execute("ROLLBACK")
+            raise
+
+    monkeypatch.setattr(impatient, "_transact", let_go_after_a_while)
     upload(impatient, range(1))
-    release.join()
     other.close()
+    assert len(in_vain) == 2
     assert stored(impatient) == 1
 
 
