@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from aggregator.cli.service.listening import Server, listen, serve_apart
 from aggregator.errors import ConfigurationError
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ports import free_ports
 
 
 def test_an_address_takes_connections_before_any_listener_answers() -> None:
@@ -37,14 +38,13 @@ async def test_health_is_answered_once_another_process_takes_requests() -> None:
         await send({"type": "http.response.body"})
 
     stop = anyio.Event()
-    with listen("127.0.0.1:0", reuse_port=False) as other:
-        address = "{}:{}".format(*other.getsockname())
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     with listen("127.0.0.1:0", reuse_port=False) as health:
         url = "http://{}:{}/".format(*health.getsockname())
         async with anyio.create_task_group() as group, httpx.AsyncClient() as http:
             group.start_soon(serve_apart, Server(application, 8), health, stop, address)
             with pytest.raises(httpx.ReadTimeout):
-                await http.get(url, timeout=0.5)
+                await http.get(url, timeout=httpx.Timeout(PATIENCE_SECONDS, read=0.5))
             with listen(address, reuse_port=False):
                 assert (await http.get(url, timeout=PATIENCE_SECONDS)).is_success
             stop.set()
@@ -53,8 +53,7 @@ async def test_health_is_answered_once_another_process_takes_requests() -> None:
 @pytest.mark.anyio
 async def test_health_that_waits_for_another_process_ends_with_the_service() -> None:
     stop = anyio.Event()
-    with listen("127.0.0.1:0", reuse_port=False) as other:
-        address = "{}:{}".format(*other.getsockname())
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     with listen("127.0.0.1:0", reuse_port=False) as health, anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             group.start_soon(serve_apart, Server(_unasked, 8), health, stop, address)
