@@ -1,5 +1,6 @@
 """No request waits for ever: what takes too long is answered 503, and may be sent again."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
@@ -13,12 +14,10 @@ from anyio import to_thread
 from aggregator.codec import encode
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
-from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.routes import LeaderResources
-from aggregator.service.runtime.kernels import exercise
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.web.app import create_app
 from tests.support.pair import (
@@ -51,12 +50,13 @@ class Store:
     """A store whose transactions of one name wait, after they began, until it is released."""
 
     def __init__(self, service: Service, held: str) -> None:
-        self.released = threading.Event()
+        self.is_held, self.released = threading.Event(), threading.Event()
         self._held = held
         service.on_moment = self._wait
 
     def _wait(self, transaction: str, moment: str) -> None:
         if (transaction, moment) == (self._held, "begin"):
+            self.is_held.set()
             self.released.wait(PATIENCE_SECONDS)
 
 
@@ -86,6 +86,8 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
         assert {answer.status_code for answer in answers[:4]} == {503}
         assert {answer.headers["retry-after"] for answer in answers[:4]} == {"1"}
         answers.clear()
+        in_time = create_app("leader", [leader.router()], direct=leader.direct())
+        http._transport = httpx.ASGITransport(in_time)  # nothing is held any more
         for body in bodies:
             await upload(body)
     assert {answer.status_code for answer in answers} == {200}
@@ -95,7 +97,9 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
     assert counts["stored"] == 5
 
 
-async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(pair: Pair) -> None:
+async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     init = leader_init(
         pair.task,
         VerificationKey(0, VERIFY_KEY),
@@ -104,9 +108,8 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(p
         NOW,
     )
     assert init.request is not None
-    await to_thread.run_sync(exercise, pair.task.prio3, Role.HELPER)  # compiled before it counts
     router = HelperResources(pair.helper.runtime, HELPER_LIMITS).router()
-    app = create_app("helper", [router], answer_seconds=SECONDS)
+    app = create_app("helper", [router], answer_seconds=PATIENCE_SECONDS)
     store = Store(pair.helper, "commit aggregation job")
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://helper") as http:
@@ -119,9 +122,14 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(p
                 "authorization": bearer_header(LEADER_TOKEN),
             },
         )
+        loop = asyncio.get_running_loop()
+        now = loop.time
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
-            await anyio.sleep(3 * SECONDS)
+            await to_thread.run_sync(store.is_held.wait, PATIENCE_SECONDS)
+            with monkeypatch.context() as patch:  # for the loop, all its time is over
+                patch.setattr(loop, "time", lambda: now() + PATIENCE_SECONDS)
+                await anyio.sleep(0.01)
             store.released.set()
         counts = await pair.helper.database.read(
             "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
