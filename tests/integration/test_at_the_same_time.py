@@ -162,17 +162,27 @@ async def test_a_full_group_waits_for_no_others(pair: Pair) -> None:
 async def test_a_large_upload_is_written_in_pieces_that_others_come_between(
     pair: Pair,
 ) -> None:
-    group_by(pair, Grouping(reports=2))
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS, Grouping(reports=2))
     large, small = await pair.reports([0, 1, 2, 3, 0, 1, 2]), await pair.reports([3])
     answered: list[int] = []
+    is_waiting = threading.Event()
+
+    def hold(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "begin"):
+            is_waiting.wait(PATIENCE_SECONDS)
 
     async def upload(reports: list[Report]) -> None:
-        await pair.upload(reports)
+        body = encode(UploadRequest(tuple(reports)))
+        assert (await taken.take(pair.task.task_id, body)).status == ()
         answered.append(len(reports))
 
+    pair.leader.on_moment = hold
     async with anyio.create_task_group() as group:
         for reports in (large, small):
             group.start_soon(upload, reports)
+        while not taken._waiting:  # noqa: ASYNC110 - it is polled
+            await anyio.sleep(0.01)
+        is_waiting.set()
     assert answered == [1, 7]
     assert (await pair.collect()).report_count == 8
 
