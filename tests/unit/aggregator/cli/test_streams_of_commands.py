@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.protocol.task import task_to_toml
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.tasks import make_task
 
 PRIO = (sys.executable, "-m", "aggregator.cli")
@@ -79,15 +79,21 @@ def test_no_file_takes_the_number_of_a_closed_stream(task: Path, tmp_path: Path)
 def test_an_interrupt_at_any_moment_leaves_no_traceback_and_no_file(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    for fifths in range(1, 9, 2):  # before the first, the interpreter itself begins
-        process = subprocess.Popen(  # noqa: S603 - our own command
-            [*PRIO, "noise", "--scale", "100", "--count", "100000000", "--out", folder / "x"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    errors = tmp_path / "errors"
+    python, *program = PRIO
+    noise = ("noise", "--scale", "100", "--count", "100000000", "--out", folder / "x")
+    for fifths in range(0, 8, 2):
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(  # noqa: S603 - our own command
+                [python, "-X", "importtime", *program, *noise],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        # Before the program imports its first library, the interpreter itself begins.
+        wait_until(lambda: b" typer" in errors.read_bytes(), errors)
         time.sleep(fifths / 5)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
-        assert b"Traceback" not in stderr, (fifths, stderr)
+        process.communicate(timeout=PATIENCE_SECONDS)
+        assert b"Traceback" not in errors.read_bytes(), (fifths, errors.read_text()[-2000:])
         assert process.returncode in (130, -signal.SIGINT), fifths
         assert list(folder.iterdir()) == []
