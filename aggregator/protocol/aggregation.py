@@ -9,7 +9,7 @@ Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pon
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class IncompatibleResponse(PeerError):
     """The helper's answer does not fit the request: no report's fate can be read from it."""
 
 
+class ReportsLost(LocalError):
+    """The helper counted reports that can no longer be read here: without them the sums differ."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaderState:
     """What the leader keeps between its request and the helper's answer, in memory only.
@@ -80,6 +84,8 @@ class LeaderState:
         ids: Of the reports whose verification began.
         times: Of these, in units of the task's time precision.
         continued: Their verification. The helper is asked about those without an error.
+        lost: The ids of reports that the helper was asked about and that can no longer be read
+            here, by their places in the request.
     """
 
     agg_param: AggregationParameter
@@ -87,6 +93,7 @@ class LeaderState:
     ids: list[bytes]
     times: Times
     continued: LeaderContinued = dataclasses.field(repr=False)
+    lost: Mapping[int, bytes] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,24 +198,21 @@ def leader_resume(
         verification_key: The task's verification key.
         keypairs: The leader's HPKE key pairs by configuration id.
         request: The encoded request.
-        reports: Those that it names, perhaps with others.
-
-    Raises:
-        LocalError: A report of the request can no longer be opened as it was before.
+        reports: Those that it names, perhaps with others; a report that is not among them or no
+            longer opens is lost.
     """
     job = read_job(request, report_sizes(task))
     rows = {report_id: row for row, report_id in enumerate(reports.ids)}
-    try:
-        asked = [rows[report_id] for report_id in job.ids]
-    except KeyError as error:
-        raise LocalError("a report of a stored aggregation request is gone") from error
-    timely = Timely(None, 0, 0)
-    shares = reports.leader_shares
-    opened = open_shares(task, Role.LEADER, keypairs, shares.take(np.array(asked, np.intp)), timely)
-    if opened.rejected:
-        raise LocalError("a report of a stored aggregation request no longer opens")
+    places = [place for place, report_id in enumerate(job.ids) if report_id in rows]
+    asked = np.array([rows[job.ids[place]] for place in places], np.intp)
+    shares = reports.leader_shares.take(asked)
+    # What is sealed is bound to the id and all else: a report that opens is the one that was sent.
+    opened = open_shares(task, Role.LEADER, keypairs, shares, Timely(None, 0, 0))
+    left = {places[row] for row in opened.rows.tolist()}
+    lost = {place: each for place, each in enumerate(job.ids) if place not in left}
     agg_param = AggregationParameter(job.agg_param)
-    return _leader_state(task, agg_param, job.extensions, verification_key.key, opened)
+    state = _leader_state(task, agg_param, job.extensions, verification_key.key, opened)
+    return dataclasses.replace(state, lost=lost)
 
 
 def leader_finish(
@@ -230,16 +234,19 @@ def leader_finish(
         DecodeError: The answer is no AggregationJobResp.
         IncompatibleResponse: The answer names other reports, or in another order, or finishes where
             Prio3 has to continue, or it is not final and we reject what the helper accepted.
+        ReportsLost: The helper accepted a report that is lost here.
     """
     vdaf = task.vdaf(state.agg_param)
     # Reports that failed on our side were never sent; the helper answers for the others, in order.
     unasked = state.continued.state.rejected
     asked = [row for row in range(len(state.ids)) if row not in unasked]
-    messages, codes = _read_response(
-        response,
-        [state.ids[row] for row in asked],
-        ping_pong.message_size(vdaf.verifier_message_size),
-    )
+    named = [state.ids[row] for row in asked]
+    for place, report_id in sorted(state.lost.items()):
+        named.insert(place, report_id)
+    size = ping_pong.message_size(vdaf.verifier_message_size)
+    messages, codes = _read_response(response, named, size)
+    if state.lost:
+        messages, codes = _without(state.lost, messages, codes)
     refused: dict[int, AnyReportError] = {
         asked[place]: task.profile.report_error(code) for place, code in codes.items()
     }
@@ -363,6 +370,21 @@ def _helper_finished(
         opened.input_shares,
         inbound,
     )
+
+
+def _without(
+    lost: Collection[int], messages: ByteRows, codes: Mapping[int, int]
+) -> tuple[ByteRows, dict[int, int]]:
+    """Leave lost reports out of an answer, all of which it must reject."""
+    counted = [place for place in lost if place not in codes]
+    if counted:
+        raise ReportsLost(
+            f"{len(counted)} of the job's reports can no longer be read in this store, where they "
+            "are damaged or their HPKE key is gone, and the helper has counted them"
+        )
+    left = [place for place in range(len(messages)) if place not in lost]
+    rejected = {row: codes[place] for row, place in enumerate(left) if place in codes}
+    return messages[left], rejected
 
 
 def _read_response(

@@ -12,8 +12,6 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 
 import dataclasses
 import hashlib
-from collections import Counter
-from collections.abc import Sequence
 
 from typing_extensions import override
 
@@ -26,6 +24,7 @@ from aggregator.errors import PeerError
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
+    ReportsLost,
     largest_response,
     leader_finish,
     leader_init,
@@ -42,6 +41,7 @@ from aggregator.protocol.reports import Rejected, report_sizes
 from aggregator.protocol.verified import Verified
 from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.leader.lease_driver import LeaseDriver
+from aggregator.service.leader.rejects import Rejects, log_outcome
 from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, commit
 from aggregator.service.storage.engine.backends import BodyGone
@@ -64,7 +64,12 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     store_request,
 )
 from aggregator.service.storage.jobs.leases import Leased
-from aggregator.service.storage.reports.claims import JobReports, reports_in_job, reports_of_job
+from aggregator.service.storage.reports.claims import (
+    JobReports,
+    readable_reports,
+    reports_in_job,
+    reports_of_job,
+)
 from aggregator.service.storage.reports.counters import reason
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
@@ -81,30 +86,6 @@ class _Request:
 
     body: bytes = dataclasses.field(repr=False)
     state: LeaderState | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Rejects:
-    """The reports of a job that are not aggregated, by their ids.
-
-    Attributes:
-        reasons: Those that are rejected for good.
-        too_early: Those that wait until their time has come.
-    """
-
-    reasons: dict[bytes, str]
-    too_early: list[bytes]
-
-    @classmethod
-    def of(cls, rejected: Sequence[Rejected]) -> "_Rejects":
-        """Tell them apart: only of `report_too_early` DAP lets us ask again."""
-        rejects = cls({}, [])
-        for each in rejected:
-            if each.error is ReportError.REPORT_TOO_EARLY:
-                rejects.too_early.append(each.report_id.value)
-            else:
-                rejects.reasons[each.report_id.value] = each.error.draft_name
-        return rejects
 
 
 class JobDriver(LeaseDriver[AggregationJob]):
@@ -141,11 +122,17 @@ class JobDriver(LeaseDriver[AggregationJob]):
             await self._refused(leased, error)
             return
         try:
-            verified, rejected = await self._finish(served, job, request, answer)
-        except (IncompatibleResponse, DecodeError) as error:
+            verified, rejected, lost = await self._finish(served, job, request, answer)
+        except ReportsLost as error:
+            log.error("reports of a job are damaged", reason=str(error))
+            note_outcome(Outcome.FAILED)
             await self._unusable(leased, str(error), answer.location)
+        except (IncompatibleResponse, DecodeError) as error:
+            log.error("helper's answer is unusable", reason=str(error))
+            note_outcome(Outcome.UNUSABLE)
+            await self._unusable(leased, f"the helper's answer: {error}", answer.location)
         else:
-            await self._commit(leased, request.body, verified, rejected)
+            await self._commit(leased, request.body, verified, rejected, lost)
             await self._forget_too_early(served, rejected, answer.location or job.helper_location)
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
@@ -177,7 +164,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             *init.rejected,
             *(Rejected(each, ReportError.INVALID_MESSAGE) for each in damaged),
         ]
-        rejects = _Rejects.of(rejected)
+        rejects = Rejects.of(rejected)
         if init.request is None:
             await self._runtime.database.run(
                 "finish aggregation job",
@@ -185,7 +172,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                     tx, leased.lease, [], rejects.reasons, rejects.too_early
                 ),
             )
-            _log_outcome(leased.job, 0, rejected)
+            log_outcome(leased.job, 0, rejected)
             return None
         body = init.request
         await self._runtime.database.run(
@@ -221,11 +208,16 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
-    ) -> tuple[Verified, list[Rejected]]:
-        stored = JobReports(b"", 0) if request.state is not None else await self._reports(job)
+    ) -> tuple[Verified, list[Rejected], int]:
+        """Return what `leader_finish` does, and how many reports cannot be read and are rejected.
+
+        Raises:
+            ReportsLost, IncompatibleResponse, DecodeError: See `leader_finish`.
+        """
+        stored = JobReports(b"", 0) if request.state is not None else await self._readable(job)
         keypairs = await self._runtime.keypairs()
 
-        def finish() -> tuple[Verified, list[Rejected]]:
+        def finish() -> tuple[Verified, list[Rejected], int]:
             state = request.state
             if state is None:
                 state = leader_resume(
@@ -237,7 +229,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 )
             is_final = job.failures + 1 >= self._settings.max_attempts
             answered = served.task.profile.framing.read_answer(answer.body)
-            return leader_finish(served.task, state, answered, is_final=is_final)
+            verified, rejected = leader_finish(served.task, state, answered, is_final=is_final)
+            return verified, rejected, len(state.lost)
 
         return await self._runtime.verify(served.task, finish)
 
@@ -247,22 +240,28 @@ class JobDriver(LeaseDriver[AggregationJob]):
         body: bytes,
         verified: Verified,
         rejected: list[Rejected],
+        lost: int,
     ) -> None:
         digest = hashlib.sha256(body).digest()
 
         def finish(tx: Transaction) -> tuple[int, list[str]]:
             refused = commit(tx, verified, digest)
             aggregated = [each for each, _ in verified.accepted() if each not in refused]
-            rejects = _Rejects.of(rejected)
+            rejects = Rejects.of(rejected)
             left_out = {each: reason(error) for each, error in refused.items()}
             finish_aggregation_job(
-                tx, leased.lease, aggregated, rejects.reasons | left_out, rejects.too_early
+                tx,
+                leased.lease,
+                aggregated,
+                rejects.reasons | left_out,
+                rejects.too_early,
+                damaged=lost,
             )
             return len(aggregated), [*left_out.values()]
 
         aggregated, left_out = await self._runtime.database.run("finish aggregation job", finish)
         note(aggregated=aggregated)
-        _log_outcome(leased.job, aggregated, rejected, left_out)
+        log_outcome(leased.job, aggregated, rejected, left_out)
 
     async def _forget_too_early(
         self, served: ServedTask, rejected: list[Rejected], location: str | None
@@ -271,7 +270,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
         A job of the same reports would be the same bytes, and get the same answer.
         """
-        if location is None or not _Rejects.of(rejected).too_early:
+        if location is None or not Rejects.of(rejected).too_early:
             return
         helper = helper_of(served, self._http, self._settings.peer_attempts)
         try:
@@ -346,25 +345,21 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _unusable(
         self, leased: Leased[AggregationJob], reason: str, location: str | None
     ) -> None:
-        """Do what is done with an answer that cannot be used.
+        """Do what is done with an answer that cannot be used, by the helper's fault or by ours.
 
         Where the helper says that it keeps a job is believed once the job is held: it may then be
         deleted.
         """
-        log.error("helper's answer is unusable", reason=reason)
-        note_outcome(Outcome.UNUSABLE)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)
             if after_unusable_answer(job.failures, self._settings.max_attempts) is Then.HOLD:
                 if location is not None:
                     store_job_location(tx, leased.lease, location)
-                hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
+                hold_aggregation_job(tx, leased.lease, reason)
                 return None
             delay = retry_delay(job.failures)
-            release_aggregation_job(
-                tx, leased.lease, delay, reason=f"the helper's answer: {reason}"
-            )
+            release_aggregation_job(tx, leased.lease, delay, reason=reason)
             return delay
 
         delay = await self._runtime.database.run("aggregation job answered unusably", note)
@@ -380,20 +375,11 @@ class JobDriver(LeaseDriver[AggregationJob]):
         note(reports=len(reports))
         return reports
 
-
-def _log_outcome(
-    job: AggregationJob,
-    aggregated: int,
-    rejected: Sequence[Rejected],
-    left_out: Sequence[str] = (),
-) -> None:
-    reasons = Counter([*(each.error.draft_name for each in rejected), *left_out])
-    # Where no report passes, the aggregators contradict each other more often than all clients lie.
-    say = log.info if aggregated else log.warning
-    say(
-        "aggregation job finished",
-        job=job.job_id.hex(),
-        aggregated=aggregated,
-        rejected=reasons.total(),
-        reasons=dict(reasons),
-    )
+    async def _readable(self, job: AggregationJob) -> JobReports:
+        """Return the reports of a job but those whose bodies are lost."""
+        try:
+            return await self._reports(job)
+        except BodyGone:
+            return await self._runtime.database.run(
+                "readable reports of job", lambda tx: readable_reports(tx, job.key)
+            )

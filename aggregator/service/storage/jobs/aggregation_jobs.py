@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import bindparam, insert, or_, select, update
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
@@ -25,6 +26,7 @@ from aggregator.service.storage.reports.claims import (
     claimable_reports,
     move_half,
     postpone_reports,
+    reports_in_job,
 )
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
 from aggregator.service.storage.reports.rejecting import (
@@ -200,6 +202,8 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
     size = len(_get(tx, lease.key).request or b"")
     _take_request_back(tx, lease)
     job = _get(tx, lease.key)
+    if reject_damaged(tx, job.task_id, job.key) and reports_in_job(tx, job.key) <= 1:
+        return
     _bound_jobs(tx, job.task_id, size // 2)
     other = _put_job(tx, job.task_id, job.bucket)
     move_half(tx, job.key, other.key)
@@ -245,6 +249,8 @@ def finish_aggregation_job(
     aggregated: Sequence[bytes],
     rejected: Mapping[bytes, str],
     too_early: Collection[bytes] = (),
+    *,
+    damaged: int = 0,
 ) -> None:
     """End the job, in the transaction in which the out shares of `aggregated` were added.
 
@@ -256,6 +262,7 @@ def finish_aggregation_job(
         aggregated: Ids of the reports that were merged.
         rejected: Ids of others, each with its reason.
         too_early: Ids of those whose time has not come: they wait for another job.
+        damaged: How many more are rejected, which nothing stored names any more.
 
     Raises:
         Conflict: The reports named are not exactly the job's.
@@ -268,10 +275,11 @@ def finish_aggregation_job(
     postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
     reject_reports(tx, task_id, lease.key, rejected)
     dropped = drop_reports(tx, task_id, lease.key)
-    if len(set(named)) != len(named) or dropped != len(aggregated):
+    if len(set(named)) != len(named) or dropped != len(aggregated) + damaged:
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
-    if aggregated:
-        count_reports(tx, task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
+    ended = {AGGREGATED: len(aggregated), ReportError.INVALID_MESSAGE.draft_name: damaged}
+    counted = {why: reports for why, reports in ended.items() if reports}
+    count_reports(tx, task_id, Stage.AGGREGATION, counted)
 
 
 def release_aggregation_job(

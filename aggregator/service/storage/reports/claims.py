@@ -5,7 +5,7 @@ the job has: otherwise a job may be half full, for to copy reports costs more th
 """
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -32,6 +32,7 @@ from aggregator.service.storage.reports.groups import (
     bodies,
     damaged,
     split_off,
+    whole_bodies,
 )
 from aggregator.service.storage.reports.waiting import count_waiting
 
@@ -215,9 +216,20 @@ def reports_of_job(tx: Transaction, job: int) -> JobReports:
         BodyGone: They were dropped since this snapshot, or their bodies moved.
     """
     groups = as_groups(tx.connection.execute(_OF_JOB, {"job": job}))
-    found = bodies(tx, groups)
+    return _joined(groups, bodies(tx, groups))
+
+
+def readable_reports(tx: Transaction, job: int) -> JobReports:
+    """Return the reports of a job as `reports_of_job`, but those whose bodies are damaged."""
+    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    return _joined(groups, whole_bodies(tx, groups))
+
+
+def _joined(groups: Sequence[Group], found: Mapping[int, bytes]) -> JobReports:
     width = groups[0].width if groups else 0
-    return JobReports(b"".join(each.living(found[each.id]) for each in groups), width)
+    return JobReports(
+        b"".join(each.living(found[each.id]) for each in groups if each.id in found), width
+    )
 
 
 def _task_of_job() -> ScalarSelect[int]:
@@ -247,9 +259,11 @@ def places_in_job(
         return []
     wanted = set(report_ids)
     groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
-    found = bodies(tx, groups)
+    found = whole_bodies(tx, groups)
     places: list[tuple[Group, bytes, list[int]]] = []
     for group in groups:
+        if group.id not in found:  # of a damaged group no report is named
+            continue
         body, width = found[group.id], group.width
         some = [
             place

@@ -21,7 +21,7 @@ from sqlalchemy import func, select, update
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.bodies import put_bodies
-from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, bodies
+from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, whole_bodies
 
 TURN_SECONDS = 60
 """How long a generation is the current one at least."""
@@ -124,11 +124,12 @@ def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
     # Whoever has a row at this moment is about to drop it, most likely.
     rows = query.limit(STEP_GROUPS).with_for_update(skip_locked=True)
     moving = _first(as_groups(tx.connection.execute(rows)))
-    found = bodies(tx, moving)
-    if moving:
-        living = {each.id: each.living(found[each.id]) for each in moving}
+    found = whole_bodies(tx, moving)
+    living = {each.id: each.living(found[each.id]) for each in moving if each.id in found}
+    if living:
         put_bodies(tx, current.generation, living)
     for each in moving:
+        # A damaged body stays behind, and its group without one remains a damaged one.
         values = {"generation": current.generation, "size": each.reports, "live": None}
         tx.connection.execute(update(table).where(table.c.id == each.id).values(values))
     return len(moving)

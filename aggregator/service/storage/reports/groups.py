@@ -155,16 +155,23 @@ def damaged(tx: Transaction, groups: Iterable[Group]) -> list[Group]:
     The transaction must have locked their rows: otherwise a body may only have been moved.
     """
     named = {each.id: each for each in groups}
+    whole = whole_bodies(tx, named.values())
+    return [each for key, each in named.items() if key not in whole]
+
+
+def whole_bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
+    """Return the bodies of those of some groups that are not `damaged`, by their keys."""
+    named = {each.id: each for each in groups}
     found = _found(tx, named)
-    return [each for key, each in named.items() if not _is_whole(each, found.get(key))]
+    return {key: body for key, body in found.items() if _is_whole(named[key], body)}
 
 
 def _found(tx: Transaction, named: Mapping[int, Group]) -> dict[int, bytes]:
     return bodies_of(tx, {key: each.generation for key, each in named.items()})
 
 
-def _is_whole(group: Group, body: bytes | None) -> bool:
-    return body is not None and len(body) == group.size * group.width
+def _is_whole(group: Group, body: bytes) -> bool:
+    return len(body) == group.size * group.width
 
 
 def split_off(

@@ -27,12 +27,13 @@ from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
-from aggregator.errors import LocalError, ParameterError
+from aggregator.errors import ParameterError
 from aggregator.protocol.aggregation import (
     HelperInit,
     IncompatibleResponse,
     LeaderInit,
     LeaderState,
+    ReportsLost,
     VerificationKey,
     helper_init,
     leader_finish,
@@ -173,13 +174,31 @@ def test_a_resumed_leader_finishes_as_if_it_had_never_died(task: Task) -> None:
     assert after.bucket_shares() == before.bucket_shares()
 
 
-def test_a_resumed_leader_whose_report_or_key_is_gone_says_so(task: Task) -> None:
+def test_a_resumed_leader_that_lost_what_the_helper_counted_says_so(task: Task) -> None:
     reports = reports_of(task, [0, 1, 2])
     request, _ = begun(task, reports)
-    with pytest.raises(LocalError, match="gone"):
-        leader_resume(task, KEY, LEADER_KEYS, request, columns(task, reports[1:]))
-    with pytest.raises(LocalError, match="no longer opens"):
-        leader_resume(task, KEY, {}, request, columns(task, reports))
+    response = help_(task, request).response({})
+    without_a_report = leader_resume(task, KEY, LEADER_KEYS, request, columns(task, reports[1:]))
+    without_keys = leader_resume(task, KEY, {}, request, columns(task, reports))
+    for resumed, lost in ((without_a_report, "^1 of"), (without_keys, "^3 of")):
+        with pytest.raises(ReportsLost, match=lost):
+            leader_finish(task, resumed, response)
+
+
+def test_a_resumed_leader_goes_on_without_lost_reports_that_the_helper_rejected(
+    task: Task,
+) -> None:
+    reports = reports_of(task, [0, 1, 2, 3])
+    request, state = begun(task, reports)
+    refused = dict.fromkeys(state.ids[1:3], ReportError.REPORT_REPLAYED)
+    response = help_(task, request).response(refused)
+    before, _ = leader_finish(task, state, response)
+    for left in ([0, 3], [0, 2, 3]):
+        some = columns(task, [reports[place] for place in left])
+        resumed = leader_resume(task, KEY, LEADER_KEYS, request, some)
+        after, rejected = leader_finish(task, resumed, response)
+        assert after.bucket_shares() == before.bucket_shares()
+        assert [each.report_id.value for each in rejected] == state.ids[2:3][: len(left) - 2]
 
 
 def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(task: Task) -> None:

@@ -12,7 +12,11 @@ from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation
-from aggregator.service.storage.reports.claims import JobReports, reports_of_job
+from aggregator.service.storage.reports.claims import (
+    JobReports,
+    readable_reports,
+    reports_of_job,
+)
 from aggregator.service.storage.reports.generations import (
     LEFT,
     TURN_SECONDS,
@@ -204,6 +208,26 @@ def test_the_few_that_stay_are_moved_where_none_is_empty(
     assert bodies_left(store) < 9 * tables.GENERATIONS
     assert [bodies(store, job) for job in left] == [[], *before[1:]]
     assert bodies(store, created(store)) == [9, 109, 209, 309]
+
+
+def test_a_damaged_body_keeps_no_other_from_being_moved(
+    store: Database, clock: ManualClock
+) -> None:
+    for number in range(tables.GENERATIONS - 1):
+        upload_one_by_one(store, range(10 * number, 10 * number + 2))
+        begin_another(store, clock)
+    held = created(store)
+    table = tables.report_bodies[0]
+    lost = table.delete().where(table.c.report_group == 1)
+    store.run_sync("lose", lambda tx: tx.connection.execute(lost))
+    for number in range(100, 120):
+        upload(store, [number])
+        drop(store, created(store))
+    assert turn_generations(store, clock)
+    assert 0 not in generations_named(store)
+    whole = store.run_sync("readable", lambda tx: readable_reports(tx, held.key))
+    assert whole.ids == [body_of(number)[:16] for number in (1, 10, 11, 20, 21)]
+    drop(store, held)
 
 
 @pytest.mark.slow

@@ -244,3 +244,22 @@ def test_a_damaged_group_that_is_too_large_for_a_job_is_claimed_whole(store: Dat
     assert rejected == 10
     assert create_job(store) is None
     store.run_sync("books", lambda tx: check_books(tx, TASK_ID))
+
+
+@pytest.mark.parametrize(("whole", "jobs"), [(1, 1), (3, 2)])
+def test_a_job_is_split_without_its_damaged_reports(store: Database, whole: int, jobs: int) -> None:
+    upload(store, range(4))
+    upload(store, range(4, 4 + whole))
+    job = create_job(store)
+    assert job is not None
+    lease = lease_job(store).lease
+    store.run_sync("send", lambda tx: store_request(tx, lease, b"request", {}))
+    table = tables.report_bodies[0]
+    lost = table.delete().where(table.c.report_group == 1)
+    store.run_sync("lose", lambda tx: tx.connection.execute(lost))
+    store.run_sync("note", lambda tx: note_unprocessed(tx, lease))
+    store.run_sync("split", lambda tx: split_aggregation_job(tx, lease))
+    found = [numbers(store, job.key + later) for later in range(jobs)]
+    assert sorted(number for some in found for number in some) == [*range(4, 4 + whole)]
+    assert all(found)
+    store.run_sync("books", lambda tx: check_books(tx, TASK_ID))
