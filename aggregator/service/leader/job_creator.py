@@ -3,7 +3,7 @@
 A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
 that a trickle of uploads does not become a job per report. A job is full when it has so many
 reports, or so many bytes as they are stored, for a whole job is held in memory and sent in one
-request; or as much as the task's helper takes, once it has refused a job for its size.
+request; or about as much as the task's helper takes, once it has refused a job for its size.
 Where the leader selects the batches, all reports of a job go into the oldest batch that holds fewer
 than `min_batch_size`. Tasks take turns, so that one with a large backlog delays no other, and a
 task without reports costs next to nothing, so that there may be many.

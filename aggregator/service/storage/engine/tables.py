@@ -244,7 +244,8 @@ tasks = _table(
     _integer(
         "largest_job",
         "Leader: the most bytes of an aggregation request that this task's Helper is sent, since "
-        "it refused one of twice as many. Null while it has refused none.",
+        "it refused one for its size: half of that, and slowly more while it takes them. Null "
+        "while it has refused none.",
         nullable=True,
     ),
 )

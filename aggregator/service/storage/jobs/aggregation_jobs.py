@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import bindparam, insert, or_, select, update
+from sqlalchemy import bindparam, func, insert, or_, select, update
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.engine import locks, tables
@@ -37,6 +37,9 @@ from aggregator.service.storage.reports.rejecting import (
 
 TOO_EARLY_SECONDS = 60
 """How long a report waits that one of the aggregators found too early."""
+
+GROWTH = 64
+"""By one part in so many what a Helper is sent at once grows with each job that comes up to it."""
 
 _UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
 
@@ -210,7 +213,7 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
 
 
 def largest_job(tx: Transaction, task_id: bytes) -> int | None:
-    """Return the most bytes of a request that the task's Helper takes, if it has refused one."""
+    """Return the most bytes that a request to the task's Helper has, if it has refused one."""
     task = tables.tasks.c
     query = select(task.largest_job).where(task.task_id == task_id)
     found: int | None = tx.connection.execute(query).scalar_one_or_none()
@@ -223,6 +226,17 @@ def _bound_jobs(tx: Transaction, task_id: bytes, size: int) -> None:
     tx.connection.execute(
         update(tables.tasks).where(task.task_id == task_id, is_larger).values(largest_job=size)
     )
+
+
+def _outgrown(tx: Transaction, lease: Lease) -> int | None:
+    """Return the bound of the task's jobs if the Helper has taken one that comes up to it.
+
+    A job of less than half of what it may be proves nothing. So the bound stays below twice the
+    largest job that the Helper has taken, and a Helper that still takes no more refuses one job in
+    dozens.
+    """
+    bound, sent = tx.connection.execute(_SIZES, {"key": lease.key}).first() or (None, None)
+    return None if bound is None or sent is None or 2 * sent <= bound else int(bound)
 
 
 def hold_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
@@ -268,6 +282,7 @@ def finish_aggregation_job(
         Conflict: The reports named are not exactly the job's.
     """
     table = tables.aggregation_jobs
+    bound = _outgrown(tx, lease)
     values = {"request": None, "reason": None}
     leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
     task_id = _task_of(tx, lease.key)
@@ -280,6 +295,9 @@ def finish_aggregation_job(
     ended = {AGGREGATED: len(aggregated), ReportError.INVALID_MESSAGE.draft_name: damaged}
     counted = {why: reports for why, reports in ended.items() if reports}
     count_reports(tx, task_id, Stage.AGGREGATION, counted)
+    if bound is not None:  # last, for others wait for the task's row
+        more = bound + max(1, bound // GROWTH)
+        tx.connection.execute(_GROWING, {"of_task": task_id, "bound": bound, "more": more})
 
 
 def release_aggregation_job(
@@ -335,6 +353,18 @@ _TASK = (
     .where(_JOB.c.id == bindparam("key"))
 )
 _GETTING = _TASK.add_columns(*_JOB.c)
+_SIZES = _TASK.with_only_columns(
+    tables.tasks.c.largest_job, func.length(_JOB.c.request).label("sent")
+)
+_GROWING = (
+    update(tables.tasks)
+    # Not if another job has changed it meanwhile.
+    .where(
+        tables.tasks.c.task_id == bindparam("of_task"),
+        tables.tasks.c.largest_job == bindparam("bound"),
+    )
+    .values(largest_job=bindparam("more"))
+)
 
 
 def _get(tx: Transaction, key: int) -> AggregationJob:

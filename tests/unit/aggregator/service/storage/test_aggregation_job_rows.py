@@ -1,18 +1,21 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
 from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.sums import summarize_batch
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import AggregationJobState
-from aggregator.service.storage.engine.tables import aggregation_jobs
+from aggregator.service.storage.engine.tables import aggregation_jobs, tasks
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     finish_aggregation_job,
     forget_request,
     hold_aggregation_job,
+    largest_job,
     lease_aggregation_jobs,
     note_failure,
     note_sending,
@@ -317,6 +320,39 @@ def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Da
     store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 0))
     first = lease_job(store).job
     assert (first.key, first.state, first.request, first.failures) == (1, "created", None, 0)
+
+
+def test_jobs_grow_again_slowly_while_the_helper_takes_those_that_are_as_large_as_they_may_be(
+    store: Database,
+) -> None:
+    def bound() -> int | None:
+        return store.read_sync("bound", lambda tx: largest_job(tx, TASK_ID))
+
+    def take(size: int, number: int) -> int | None:
+        """Let the Helper take a job of so many bytes; return the bound after it."""
+        upload(store, [number])
+        create_job(store)
+        leased = lease_job(store)
+        store.run_sync("send", lambda tx: store_request(tx, leased.lease, bytes(size), {}))
+        finish_job(store, replace(leased, job=replace(leased.job, request=b"sent")))
+        return bound()
+
+    leased = lease_job(store)
+    finish_job(store, leased)
+    assert (take(100, 10), bound()) == (None, None)  # nothing was refused
+    upload(store, range(11, 13))
+    create_job(store)
+    leased = lease_job(store)
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, bytes(2560), {}))
+    store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
+    store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
+    store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 0))
+    for _ in range(2):
+        finish_job(store, lease_job(store))
+    assert bound() == 1280  # halves of a few bytes prove nothing
+    assert [take(1280, 13), take(1300, 14), take(660, 15)] == [1300, 1320, 1320]
+    store.run_sync("bound", lambda tx: tx.connection.execute(update(tasks).values(largest_job=2)))
+    assert take(2, 16) == 3
 
 
 def test_a_held_job_is_driven_again_only_by_an_operator(store: Database) -> None:
