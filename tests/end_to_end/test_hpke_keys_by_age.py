@@ -44,8 +44,9 @@ def collect(services: Processes, task_id: str, start: int, end: int) -> tuple[in
 
 
 def test_keys_are_replaced_and_destroyed_by_age_and_no_accepted_report_is_lost(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(shifted.SETTLING, "0")
     with (
         Processes(tmp_path) as services,
         httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http,

@@ -18,7 +18,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.service.runtime import Runtime
-from aggregator.service.runtime.key_rotation import KeyRotation, new_key
+from aggregator.service.runtime.key_rotation import SETTLING_SECONDS, KeyRotation, new_key
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.tables import hpke_keys
@@ -35,6 +35,7 @@ from tests.support.pair import Pair, Service
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.raw_bytes import reading
 from tests.support.reports import make_reports
+from tests.support.rotation import rotate, rotation_of, settle
 from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.anyio
@@ -57,10 +58,6 @@ def faults_of(service: Service, rotation: HpkeRotation) -> list[str]:
         "health", lambda tx: read_aggregator_health(tx, service.role, 10**9, rotation=rotation)
     )
     return list(health.faults)
-
-
-async def rotate(service: Service) -> int:
-    return await service.runtime.key_rotation().run_once()
 
 
 async def advertised(service: Service) -> list[int]:
@@ -231,7 +228,8 @@ async def test_keys_that_were_made_too_fast_for_their_ids_go_on_once_one_is_free
     """Of 256 keys none is needed any more, and the 257th takes the place of one of them."""
     helper = pair.helper
     hourly = HpkeRotation(cache_seconds=HOUR, age_seconds=HOUR)
-    rotation = KeyRotation(helper.role, helper.database, SystemEntropy(), hourly)
+    running = ManualClock(0)
+    rotation = KeyRotation(helper.role, helper.database, SystemEntropy(), hourly, running.now)
     while len(await opening(helper)) < CONFIG_IDS:
         pair.clock.advance(HOUR)
         assert await rotation.run_once() == 1
@@ -244,15 +242,9 @@ async def test_keys_that_were_made_too_fast_for_their_ids_go_on_once_one_is_free
     (fault,) = faults_of(helper, hourly)
     assert fault.startswith("the newest HPKE key is 7,200 s old, twice what it may be (3,600 s)")
     pair.clock.advance(60 * DAY)
-    assert await rotation.run_once() == CONFIG_IDS  # 255 destroyed and one made
+    assert await settle(rotation, running) == CONFIG_IDS  # 255 destroyed and one made
     assert len(await opening(helper)) == 2
     assert faults_of(helper, hourly) == []
-
-
-def rotation_of(service: Service, running: ManualClock) -> KeyRotation:
-    return KeyRotation(
-        service.role, service.database, SystemEntropy(), service.rotation, running.now
-    )
 
 
 async def test_a_clock_a_year_ahead_for_a_moment_stops_no_change_of_keys(pair: Pair) -> None:
@@ -267,14 +259,37 @@ async def test_a_clock_a_year_ahead_for_a_moment_stops_no_change_of_keys(pair: P
             clock.advance(DAY + WAIT)
         assert await rotation.run_once() == 0  # but all dates are of now
         pair.clock.advance(MONTH - 1)
-        assert await rotation.run_once() in {0, 1}  # the first key, at the leader
+        assert await settle(rotation, running) in {0, 1}  # the first key, at the leader
         assert await advertised(service) == [1]
         pair.clock.advance(1)
         assert await rotation.run_once() >= 1
         assert await advertised(service) == [2]
         pair.clock.advance(MONTH)
-        await rotation.run_once()
+        await settle(rotation, running)
         assert await opening(service) == {2, 3}
+
+
+async def test_a_clock_ahead_for_a_moment_costs_no_report_its_key(pair: Pair) -> None:
+    """As after a start before the clock is set; the helper knows nothing yet of the reports."""
+    cached = await pair.configs()
+    pair.clock.advance(MONTH)
+    for service in (pair.leader, pair.helper):
+        assert await rotate(service) == 1
+    await pair.upload(reports_to(pair, cached))
+    interval = pair.interval(pair.clock.now())
+    for service in (pair.leader, pair.helper):
+        running = ManualClock(0)
+        rotation = rotation_of(service, running)
+        pair.clock.advance(365 * DAY)
+        for _ in range(2):
+            await rotation.run_once()
+            running.advance(SETTLING_SECONDS - 1)
+        pair.clock.advance(-365 * DAY)
+        await rotation.run_once()
+        running.advance(SETTLING_SECONDS)
+        await rotation.run_once()
+        assert 0 in await opening(service)
+    assert (await pair.collect(interval)).values == (1, 2, 0, 0)
 
 
 @pytest.mark.parametrize("seconds", [60, 2 * DAY], ids=["a moment", "two days"])

@@ -38,6 +38,7 @@ from tests.support.light import lightly
 from tests.support.lossy_network import Network
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, nothing_happens
 from tests.support.reports import make_reports
+from tests.support.rotation import rotate
 from tests.support.store import bodies_left, count_bodiless
 from tests.support.tasks import (
     HELPER_URL,
@@ -257,7 +258,7 @@ class History:
     async def _rotate(self) -> None:
         for service in (self.pair.leader, self.pair.helper):
             try:
-                await service.runtime.key_rotation().run_once()
+                await rotate(service)
             except Died:
                 service.restart()
 

@@ -5,6 +5,7 @@ python -m tests.support.shifted SECONDS leader serve --config ...
 Instead of a number, a file that holds one may be named, for a clock that jumps when it changes.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -12,8 +13,12 @@ from unittest.mock import patch
 
 from aggregator import cli
 from aggregator.clock import SystemClock
+from aggregator.service.runtime import key_rotation
 from aggregator.service.storage import opening
 from aggregator.service.storage.engine.database import Database
+
+SETTLING = "SHIFTED_SETTLING_SECONDS"
+"""The variable that says how long HPKE keys have to be of no use, if not as usual."""
 
 
 def command(seconds: int | Path) -> tuple[str, ...]:
@@ -46,5 +51,10 @@ if __name__ == "__main__":
     with (
         patch.object(SystemClock, "now", lambda _: _now(ahead)),
         patch.object(opening, "Database", Shifted),
+        patch.object(
+            key_rotation,
+            "SETTLING_SECONDS",
+            float(os.environ.get(SETTLING, key_rotation.SETTLING_SECONDS)),
+        ),
     ):
         cli.main()

@@ -18,6 +18,9 @@ the clock was ahead; and what was stored under such a clock may need any key. Or
 for a moment, and all dates are right. Nobody can tell, so such dates become those of now only if
 they have stayed in the future for long, by a clock that nobody sets; and when a key was retired
 only if nothing is stored that is from the future, too, and at the helper after `wait_seconds` more.
+While a clock is ahead no key seems to be needed that the helper keeps for reports of which it knows
+nothing yet. So a key is destroyed only when it has been of no use for a while by the clock that
+nobody sets.
 """
 
 import time
@@ -56,6 +59,9 @@ CLOCK_SECONDS = DAY
 
 PATIENCE_SECONDS = DAY
 """How long dates have to be ahead, while the service runs, until they are not believed."""
+
+SETTLING_SECONDS = 3600
+"""How long a key has to be of no use, while the service runs, until it is destroyed."""
 
 _FOR_EVER = 2**62
 
@@ -124,17 +130,19 @@ class KeyRotation:
         self._rotation = rotation
         self._monotonic = monotonic
         self._ahead_since: float | None = None
+        self._unneeded_since: dict[int, float] = {}
 
     async def run_once(self) -> int:
         """Do what is due now; return how many keys were made or destroyed."""
-        due = await self._database.read("hpke keys that are due", self._due)
+        is_due, unneeded = await self._database.read("hpke keys that are due", self._due)
+        settled = self._settled(unneeded)
         waited = self._waited(await self._database.read("hpke keys ahead", dated_ahead))
         wrong = await self._database.read("wrong dates", lambda tx: self._wrong_dates(tx, waited))
-        if due == (False, []) and not wrong:
+        if not (is_due or settled or wrong):
             return 0
         try:
             made, destroyed = await self._database.run(
-                "rotate hpke keys", lambda tx: self._rotate(tx, waited)
+                "rotate hpke keys", lambda tx: self._rotate(tx, waited, settled)
             )
         except Conflict as error:
             log.error("no hpke key could be made", reason=str(error))
@@ -144,6 +152,13 @@ class KeyRotation:
         for config_id in destroyed:
             log.info("hpke key destroyed", config_id=config_id)
         return len(made) + len(destroyed)
+
+    def _settled(self, unneeded: list[int]) -> set[int]:
+        """Return those of the keys that have been of no use for long enough to be destroyed."""
+        now = self._monotonic()
+        self._unneeded_since = {key: self._unneeded_since.get(key, now) for key in unneeded}
+        since = self._unneeded_since.items()
+        return {key for key, moment in since if now - moment >= SETTLING_SECONDS}
 
     def _waited(self, ahead: list[int]) -> float:
         """Return for how long keys have been dated ahead, in seconds that no clock can change."""
@@ -184,18 +199,22 @@ class KeyRotation:
         ]
         return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
 
-    def _rotate(self, tx: Transaction, waited: float) -> tuple[list[int], list[int]]:
+    def _rotate(
+        self, tx: Transaction, waited: float, settled: set[int]
+    ) -> tuple[list[int], list[int]]:
         """Do what is due; return which keys were made, and which destroyed.
 
         Args:
             tx: The transaction.
             waited: For how long keys have been dated ahead.
+            settled: Which may be destroyed, unless they are needed by now.
         """
         for retired in self._wrong_dates(tx, waited):
             dated = date_back(tx, retired=retired)
             log.warning("hpke keys were dated by a clock ahead", config_ids=dated)
         is_due, unneeded = self._due(tx)  # again: another process may have been faster
-        for config_id in unneeded:
+        destroyed = [config_id for config_id in unneeded if config_id in settled]
+        for config_id in destroyed:
             destroy_hpke_key(tx, config_id)  # first: a new key needs an id that is free
         made = []
         if is_due:
@@ -203,4 +222,4 @@ class KeyRotation:
             made.append(new_key(tx, self._entropy))
             for key in before:
                 retire_hpke_key(tx, key.config_id)
-        return made, unneeded
+        return made, destroyed
