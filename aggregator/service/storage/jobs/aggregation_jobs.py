@@ -32,6 +32,7 @@ from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count
 from aggregator.service.storage.reports.rejecting import (
     drop_reports,
     reject_damaged,
+    reject_late,
     reject_reports,
 )
 
@@ -136,11 +137,19 @@ def store_request(
         LeaseLost: The lease is not ours any more, or a request is stored already.
     """
     job = tables.aggregation_jobs
+    task_id = _task_of(tx, lease.key)
+    if too_early:
+        locks.keep_batches(tx, task_id)
     digest = hashlib.sha256(request).digest()
     values = {"request": request, "request_sha256": digest, "unanswered": 1}
     leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
-    reject_reports(tx, _task_of(tx, lease.key), lease.key, rejected)
-    postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
+    reject_reports(tx, task_id, lease.key, rejected)
+    _postpone(tx, task_id, lease.key, too_early)
+
+
+def _postpone(tx: Transaction, task_id: bytes, job: int, too_early: Collection[bytes]) -> None:
+    postponed = postpone_reports(tx, job, too_early, TOO_EARLY_SECONDS)
+    reject_late(tx, task_id, postponed)
 
 
 def reject_damaged_reports(tx: Transaction, lease: Lease) -> int:
@@ -282,12 +291,14 @@ def finish_aggregation_job(
         Conflict: The reports named are not exactly the job's.
     """
     table = tables.aggregation_jobs
+    task_id = _task_of(tx, lease.key)
+    if too_early:
+        locks.keep_batches(tx, task_id)
     bound = _outgrown(tx, lease)
     values = {"request": None, "reason": None}
     leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
-    task_id = _task_of(tx, lease.key)
     named = [*aggregated, *rejected, *too_early]
-    postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
+    _postpone(tx, task_id, lease.key, too_early)
     reject_reports(tx, task_id, lease.key, rejected)
     dropped = drop_reports(tx, task_id, lease.key)
     if len(set(named)) != len(named) or dropped != len(aggregated) + damaged:

@@ -23,7 +23,7 @@ from aggregator.service.storage.engine.states import (
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.reports.claims import return_reports
 from aggregator.service.storage.reports.counters import Stage, count_reports
-from aggregator.service.storage.reports.rejecting import drop_reports
+from aggregator.service.storage.reports.rejecting import drop_reports, reject_late
 
 DROPPED = "dropped_by_operator"
 """The reason that counts reports whose job an operator gave up with them."""
@@ -64,16 +64,19 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
         Conflict: There is no such job, or it has ended.
     """
     table = tables.aggregation_jobs
-    end = _end(tx, table, AGGREGATION_JOB, "abandon_aggregation_job", job_id)
-    _set(tx, table, job_id, {**end, "request": None, "reason": None})
     query = (
         select(table.c.id, tables.tasks.c.task_id)
         .join(tables.tasks, tables.tasks.c.id == table.c.task)
         .where(table.c.job_id == job_id)
     )
-    key, task_id = tx.connection.execute(query).one()
+    key, task_id = tx.connection.execute(query).one_or_none() or (0, b"")
+    locks.keep_batches(tx, task_id)
+    end = _end(tx, table, AGGREGATION_JOB, "abandon_aggregation_job", job_id)
+    _set(tx, table, job_id, {**end, "request": None, "reason": None})
     if returned:
-        return return_reports(tx, key)
+        given_back = return_reports(tx, key)
+        reject_late(tx, task_id, given_back)
+        return given_back.total()
     dropped = drop_reports(tx, task_id, key)
     if dropped:
         count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: dropped})

@@ -5,6 +5,7 @@ the job has: otherwise a job may be half full, for to copy reports costs more th
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -311,18 +312,24 @@ def move_half(tx: Transaction, job: int, other: int) -> None:
             split_off(tx, group, body, moving, job=other)
 
 
-def return_reports(tx: Transaction, job: int) -> int:
-    """Take the job's reports out of it, free for another job at once; return how many."""
+def return_reports(tx: Transaction, job: int) -> Counter[bytes]:
+    """Take the job's reports out of it, free for another job at once; return how many, by bucket.
+
+    Those of a bucket that was closed meanwhile must be rejected (`rejecting.reject_late`).
+    """
     bucket = _bucket_of(tx, job)
     returning = _RETURNING_OUT if bucket else _RETURNING
-    returned: int = sum(tx.connection.execute(returning, {"job": job}).scalars())
-    _leave_bucket(tx, job, bucket, returned)
+    returned: Counter[bytes] = Counter()
+    for where, reports in tx.connection.execute(returning, {"job": job}):
+        returned[where] += reports
+    _leave_bucket(tx, job, bucket, returned.total())
     return returned
 
 
 def _returning(**values: object) -> Any:  # noqa: ANN401  as above
     statement = update(tables.report_groups).where(*OF_JOB)
-    return statement.values(job=null(), waits_until=null(), **values).returning(_GROUP.reports)
+    free = statement.values(job=null(), waits_until=null(), **values)
+    return free.returning(_GROUP.bucket, _GROUP.reports)
 
 
 _RETURNING, _RETURNING_OUT = _returning(), _returning(bucket=b"")
@@ -330,24 +337,28 @@ _RETURNING, _RETURNING_OUT = _returning(), _returning(bucket=b"")
 
 def postpone_reports(
     tx: Transaction, job: int, report_ids: Collection[bytes], seconds: int
-) -> None:
-    """Take some of the job's reports out of it; no job claims them for `seconds`.
+) -> Counter[bytes]:
+    """Take some of the job's reports out of it; return how many, by bucket, as `return_reports`.
 
-    Reports that have waited long wait a quarter as long again, so that a clock that is never set
-    right does not make jobs without end, and a day at most.
+    No job claims them for `seconds`. Reports that have waited long wait a quarter as long again, so
+    that a clock that is never set right does not make jobs without end, and a day at most.
 
     Raises:
         Conflict: One of them is not in the job.
     """
+    postponed: Counter[bytes] = Counter()
     places = places_in_job(tx, job, report_ids)
     if not places:
-        return
+        return postponed
     bucket = _bucket_of(tx, job)
     for group, body, some in places:
         waits = min(max(seconds, (tx.now - group.received_at) // 4), MOST_WAIT_SECONDS)
         values: dict[str, object] = {"job": None, "waits_until": tx.now + waits}
-        split_off(tx, group, body, some, **values, **({"bucket": b""} if bucket else {}))
-    _leave_bucket(tx, job, bucket, sum(len(some) for _, _, some in places))
+        where = b"" if bucket else group.bucket
+        split_off(tx, group, body, some, **values, bucket=where)
+        postponed[where] += len(some)
+    _leave_bucket(tx, job, bucket, postponed.total())
+    return postponed
 
 
 def _bucket_of(tx: Transaction, job: int) -> bytes | None:

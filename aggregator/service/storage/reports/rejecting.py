@@ -1,17 +1,19 @@
 """How reports leave the store: with their job, rejected by it, or with a batch that is given up."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
+from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.reports.claims import damaged_in_job, places_in_job
-from aggregator.service.storage.reports.counters import Stage, count_reports
+from aggregator.service.storage.reports.counters import Stage, count_reports, reason
 from aggregator.service.storage.reports.groups import take_away
 from aggregator.service.storage.reports.waiting import count_left
 
@@ -33,6 +35,23 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
     if rejected:
         count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
     return rejected
+
+
+def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> int:
+    """Reject reports that a job has given back to buckets that were collected; return how many.
+
+    Nothing would ever claim them. So it is where a store was restored while a job had reports of
+    what it did not know to be released. The transaction has kept batches as they are.
+    """
+    if not buckets:
+        return 0
+    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    why = reason(ReportError.BATCH_COLLECTED)
+    return sum(
+        reject_waiting(tx, task_id, Batch(bucket, bucket), why)
+        for bucket in sorted(buckets)
+        if closed.state(bucket) is BatchState.COLLECTED
+    )
 
 
 def reject_damaged(tx: Transaction, task_id: bytes, job: int) -> int:

@@ -17,13 +17,20 @@ from aggregator.service.storage.backup.reconciliation import (
     write_down_without_share,
 )
 from aggregator.service.storage.batches.closed import closed_batches, mark_collected
-from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    finish_aggregation_job,
+    store_request,
+)
 from aggregator.service.storage.jobs.collection_jobs import get_collection_job
 from aggregator.service.storage.ledger.charges import Charge, charge, enter, list_ledger
 from aggregator.service.storage.ledger.journal import JournalError, Release
 from aggregator.service.storage.ledger.journal_file import JournalFile
+from aggregator.service.storage.operator.interventions import abandon_aggregation_job
+from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from tests.support.balance import check_books
 from tests.support.clock import ManualClock
 from tests.support.empty_store import copy_store, remove_store
 from tests.support.store import (
@@ -31,9 +38,12 @@ from tests.support.store import (
     TENTH,
     aggregate,
     collect,
+    create_job,
     freeze_collection,
     lease_collection,
+    lease_job,
     read_shares,
+    stored,
     stored_in,
     units,
     upload,
@@ -142,6 +152,33 @@ def test_what_only_the_journal_knows_is_closed_and_charged(
     counts = store.read_sync("counts", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION))
     assert counts == {"aggregated": 3, "batch_collected": 2}
     assert reconcile(store, journal) == 0
+
+
+@pytest.mark.parametrize("way", ["returned", "postponed before it is sent", "postponed"])
+def test_reports_that_a_job_gives_back_to_a_batch_that_was_released_are_counted_as_late(
+    store: Database, journal: JournalFile, way: str
+) -> None:
+    upload(store, range(2))
+    upload(store, range(2, 5), time=12)
+    create_job(store)
+    journal.append([RELEASED])
+    assert reconcile(store, journal) == 1
+    leased = lease_job(store)
+
+    def give_back(tx: Transaction) -> None:
+        ids = reports_of_job(tx, leased.job.key).ids
+        if way == "returned":
+            abandon_aggregation_job(tx, leased.job.job_id, returned=True)
+        elif way == "postponed":
+            finish_aggregation_job(tx, leased.lease, [], {}, ids)
+        else:
+            store_request(tx, leased.lease, b"request", {}, ids)
+
+    store.run_sync("give back", give_back)
+    counts = store.read_sync("counts", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION))
+    assert counts == {"batch_collected": 2}
+    assert stored(store) == 3
+    store.run_sync("books", lambda tx: check_books(tx, TASK_ID))
 
 
 def test_a_collection_under_way_fails_if_the_batch_was_released_already(
