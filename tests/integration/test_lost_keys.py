@@ -10,17 +10,19 @@ import pytest
 from anyio import from_thread, to_thread
 from sqlalchemy import select
 
+from aggregator.dap.ids import encode_base64url
 from aggregator.dap.problems import BatchOverlap
 from aggregator.protocol.batches import Batch
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.runtime import ServedTask
 from aggregator.service.storage.batches import lost_keys
-from aggregator.service.storage.batches.sums import buckets_without_key
+from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key, shard_row
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.engine.tables import bucket_keys
+from aggregator.service.storage.engine.tables import bucket_keys, tasks
 from aggregator.service.storage.jobs.aggregate_shares import StoredAggregateShare
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.job_lists import list_hindered
+from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.commands import run_here
 from tests.support.pair import LEASE_SECONDS, Pair, leader_file
 from tests.support.tasks import LAPLACE, make_task
@@ -41,8 +43,8 @@ BROKEN: dict[str, Callable[[bytes], bytes | None]] = {
     "old": lambda _: b"",
     "without its end": lambda keys: keys[:-1],
     "a byte of a key": changed(-1),
-    "a byte of the name of its store key": changed(0),
 }
+NAME = Crypter([b"?" * 32]).first.hex()
 
 
 @pytest.fixture
@@ -99,6 +101,67 @@ async def test_a_batch_without_its_keys_is_no_release_of_the_helpers(
     assert result.report_count == len(MEASUREMENTS)
     (entry,) = await pair.helper.database.read("ledger", list_ledger)
     assert entry.charge.cost is not None
+
+
+async def test_a_byte_of_the_name_of_a_store_key_costs_nothing(pair: Pair, tmp_path: Path) -> None:
+    file = tmp_path / "leader.sqlite.keys"
+    pair.leader.database.close()
+    file.write_bytes(changed(0)(file.read_bytes()))
+    pair.leader.start()
+    assert (await pair.collect()).report_count == len(MEASUREMENTS)
+
+
+def under_another_store_key(tx: Transaction) -> None:
+    """Let the key of the only sum be under a store key that was taken away too early."""
+    query = select(bucket_keys.c.bucket, bucket_keys.c.shard, bucket_keys.c.slot, tasks.c.task_id)
+    found = tx.connection.execute(query.join(tasks, tasks.c.id == bucket_keys.c.task)).one()
+    place = "bucket_keys", shard_row(found.task_id, found.bucket, found.shard), "key"
+    key = tx.crypter.decrypt(*place, tx.keys.get(found.slot))
+    tx.keys.replace(found.slot, Crypter([b"?" * 32]).encrypt(*place, key))
+
+
+async def test_a_sum_under_a_store_key_that_is_missing_is_not_lost(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.leader.database.run("lock", under_another_store_key)
+    location = (await pair.ask()).headers["location"]
+    await pair.work()
+    (reason,) = reasons(pair)
+    assert reason is not None
+    assert reason.startswith(f"1 of the batch's sums are under the store key {NAME}, which")
+    assert await pair.helper.database.read("ledger", list_ledger) == []
+
+    restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
+    done = await to_thread.run_sync(lambda: run_here(*restored))
+    left, said = done.stderr.splitlines()
+    assert left == "0 sums had lost their key and were closed"
+    assert said.startswith(f"1 sums are under the store key {NAME}, which store_key does not have")
+    config = leader_file(tmp_path).with_name("leader.key")
+    config.write_text(f"{'A' * 43},{encode_base64url(b'?' * 32)}")
+    found = await to_thread.run_sync(lambda: run_here(*restored))
+    assert found.stderr == "0 sums had lost their key and were closed\n"
+
+    pair.leader.database.close()
+    pair.leader.store_keys = [bytes(32), b"?" * 32]
+    pair.leader.start()
+    await later(pair)
+    assert pair.open((await pair.poll(location)).body).report_count == len(MEASUREMENTS)
+
+
+async def test_a_sum_under_a_store_key_that_is_gone_is_closed_when_a_person_says_so(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.leader.database.run("lock", under_another_store_key)
+    location = (await pair.ask()).headers["location"]
+    restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
+    for wrong, why in (("0" * 8, "no sum that is not collected"), ("?", "must be 8 hexadecimal")):
+        named = (*restored, "--lost-store-key", wrong)
+        refused = await to_thread.run_sync(lambda named=named: run_here(*named))
+        assert (refused.returncode, why in refused.stderr) == (2, True)
+    done = await to_thread.run_sync(lambda: run_here(*restored, "--lost-store-key", NAME))
+    assert (done.returncode, done.stderr) == (0, "1 sums had lost their key and were closed\n")
+    await later(pair)
+    assert (await pair.poll(location)).problem["type"] == BatchOverlap.type_uri
 
 
 async def test_a_key_file_that_comes_back_is_as_if_it_had_never_gone(
@@ -159,12 +222,12 @@ async def test_a_repeated_request_that_meets_its_own_release_is_answered_with_it
 
     def looking(
         tx: Transaction, task_id: bytes | None = None, batch: Batch | None = None
-    ) -> list[tuple[bytes, bytes]]:
+    ) -> WithoutKey:
         looks.append(tx)
         if len(looks) == 1:
             tx.connection.execute(select(bucket_keys)).all()  # the snapshot is taken
             from_thread.run(answer, *asked[0])
-            assert buckets_without_key(tx, task_id, batch)
+            assert buckets_without_key(tx, task_id, batch).lost
         return buckets_without_key(tx, task_id, batch)
 
     monkeypatch.setattr(AggregateShares, "answer", noting)

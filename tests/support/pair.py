@@ -107,6 +107,7 @@ class Service:
         self.on_moment: OnMoment = nothing_happens
         self.entropy = SeededEntropy(role.name.encode())
         self.starts = 0
+        self.store_keys = [bytes(32)]
         upgraded(self.url)
         self.start()
 
@@ -117,7 +118,7 @@ class Service:
         self.is_open = False
         self.database = Database.open(
             self.url,
-            Crypter([bytes(32)]),
+            Crypter(self.store_keys),
             self.clock,
             self._report_moment,
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),

@@ -45,6 +45,7 @@ from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
 from aggregator.service.storage.batches.lost_keys import lost_for_good
+from aggregator.service.storage.batches.sums import buckets_without_key
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
@@ -342,6 +343,14 @@ def _missing_keys(database: Database) -> Work:
                 sums=len(lost),
                 reason="the key file was lost or damaged: bring it back, or close their units of "
                 "time by `prio store restored --trust-journal`",
+            )
+        found = await database.read("look for locked keys", buckets_without_key)
+        for name, locked in found.locked.items():
+            log.error(
+                "sums are under a store key that is missing",
+                store_key=name.hex(),
+                sums=len(locked),
+                reason="add it to store_key, behind the first",
             )
         return 0
 

@@ -1,5 +1,6 @@
 """`prio store`: what is done to a store as a whole."""
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +54,14 @@ def restored(
             "is closed or charged.",
         ),
     ] = False,
+    lost_store_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Nobody has the store key of this name any more, 8 hexadecimal digits as messages "
+            "have it: close what is under it.",
+        ),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Close and charge what may have been released since the backup that this store is from."""
@@ -77,12 +86,13 @@ def restored(
             "damaged alone (--journal-damaged)"
         )
     role = Role[settings.role.upper()]
+    gone = None if lost_store_key is None else _store_key_name(lost_store_key)
 
-    def close(tx: Transaction) -> tuple[list[Presumed], int]:
+    def close(tx: Transaction) -> tuple[list[Presumed], int, dict[bytes, int]]:
         presumed = []
         if seconds is not None and not trust_journal:
             presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
-        return presumed, close_without_keys(tx)
+        return presumed, *close_without_keys(tx, gone)
 
     database, journal = open_aggregator_store(
         settings,
@@ -100,7 +110,7 @@ def restored(
             )
         if seconds is None and not trust_journal:
             return
-        presumed, lost = database.run_sync("close restored", close)
+        presumed, lost, locked = database.run_sync("close restored", close)
         write_down(database, journal)
     finally:
         database.close()
@@ -108,6 +118,23 @@ def restored(
     for each in presumed:
         print(f"{each.task.task_id}: {_closed(each)}; {each.charges:,} releases charged")
     print(f"{lost:,} sums had lost their key and were closed", file=sys.stderr)
+    for name, sums in locked.items():
+        print(
+            f"{sums:,} sums are under the store key {name.hex()}, which store_key does not have, "
+            f"and were left alone: add it, or if it is gone call this with --lost-store-key "
+            f"{name.hex()}",
+            file=sys.stderr,
+        )
+
+
+def _store_key_name(text: str) -> bytes:
+    from aggregator.service.storage.secrets.crypter import FINGERPRINT_SIZE
+
+    if re.fullmatch(f"[0-9a-f]{{{2 * FINGERPRINT_SIZE}}}", text) is None:
+        raise ParameterError(
+            f"lost-store-key: must be {2 * FINGERPRINT_SIZE} hexadecimal digits, not {text!r}"
+        )
+    return bytes.fromhex(text)
 
 
 def _closed(presumed: "Presumed") -> str:

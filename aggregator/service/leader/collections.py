@@ -47,6 +47,7 @@ from aggregator.service.runtime import ServedTask, charge_of, check_limits
 from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them, merge_batch
 from aggregator.service.runtime.witness import check_witness, released
 from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.batches.lost_keys import why_unreadable
 from aggregator.service.storage.batches.selected import next_batch, select_again
 from aggregator.service.storage.batches.sums import (
     buckets_without_key,
@@ -95,11 +96,11 @@ that it waits, for each look is written to disk."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Seen:
-    """A batch that is ready, what it holds, and how many of its sums have lost their keys."""
+    """A batch that is ready, what it holds, and why sums of it cannot be read, if any."""
 
     batch: Batch
     totals: BatchTotals
-    without_key: int
+    unreadable: str | None
 
 
 class CollectionDriver(LeaseDriver[CollectionJob]):
@@ -186,15 +187,10 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             )
             self._look_later(tx, leased, reason)
             return None
-        if seen.without_key:
+        if seen.unreadable:
             # The helper would release its share, and charge, for a batch that we cannot release.
-            reason = (
-                f"the keys of {seen.without_key:,} of the batch's sums are lost or damaged: bring "
-                "the key file (.keys) back; if it is gone, `prio store restored --trust-journal` "
-                "closes those units of time"
-            )
-            log.error("a batch has lost its keys", job=job.job_id.hex(), reason=reason)
-            self._look_later(tx, leased, reason)
+            log.error("a batch has lost its keys", job=job.job_id.hex(), reason=seen.unreadable)
+            self._look_later(tx, leased, seen.unreadable)
             return None
         totals = seen.totals
         try:
@@ -383,7 +379,7 @@ def _batch_if_ready(tx: Transaction, task: Task, job: CollectionJob) -> _Seen | 
     if batch is None or not _is_ready(tx, task, batch):
         return None
     totals = summarize_batch(tx, job.task_id, batch)
-    return _Seen(batch, totals, len(buckets_without_key(tx, job.task_id, batch)))
+    return _Seen(batch, totals, why_unreadable(buckets_without_key(tx, job.task_id, batch)))
 
 
 def _is_ready(tx: Transaction, task: Task, batch: Batch) -> bool:

@@ -78,15 +78,31 @@ def presume_released(
     return [_presume(tx, task, role, backup_time, tx.now + skew_seconds) for task in tasks]
 
 
-def close_without_keys(tx: Transaction) -> int:
-    """Close the buckets whose keys did not come back with the store; return how many.
+def close_without_keys(tx: Transaction, gone: bytes | None = None) -> tuple[int, dict[bytes, int]]:
+    """Close the buckets whose keys did not come back with the store.
 
     Their sums cannot be read any more, so they are never released, and nothing is charged.
+
+    Args:
+        tx: The transaction.
+        gone: The fingerprint of a store key that nobody has any more: what is under it is lost.
+
+    Returns:
+        How many were closed, and how many are under store keys that we do not have, which may come
+        back, by their fingerprints.
+
+    Raises:
+        ParameterError: Nothing is under the store key `gone`.
     """
-    lost = buckets_without_key(tx)
+    found = buckets_without_key(tx)
+    if gone is not None and gone not in found.locked:
+        raise ParameterError(
+            f"lost-store-key: no sum that is not collected is under the store key {gone.hex()}"
+        )
+    lost = [*found.lost, *(found.locked.pop(gone) if gone is not None else [])]
     for task_id, bucket in lost:
         close(tx, task_id, Batch(bucket, bucket))
-    return len(lost)
+    return len(lost), {name: len(each) for name, each in found.locked.items()}
 
 
 def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: int) -> Presumed:

@@ -5,7 +5,7 @@ has their rows, so to it they look lost. The next one has them no more.
 """
 
 from aggregator.protocol.batches import Batch
-from aggregator.service.storage.batches.sums import buckets_without_key
+from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key
 from aggregator.service.storage.engine.database import Database, Transaction
 
 
@@ -21,10 +21,26 @@ async def lost_for_good(
     """
 
     def look(tx: Transaction) -> list[tuple[bytes, bytes]]:
-        return buckets_without_key(tx, task_id, batch)
+        return buckets_without_key(tx, task_id, batch).lost
 
     lost = await database.read("look for lost keys", look)
     if not lost:
         return []
     still = set(await database.read("look for lost keys again", look))
     return [each for each in lost if each in still]
+
+
+def why_unreadable(found: WithoutKey) -> str | None:
+    """Return why sums of a batch cannot be read, and what a person can do; None if all can."""
+    if found.lost:
+        return (
+            f"the keys of {len(found.lost):,} of the batch's sums are lost or damaged: bring the "
+            "key file (.keys) back; if it is gone, `prio store restored --trust-journal` closes "
+            "those units of time"
+        )
+    for name, locked in found.locked.items():
+        return (
+            f"{len(locked):,} of the batch's sums are under the store key {name.hex()}, which "
+            "store_key does not have: add it behind the first"
+        )
+    return None

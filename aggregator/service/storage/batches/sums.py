@@ -216,14 +216,25 @@ def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
     return [(key, int(reports)) for key, reports in tx.connection.execute(query)]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class WithoutKey:
+    """Buckets that are not collected and lack a share: each by its task and its own key.
+
+    Attributes:
+        lost: The key of such a share is not where the store has put it, or not what was put there:
+            the store was restored without it, or the file was lost or damaged.
+        locked: The key is under a store key that we do not have, by that one's fingerprint. As soon
+            as a person brings it back, nothing is missing.
+    """
+
+    lost: list[tuple[bytes, bytes]]
+    locked: dict[bytes, list[tuple[bytes, bytes]]]
+
+
 def buckets_without_key(
     tx: Transaction, task_id: bytes | None = None, batch: Batch | None = None
-) -> list[tuple[bytes, bytes]]:
-    """Return the tasks and keys of buckets that are not collected and lack a share.
-
-    The key of such a share is not where the store has put it, or not what was put there: the store
-    was restored without it, or the file was lost or damaged. Where several keys are under the same
-    store key that we do not have, that one is missing, and they are not lost.
+) -> WithoutKey:
+    """Return the buckets that are not collected and lack a share.
 
     Args:
         tx: The transaction.
@@ -236,18 +247,17 @@ def buckets_without_key(
     )
     if task_id is not None and batch is not None:
         query = query.where(*_in_batch(tx, key.bucket, task_id, batch))
-    lost = {}  # in the order in which they are found
-    foreign = defaultdict(list)
+    lost: dict[tuple[bytes, bytes], bool] = {}  # in the order in which they are found
+    locked: defaultdict[bytes, dict[tuple[bytes, bytes], bool]] = defaultdict(dict)
     for found_id, bucket, shard, slot in tx.connection.execute(query).all():
         row = shard_row(found_id, bucket, shard)
         try:
             tx.crypter.decrypt("bucket_keys", row, "key", tx.keys.get(slot))
         except OtherStoreKey as error:
-            foreign[error.fingerprint].append((found_id, bucket))
+            locked[error.fingerprint][found_id, bucket] = True
         except (KeyGone, CrypterError):
             lost[found_id, bucket] = True
-    lost |= {each[0]: True for each in foreign.values() if len(each) == 1}
-    return list(lost)
+    return WithoutKey([*lost], {name: [*each] for name, each in sorted(locked.items())})
 
 
 def _in_batch(

@@ -11,6 +11,7 @@ names the key, so that a missing key can be told from a tampered value.
 import base64
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -101,15 +102,17 @@ class Crypter:
         if len(stored) < FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
             raise CrypterError(f"{table}.{column} is too short for a ciphertext")
         fingerprint = stored[:FINGERPRINT_SIZE]
-        cipher = self._ciphers.get(fingerprint)
-        if cipher is None:
-            raise OtherStoreKey(f"{table}.{column}", fingerprint)
         nonce = stored[FINGERPRINT_SIZE : FINGERPRINT_SIZE + _NONCE_SIZE]
         ciphertext = stored[FINGERPRINT_SIZE + _NONCE_SIZE :]
-        try:
-            return cipher.decrypt(nonce, ciphertext, _associated_data(table, row, column))
-        except InvalidTag as error:
-            raise CrypterError(f"{table}.{column} was changed or moved") from error
+        place = _associated_data(table, row, column)
+        named = self._ciphers.get(fingerprint)
+        # Where only the name is damaged, the key is one of those that we have.
+        for cipher in self._ciphers.values() if named is None else [named]:
+            with suppress(InvalidTag):
+                return cipher.decrypt(nonce, ciphertext, place)
+        if named is None:
+            raise OtherStoreKey(f"{table}.{column}", fingerprint)
+        raise CrypterError(f"{table}.{column} was changed or moved")
 
 
 def new_store_key(entropy: Entropy) -> str:
