@@ -1,13 +1,14 @@
 """The browser's module in one file: what lies in `browser/`, joined, without its comments.
 
 A page that names the file by its hash gets all of it or nothing: modules that import others would
-escape the hash. Nothing is renamed or rewritten, so that a reader can compare it with the source
-line by line.
+escape the hash. Only what few pages need is a second file, which imports the first. Nothing is
+renamed or rewritten, so that a reader can compare it with the source line by line.
 """
 
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 
 from aggregator import __version__
@@ -19,6 +20,9 @@ ORDER = (
 )
 """The files, each after those that it imports."""
 
+TEXT_ORDER = ("normal", "question")
+"""Those of text questions, after the others."""
+
 PROFILES = (DAP_18, DAP_19)
 """What the module speaks: those in `browser/task.js`."""
 
@@ -27,6 +31,7 @@ _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=[a-z])", re.MULTILINE)
 _INDENT = re.compile(r"^\s+", re.MULTILINE)
+_IMPORTED = re.compile(r"^import \{([^}]*)\} from '\./(\w+)\.js';", re.MULTILINE)
 _EXPORTED = re.compile(r"^export \{([^}]*)\}", re.MULTILINE)
 
 
@@ -37,17 +42,36 @@ def file_of(name: str) -> str:
 
 def joined_module() -> str:
     """Return the module as one file; the same for everybody who has this version."""
-    names = ", ".join(
-        name.strip()
-        for group in _EXPORTED.findall(file_of("index.js"))
-        for name in group.split(",")
+    return _joined("the client for browsers", ORDER, "index.js")
+
+
+def joined_text() -> str:
+    """Return the part for text questions, a module that imports the other from its own folder."""
+    names = sorted(
+        {
+            name
+            for each in TEXT_ORDER
+            for group, file in _IMPORTED.findall(file_of(f"{each}.js"))
+            if file in ORDER
+            for name in _names(group)
+        }
     )
-    parts = [f"/** Prio aggregator {__version__}, the client for browsers; Apache-2.0. */\n"]
-    for name in ORDER:
+    imports = f"import {{ {', '.join(names)} }} from './prio.js';\n"
+    return _joined("text questions for browsers", TEXT_ORDER, "text.js", imports)
+
+
+def _joined(what: str, order: Sequence[str], index: str, imports: str = "") -> str:
+    names = [name for group in _EXPORTED.findall(file_of(index)) for name in _names(group)]
+    parts = [f"/** Prio aggregator {__version__}, {what}; Apache-2.0. */\n", imports]
+    for name in order:
         text = _TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js")))
         text = _IMPORT.sub("", text)
         parts.append(_INDENT.sub("", _EXPORT.sub("", text)))
-    return "".join([*parts, f"export {{ {names} }};\n"])
+    return "".join([*parts, f"export {{ {', '.join(names)} }};\n"])
+
+
+def _names(group: str) -> list[str]:
+    return [name.strip() for name in group.split(",")]
 
 
 def integrity_of(text: str) -> str:

@@ -1,19 +1,23 @@
 """The JavaScript module in Chromium, at real aggregators: each visitor is counted once."""
 
+import json
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from aggregator.client.module import integrity_of, joined_module
+from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import task_for_clients
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
+from aggregator.steward.text.question import TextQuestion
 from tests.support.browser import visiting
 from tests.support.module_pair import Site, elsewhere, module_site
 from tests.support.pair import NOW
-from tests.support.tasks import TIME_PRECISION, make_task
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.slow
 
@@ -21,9 +25,7 @@ VISITORS = 24
 LATER = NOW + 2 * TIME_PRECISION
 """Of another batch than the one that is collected."""
 
-_BEGIN = """async ([document, now, name]) => {
-    const module = await import('/prio.js');
-    const task = new module.Task(document);
+_SEND = """
     globalThis.network = 'up';
     const send = (url, options) => {
         if (network === 'down') throw new TypeError('Failed to fetch');
@@ -32,10 +34,30 @@ _BEGIN = """async ([document, now, name]) => {
         }
         throw new Error(url);
     };
+"""
+_BEGIN = f"""async ([document, now, name]) => {{
+    const module = await import('/prio.js');
+    const task = new module.Task(document);
+    {_SEND}
     const outbox = new module.BrowserOutbox(name);
-    globalThis.client = new module.Client(task, { fetch: send, now: () => 1000 * now, outbox });
+    globalThis.client = new module.Client(task, {{ fetch: send, now: () => 1000 * now, outbox }});
     client.warm(0);
-}"""
+}}"""
+_OPEN = f"""async ([description, documents, now, draw]) => {{
+    const {{ BrowserOutbox, Task }} = await import('/prio.js');
+    const {{ TextClient, TextQuestion }} = await import('/prio-text.js');
+    const question = await TextQuestion.read(description, documents.map((each) => new Task(each)));
+    const [task] = question.tasks;
+    {_SEND}
+    const outbox = new BrowserOutbox('tosses');
+    const entropy = (size) => size === 8 ? Uint8Array.of(0, 0, 0, 0, 0, 0, 0, draw)
+        : crypto.getRandomValues(new Uint8Array(size));
+    globalThis.openFor = (person) => TextClient.open(question,
+        {{ outbox, person, entropy, fetch: send, now: () => 1000 * now }});
+    globalThis.placesOf = (people) =>
+        Promise.all(people.map(async (each) => (await openFor(each)).place));
+}}"""
+_PLACES = "(people) => placesOf(people)"
 _ANSWER = """async ([bucket, claim]) => {
     try {
         await client.put(bucket, { claim });
@@ -110,6 +132,53 @@ def test_a_page_can_hold_the_module_to_its_hash(browser: Browser, site: Site) ->
     with visiting(browser, site.address) as visit:
         visit.see("/")
         assert visit.page.evaluate(add, integrity_of(text)) == "loaded"
+
+
+def test_two_tabs_at_once_toss_once_and_the_report_goes_to_the_task_that_was_kept(
+    browser: Browser, site: Site
+) -> None:
+    question = TextQuestion("A word?", Fraction(1, 2), 8, 32)
+    tasks = [
+        make_task(
+            {"type": "Prio3Histogram", "length": 32},
+            LAPLACE,
+            id=str(TaskId(bytes([place + 1]) * 32)),
+            task_info=question.info(place),
+        )
+        for place in range(8)
+    ]
+
+    async def provision() -> None:
+        for site.pair.task in tasks:
+            await site.pair.provision()
+
+    elsewhere(provision)
+    site.loses = lambda _: False
+    public = [json.loads(question.to_json(tasks)), [task_for_clients(each) for each in tasks]]
+    with visiting(browser, site.address) as visit:
+        other = visit.page.context.new_page()
+        other.goto("/")
+        first = visit.see("/")
+        for draw, page in enumerate((first, other)):
+            page.evaluate(_OPEN, [*public, NOW, draw])
+        people = [str(person) for person in range(60)]
+        assert first.evaluate(_PLACES, people[:20]) == [0] * 20
+        assert other.evaluate(_PLACES, people[20:40]) == [1] * 20
+        # Both at once: neither waits for the other's answer.
+        for page in (first, other):
+            page.evaluate("(people) => { globalThis.places = placesOf(people); }", people)
+        places = [page.evaluate("places") for page in (first, other)]
+        assert places[0] == places[1]
+        assert places[0][:40] == [0] * 20 + [1] * 20
+        answer = """async ([person, answer]) => {
+            const text = await openFor(person);
+            const key = await text.put(answer).catch((error) => error.name);
+            return [key, await text.client.flush()];
+        }"""
+        _, sent = first.evaluate(answer, ["7", "Straße"])
+        assert (sent["counted"], sent["waiting"]) == (1, 0)
+        again, sent = other.evaluate(answer, ["7", "another word"])
+        assert (again, sent["counted"]) == ("AlreadyAnswered", 0)
 
 
 def test_keys_that_changed_are_found_behind_the_browsers_cache(

@@ -16,7 +16,7 @@ import pytest
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from aggregator.client.module import joined_module
+from aggregator.client.module import joined_module, joined_text
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
 from aggregator.protocol.floor import Floor
@@ -146,8 +146,9 @@ def module_site(folder: Path, task: Task) -> Iterator[Site]:
 
 def _page(name: str) -> Response:
     policy = {"content-security-policy": POLICY}
-    if name == "prio.js":
-        return PlainTextResponse(joined_module(), media_type="text/javascript")
+    modules = {"prio.js": joined_module, "prio-text.js": joined_text}
+    if name in modules:
+        return PlainTextResponse(modules[name](), media_type="text/javascript")
     if name == "":
         return HTMLResponse(PAGE, headers=policy)
     return PlainTextResponse("", status_code=404)

@@ -12,16 +12,20 @@ def client_module(
         Path | None,
         typer.Option(help="The file to write; without it, standard output."),
     ] = None,
+    text: Annotated[
+        bool,
+        typer.Option("--text", help="The part for text questions, which imports ./prio.js."),
+    ] = False,
 ) -> None:
     """Write the module for browsers as one file, and its hash to standard error.
 
     The hash is for the integrity attribute of the element that loads it.
     """
-    from aggregator.client.module import integrity_of, joined_module
+    from aggregator.client.module import integrity_of, joined_module, joined_text
 
-    text = joined_module()
+    module = joined_text() if text else joined_module()
     if out is None:
-        print(text, end="")
+        print(module, end="")
     else:
-        out.write_text(text, encoding="utf-8")
-    print(integrity_of(text), file=sys.stderr)
+        out.write_text(module, encoding="utf-8")
+    print(integrity_of(module), file=sys.stderr)

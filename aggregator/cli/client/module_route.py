@@ -5,9 +5,11 @@ from typing import Final
 from fastapi import APIRouter, Response, status
 
 from aggregator import __version__
-from aggregator.client.module import joined_module
+from aggregator.client.module import joined_module, joined_text
 
 PATH: Final = f"/module/{__version__}/prio.js"
+
+_FILES: Final = {"prio.js": joined_module, "prio-text.js": joined_text}
 
 _HEADERS: Final = {
     "Access-Control-Allow-Origin": "*",  # pages that name its hash ask for it so
@@ -19,13 +21,14 @@ _HEADERS: Final = {
 
 
 def module_router() -> APIRouter:
-    """Return the route of the module."""
+    """Return the route of the module, and of its part for text questions."""
     router = APIRouter(include_in_schema=False)
 
-    @router.api_route("/module/{version}/prio.js", methods=["GET", "HEAD"])
-    async def module(version: str) -> Response:
-        if version != __version__:
+    @router.api_route("/module/{version}/{name}", methods=["GET", "HEAD"])
+    async def module(version: str, name: str) -> Response:
+        file = _FILES.get(name)
+        if version != __version__ or file is None:
             return Response(status_code=status.HTTP_404_NOT_FOUND)
-        return Response(joined_module(), headers=_HEADERS, media_type="text/javascript")
+        return Response(file(), headers=_HEADERS, media_type="text/javascript")
 
     return router

@@ -2,7 +2,7 @@
 
     GET /        the only page, or links to all
     GET /NAME    the page of this name
-    GET /module/VERSION/prio.js    the module, for pages of one's own
+    GET /module/VERSION/prio.js    the module, for pages of one's own; and prio-text.js
 
 A page is for anybody, so nobody is asked who they are.
 """

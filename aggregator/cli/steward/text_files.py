@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "text.json"
 TASKS = "tasks.toml"
+TASKS_OF_PAGES = "tasks.json"
 
 QuestionFolder = Annotated[
     Path,

@@ -1,5 +1,6 @@
 """`prio text tasks`: the tasks of a question, and the description that binds them."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +58,8 @@ def tasks(
     """Make the tasks of a text question, and one file with secrets for each party.
 
     Hand leader.toml, helper.toml and collector.toml to whom they are named after: each adds all
-    tasks with one `prio task add`. Clients need text.json and tasks.toml, which are public.
+    tasks with one `prio task add`. Clients need text.json and tasks.toml, which are public; pages
+    text.json and tasks.json.
     """
     from aggregator.cli.service.tasks import (
         assignment,
@@ -66,10 +68,10 @@ def tasks(
         window_of,
         write_folder,
     )
-    from aggregator.cli.steward.text_files import DESCRIPTION, TASKS
+    from aggregator.cli.steward.text_files import DESCRIPTION, TASKS, TASKS_OF_PAGES
     from aggregator.dp.decimals import rational_in
     from aggregator.protocol.provisioning import provision_all
-    from aggregator.protocol.task import tasks_to_toml
+    from aggregator.protocol.task import task_for_clients, tasks_to_toml
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.text.plan import best_plan, zipf
     from aggregator.steward.text.question import TextQuestion
@@ -96,12 +98,16 @@ def tasks(
     ]
     check_endpoints(made[0], insecure_http=insecure_http)
     question.check(made)
-    public = {TASKS: tasks_to_toml(made), DESCRIPTION: question.to_json(made)}
+    public = {
+        TASKS: tasks_to_toml(made),
+        TASKS_OF_PAGES: json.dumps([task_for_clients(each) for each in made]) + "\n",
+        DESCRIPTION: question.to_json(made),
+    }
     write_folder(out, public, provision_all(made, SystemEntropy()))
     print(f"{count} tasks of {buckets} buckets, meaning {question.meaning.hex()}")
     print(
-        f"wrote {DESCRIPTION} and {TASKS} (public), and leader.toml, helper.toml, collector.toml "
-        f"(secret) to {out}",
+        f"wrote {DESCRIPTION}, {TASKS} and {TASKS_OF_PAGES} (public), and leader.toml, "
+        f"helper.toml, collector.toml (secret) to {out}",
         file=sys.stderr,
     )
     if not made[0].policy.has_limit:

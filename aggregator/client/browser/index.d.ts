@@ -28,6 +28,9 @@ export interface Policy {
   suppressAtOrBelow?: bigint;
 }
 
+/** Bytes as a task's id and configuration are written. */
+export function toBase64Url(bytes: Uint8Array): string;
+
 /** A task whose configuration is read and checked. Everything in it is public. */
 export class Task {
   /** @throws {DecodeError} something is unknown, out of its range or too long; it is named */
@@ -104,6 +107,9 @@ export const webCrypto: X25519;
 /** Gives so many bytes that nobody can guess. */
 export type Entropy = (size: number) => Uint8Array;
 
+/** Of the system: there is no other source. */
+export const random: Entropy;
+
 /** @throws {MeasurementError} it is not what the task measures; the message names the limit */
 export function prepare(
   task: Task, measurement: Measurement, time: bigint, entropy?: Entropy,
@@ -151,6 +157,11 @@ export interface Outbox {
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
+  /**
+   * Keep a number under a name for ever, unless there is one, and return the one that is kept: once
+   * it returns nobody else gets another, nor does who comes later. Text questions need it.
+   */
+  keep?(name: string, value: number): Promise<number>;
 }
 
 /** In IndexedDB: what it keeps survives the page and the browser. */
@@ -161,6 +172,7 @@ export class BrowserOutbox implements Outbox {
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
+  keep(name: string, value: number): Promise<number>;
 }
 
 /** As long as the page or the process lives, for shared devices too. */
@@ -170,6 +182,7 @@ export class MemoryOutbox implements Outbox {
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
+  keep(name: string, value: number): Promise<number>;
 }
 
 export interface ClientOptions {

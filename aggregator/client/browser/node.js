@@ -1,7 +1,7 @@
 /** An outbox in a folder, for what runs in Node: each record and each claim is a file. */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
+import { link, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AlreadyAnswered, OutboxFull, claimsOfAll } from './outbox.js';
@@ -77,9 +77,12 @@ export class FolderOutbox {
     }
   }
 
-  /** Write a file that is whole or not there, and on the disk when this returns. */
-  async write(path, value) {
-    const draft = `${path}.${OWN}`;
+  /**
+   * Write a file that is whole or not there, and on the disk when this returns.
+   *
+   * @param place `rename`, or `link` to replace nothing
+   */
+  async write(path, value, place = rename, draft = `${path}.${OWN}`) {
     try {
       const file = await open(draft, 'w', 0o600);
       try {
@@ -88,7 +91,7 @@ export class FolderOutbox {
       } finally {
         await file.close();
       }
-      await rename(draft, path);
+      await place(draft, path);
       const folder = await open(join(path, '..'));
       try {
         await folder.sync();
@@ -165,5 +168,21 @@ export class FolderOutbox {
   async claimed(claim) {
     await this.ready();
     return this.read(this.claimPath(claim));
+  }
+
+  /** Two processes at once keep one value: a link is made by one of them. */
+  async keep(name, value) {
+    await this.ready();
+    const path = this.claimPath(name);
+    const found = await this.read(path);
+    if (found) return found.kept;
+    const draft = `${path}.${randomBytes(6).toString('hex')}.${OWN}`;
+    try {
+      await this.write(path, { kept: value }, link, draft);
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    await rm(draft, { force: true });
+    return (await this.read(path)).kept;
   }
 }

@@ -4,8 +4,9 @@
  * A record holds both shares of a report, and so the answer, until there is an outcome; then it is
  * deleted. A claim says that something was answered, and what became of it, but not what.
  *
- * An outbox has five methods; `node.js` has one that keeps files. `add` and `settle` change
- * records and their claims together or not at all.
+ * An outbox has five methods, and for text questions `keep`; `node.js` has one that keeps files.
+ * `add` and `settle` change records and their claims together or not at all. What `keep` was given
+ * first under a name stays for ever, whoever else gives something.
  */
 
 /** The same was answered before, as far as this outbox remembers. */
@@ -69,6 +70,12 @@ export class MemoryOutbox {
   async claimed(claim) {
     return this.claims.get(claim) ?? null;
   }
+
+  /** Keep a value under a name, unless there is one; return the one that is kept. */
+  async keep(name, value) {
+    if (!this.claims.has(name)) this.claims.set(name, { kept: value });
+    return this.claims.get(name).kept;
+  }
 }
 
 const done = (request) =>
@@ -130,15 +137,29 @@ export class BrowserOutbox {
     return result;
   }
 
-  async add(added, claimed = []) {
+  add(added, claimed = []) {
+    return this.adding(async (records, claims) => {
+      for (const claim of claimsOfAll(added, claimed)) {
+        if (await done(claims.get(claim))) throw new AlreadyAnswered(claim);
+        await done(claims.add({ state: 'waiting' }, claim));
+      }
+      for (const record of added) await done(records.add(record));
+    });
+  }
+
+  /** One transaction, so that two tabs at once keep one value. */
+  keep(name, value) {
+    return this.adding(async (_, claims) => {
+      const found = await done(claims.get(name));
+      if (found) return found.kept;
+      await done(claims.add({ kept: value }, name));
+      return value;
+    });
+  }
+
+  async adding(work) {
     try {
-      await this.within('readwrite', async (records, claims) => {
-        for (const claim of claimsOfAll(added, claimed)) {
-          if (await done(claims.get(claim))) throw new AlreadyAnswered(claim);
-          await done(claims.add({ state: 'waiting' }, claim));
-        }
-        for (const record of added) await done(records.add(record));
-      });
+      return await this.within('readwrite', work);
     } catch (error) {
       if (error?.name === 'QuotaExceededError') {
         throw new OutboxFull('this browser has no room left', { cause: error });

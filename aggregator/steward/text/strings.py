@@ -9,11 +9,16 @@ import hashlib
 import unicodedata
 from typing import Final
 
+from aggregator.steward.text.unassigned import unassigned
+
 NORMALISATION: Final = 1
 """The version of `normal_form`, hashed into every fingerprint: another one finds nothing."""
 
 DIGEST_SIZE: Final = 32
 """Of the digest that binds fingerprints and keys to one question, in bytes."""
+
+_SPACES: Final = dict.fromkeys([*range(32), *range(127, 160)], " ")
+"""Control characters; there will never be more of them."""
 
 _DOMAIN: Final = b"prio text"
 _FINGERPRINT_SIZE: Final = 4
@@ -26,17 +31,22 @@ def normal_form(answer: str) -> str:
     """Return what an answer is counted as.
 
     1. Lone surrogates become U+FFFD, as a browser's `TextEncoder` has it.
-    2. NFC(full case folding(NFD(answer))), which is Unicode's canonical caseless match (D145).
+    2. NFC(full case folding(NFD(answer))), which is Unicode's canonical caseless match (D145), by
+       Unicode 14.0. A character that it has not assigned stays, and parts what is before it from
+       what is after it: newer clients know it and older ones do not, and all must count alike.
     3. Every run of white space (`str.isspace`) or of control characters (Cc) becomes one space, and
        the spaces at both ends go.
 
-    Hyphens, apostrophes and accents stay. Characters that a client's Unicode does not know yet are
-    left as they are, so clients of different age may count an answer of such characters apart.
+    Hyphens, apostrophes and accents stay.
     """
-    known = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    folded = unicodedata.normalize("NFD", known).casefold()
-    composed = unicodedata.normalize("NFC", folded)
-    return " ".join("".join(map(_spaced, composed)).split())
+    whole = answer.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if whole.isascii():
+        folded = whole.lower()
+    else:
+        parts = unassigned().split(whole)
+        parts[::2] = map(_folded, parts[::2])
+        folded = "".join(parts)
+    return " ".join(folded.translate(_SPACES).split())
 
 
 def fingerprint(normal: str, meaning: bytes) -> int:
@@ -53,5 +63,5 @@ def fingerprint(normal: str, meaning: bytes) -> int:
     return int.from_bytes(hashed.digest()[:_FINGERPRINT_SIZE], "big")
 
 
-def _spaced(character: str) -> str:
-    return " " if unicodedata.category(character) == "Cc" else character
+def _folded(part: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", part).casefold())

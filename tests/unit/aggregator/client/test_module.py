@@ -2,11 +2,22 @@ import gzip
 import json
 import re
 
+import pytest
+
 from aggregator import __version__
-from aggregator.client.module import ORDER, file_of, integrity_of, joined_module
+from aggregator.client.module import (
+    ORDER,
+    TEXT_ORDER,
+    file_of,
+    integrity_of,
+    joined_module,
+    joined_text,
+)
 
 MOST_BYTES = 17_000
 """Compressed by gzip; brotli, which most servers speak, makes a tenth less of it."""
+
+MOST_BYTES_OF_TEXT = 5_000
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -15,13 +26,16 @@ _DECLARED = re.compile(r"^(?:async )?(?:const|let|function|class) (\w+)", re.MUL
 
 
 def test_a_file_is_joined_after_those_that_it_imports() -> None:
-    for place, name in enumerate(ORDER):
-        assert set(_IMPORTED.findall(file_of(f"{name}.js"))) <= set(ORDER[:place])
+    both = ORDER + TEXT_ORDER
+    for place, name in enumerate(both):
+        assert set(_IMPORTED.findall(file_of(f"{name}.js"))) <= set(both[:place])
 
 
 def test_no_two_files_declare_one_name_since_all_are_in_one_scope() -> None:
     declared = [
-        name for each in ORDER for name in _DECLARED.findall(_EXPORT.sub("", file_of(f"{each}.js")))
+        name
+        for each in ORDER + TEXT_ORDER
+        for name in _DECLARED.findall(_EXPORT.sub("", file_of(f"{each}.js")))
     ]
     assert len(declared) > 50
     assert len(declared) == len(set(declared))
@@ -38,16 +52,26 @@ def test_the_joined_module_is_small_needs_nothing_else_and_is_the_same_each_time
     )
 
 
+def test_the_part_for_text_questions_needs_only_what_the_module_exports() -> None:
+    text = joined_text()
+    assert len(gzip.compress(text.encode(), 9)) < MOST_BYTES_OF_TEXT
+    imported = re.findall(r"^import \{ (.*) \} from '\./prio\.js';$", text, re.MULTILINE)
+    assert len(imported) == text.count("import ") == 1
+    assert set(imported[0].split(", ")) < set(re.findall(r"\w+", joined_module().splitlines()[-1]))
+    assert "/**" not in text.removeprefix("/**")
+
+
 def test_every_line_of_the_joined_module_is_one_of_the_source() -> None:
-    source = "\n".join(file_of(f"{name}.js") for name in ORDER)
-    for line in joined_module().splitlines()[1:-1]:
+    source = "\n".join(file_of(f"{name}.js") for name in ORDER + TEXT_ORDER)
+    for line in joined_module().splitlines()[1:-1] + joined_text().splitlines()[2:-1]:
         assert line in source
 
 
-def test_the_types_name_all_that_the_module_exports() -> None:
-    exported = re.findall(r"\w+", " ".join(re.findall(r"\{([^}]*)\}", file_of("index.js"))))
+@pytest.mark.parametrize("name", ["index", "text"])
+def test_the_types_name_all_that_the_module_exports(name: str) -> None:
+    exported = re.findall(r"\w+", " ".join(re.findall(r"\{([^}]*)\}", file_of(f"{name}.js"))))
     declared = re.findall(
-        r"^export (?:class|function|const) (\w+)", file_of("index.d.ts"), re.MULTILINE
+        r"^export (?:class|function|const) (\w+)", file_of(f"{name}.d.ts"), re.MULTILINE
     )
     assert sorted(exported) == sorted(declared)
 
@@ -59,6 +83,6 @@ def test_the_package_for_npm_is_of_this_version_and_needs_no_other() -> None:
 
 
 def test_the_module_asks_for_no_randomness_but_the_systems() -> None:
-    source = "\n".join(file_of(f"{name}.js") for name in ORDER)
+    source = "\n".join(file_of(f"{name}.js") for name in ORDER + TEXT_ORDER)
     assert "Math.random" not in source
     assert source.count("getRandomValues") == 1

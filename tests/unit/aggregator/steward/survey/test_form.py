@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from aggregator import __version__
 from aggregator.cli.client.module_route import PATH
 from aggregator.cli.steward.form_site import form_site, surveys_in
-from aggregator.client.module import joined_module
+from aggregator.client.module import joined_module, joined_text
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import task_to_toml
 from aggregator.steward.survey import Meaning
@@ -175,6 +176,10 @@ def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) 
         assert module.text == joined_module()
         assert module.headers["access-control-allow-origin"] == "*"
         assert httpx.get(f"{address}/module/9.9.9/prio.js", trust_env=False).status_code == 404
+        part = httpx.get(f"{address}/module/{__version__}/prio-text.js", trust_env=False)
+        assert part.text == joined_text()
+        other = httpx.get(f"{address}/module/{__version__}/index.js", trust_env=False)
+        assert other.status_code == 404
 
 
 def test_its_words_can_be_printed_to_be_translated(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+import type { Client, ClientOptions, Entropy, Outbox, Outcome, Task } from './index.js';
+
+/** What `text.json` of `prio text tasks` holds. */
+export interface TextDescription {
+  version: number;
+  normalisation: number;
+  title: string;
+  epsilon: string;
+  tasks: number;
+  buckets: number;
+  /** Hexadecimal. */
+  meaning: string;
+  task_ids: string[];
+}
+
+/** A question whose description and tasks agree. Everything in it is public. */
+export class TextQuestion {
+  /**
+   * @param tasks as `tasks.json` has them, in its order
+   * @throws {DecodeError | Unsupported} they do not belong together, or this engine is too old
+   */
+  static read(description: TextDescription, tasks: Task[]): Promise<TextQuestion>;
+  readonly title: string;
+  readonly epsilon: string;
+  /** Buckets of each task. */
+  readonly length: number;
+  readonly tasks: Task[];
+  readonly meaning: Uint8Array;
+  /** The bucket of an answer in a task; 0 is for none. */
+  bucket(place: number, answer: string | null): Promise<number>;
+}
+
+/** One person's part in a question: in one of its tasks, once and for ever. */
+export class TextClient {
+  /**
+   * Toss for the person's task, if that has not been done, and keep the toss. Call it before there
+   * is an answer.
+   *
+   * @param options `outbox`: where the toss is kept; `person`: who it is, if several share it
+   */
+  static open(
+    question: TextQuestion, options: ClientOptions & { outbox: Outbox; person?: string },
+  ): Promise<TextClient>;
+  readonly question: TextQuestion;
+  /** The task's, from 0. */
+  readonly place: number;
+  /** Of the person's task; `start`, `flush` and `waiting` are its. */
+  readonly client: Client;
+  /** What became of the answer of this window, or of the only one if there are no windows. */
+  answered(): Promise<Outcome | null>;
+  /**
+   * Make a report of any string, or of no answer, and store it.
+   *
+   * @throws {AlreadyAnswered | OutboxFull}
+   */
+  put(answer: string | null): Promise<string>;
+}
+
+export function normalForm(answer: string): string;
+/** Four bytes, of a string in its normal form. */
+export function fingerprint(normal: string, meaning: Uint8Array): Promise<Uint8Array>;
+export function siphash(key: Uint8Array, message: Uint8Array): bigint;
+/** A number below `count`, each as likely. */
+export function tossed(count: number, entropy?: Entropy): number;

@@ -1,0 +1,176 @@
+/** Text questions: each step gives what Python gives, and nobody is in two tasks. */
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+
+import { FolderOutbox } from '../../aggregator/client/browser/node.js';
+
+// The files as they lie there, or each joined into one.
+const { DecodeError, MemoryOutbox, Task } = await import(process.env.MODULE);
+const { TextClient, TextQuestion, fingerprint, normalForm, siphash, tossed } =
+  await import(process.env.TEXT_MODULE);
+
+const { vectors, points, strings, made } = JSON.parse(readFileSync(process.env.TEXT_VECTORS, 'utf8'));
+const bytes = (text) => Uint8Array.from(Buffer.from(text, 'hex'));
+const NOW = 1_700_000_000_000;
+
+const read = (description = made.description, tasks = made.tasks) =>
+  TextQuestion.read(description, tasks.map((each) => new Task(each)));
+
+test('the vectors of each step are what this module gives', async () => {
+  const meaning = bytes(vectors.meaning);
+  assert.ok(vectors.cases.length > 4);
+  for (const { answer, normal, fingerprint: print, length, buckets } of vectors.cases) {
+    assert.equal(normalForm(answer), normal);
+    const given = await fingerprint(normal, meaning);
+    assert.equal(Buffer.from(given).readUInt32BE(), print);
+    const question = Object.assign(new TextQuestion(), { meaning, length });
+    for (const [place, bucket] of buckets.entries()) {
+      assert.equal(await question.bucket(place, answer), bucket);
+    }
+  }
+  assert.equal(await Object.assign(new TextQuestion(), { meaning, length: 16 }).bucket(0, null), 0);
+});
+
+test('hashes are SipHash-2-4', () => {
+  for (const { key, message, hash } of vectors.hashes) {
+    assert.equal(siphash(bytes(key), bytes(message)), BigInt(hash));
+  }
+});
+
+test('every code point, among marks that may change places, has the form of Unicode 14.0', () => {
+  const hash = createHash('sha256');
+  for (const first of points.firsts) {
+    const all = Array.from({ length: 0x1000 }, (_, i) => String.fromCodePoint(first + i));
+    hash.update(normalForm(all.map((each) => `e\u0301${each}\u0323\u0301\n`).join('')));
+  }
+  assert.equal(hash.digest('hex'), points.digest);
+});
+
+test('random strings have the normal form that Python gives them', () => {
+  assert.ok(strings.length > 1000);
+  for (const [answer, normal] of strings) assert.equal(normalForm(answer), normal, escape(answer));
+});
+
+test('a question and its tasks agree, and none is read that was swapped or changed', async () => {
+  const question = await read();
+  assert.deepEqual([question.title, question.tasks.length], [made.description.title, made.tasks.length]);
+  assert.equal(Buffer.from(question.meaning).toString('hex'), made.description.meaning);
+  const [first, second, ...others] = made.tasks;
+  const swapped = [second, first, ...others];
+  const ids = swapped.map(({ id }) => id);
+  const refusals = [
+    [{ ...made.description, task_ids: ids }, swapped, /task 1 of 8: was not made for this question/],
+    [{ ...made.description, title: 'Another?' }, made.tasks, /task 1 of 8: was not made/],
+    [{ ...made.description, epsilon: '1/8' }, made.tasks, /task 1 of 8: was not made/],
+    [{ ...made.description, buckets: 64 }, made.tasks, /task 1 of 8: was not made/],
+    [{ ...made.description, meaning: '00'.repeat(32) }, made.tasks, /meaning/],
+    [{ ...made.description, task_ids: ids }, made.tasks, /task_ids/],
+    [made.description, made.tasks.slice(1), /it has 8 tasks, and 7 are given/],
+    [{ ...made.description, normalisation: 2 }, made.tasks, /normal form 1/],
+    [null, made.tasks, /text.json/],
+    ...made.bad.map(({ tasks, says }) =>
+      [{ ...made.description, task_ids: tasks.map(({ id }) => id) }, tasks, new RegExp(says)]),
+  ];
+  for (const [description, tasks, says] of refusals) {
+    await assert.rejects(read(description, tasks), (error) => {
+      assert.ok(error instanceof DecodeError, String(error));
+      assert.match(error.message, says);
+      return true;
+    });
+  }
+});
+
+test('every task is as likely, and draws that would favour some are made again', () => {
+  const given = [new Uint8Array(8).fill(255), bytes('0000000000000014')];
+  assert.equal(tossed(9, () => given.shift()), 2);
+  const counts = new Array(9).fill(0);
+  for (let i = 0; i < 9000; i++) counts[tossed(9)]++;
+  // Six standard deviations: once in a hundred million runs by chance.
+  for (const count of counts) assert.ok(Math.abs(count - 1000) < 180, String(counts));
+});
+
+const folder = (context) => {
+  const made = mkdtempSync(join(tmpdir(), 'text-'));
+  context.after(() => rmSync(made, { recursive: true }));
+  return made;
+};
+
+for (const kind of ['memory', 'folder']) {
+  const it = (sentence, work) => test(`${kind}: ${sentence}`, (context) => {
+    if (kind === 'memory') {
+      const outbox = new MemoryOutbox();
+      return work(() => outbox);
+    }
+    const place = folder(context);
+    return work(() => new FolderOutbox(place));
+  });
+
+  it('a person tosses once, whatever a later toss would be, and however many do at once',
+    async (outbox) => {
+      const question = await read();
+      const open = (draw, person) => TextClient.open(question, {
+        outbox: outbox(), person, entropy: (size) => new Uint8Array(size).fill(draw),
+      });
+      const before = (await open(3)).place;
+      const after = await Promise.all([1, 2, 4, 5].map((draw) => open(draw)));
+      assert.deepEqual(after.map(({ place }) => place), Array(4).fill(before));
+      const together = await Promise.all([1, 2, 4, 5].map((draw) => open(draw, 'somebody else')));
+      assert.equal(new Set(together.map(({ place }) => place)).size, 1);
+      const places = new Set();
+      for (let draw = 0; draw < 8; draw++) places.add((await open(draw, `person ${draw}`)).place);
+      assert.ok(places.size > 2);
+    });
+
+  it('one report of a window is taken, of any answer and of none, and all go to one task',
+    async (outbox) => {
+      const question = await read();
+      const clock = { now: NOW };
+      const text = await TextClient.open(question, { outbox: outbox(), now: () => clock.now });
+      assert.equal(await text.answered(), null);
+      await text.put('  a word\ud800');
+      assert.deepEqual(await text.answered(), { state: 'waiting' });
+      for (const again of [null, '', 'a word']) await assert.rejects(text.put(again), { name: 'AlreadyAnswered' });
+      const { length, start } = text.client.task.policy.window;
+      const second = 1000 * Number(text.client.task.timePrecision);
+      // To the last moment before the next window, and into it.
+      const time = text.client.task.time(clock.now);
+      clock.now = second * Number(time - ((time - start) % length) + length) - 1;
+      await assert.rejects(text.put('a word'), { name: 'AlreadyAnswered' });
+      clock.now += 1;
+      assert.equal(await text.answered(), null);
+      await text.put(null);
+      assert.equal((await outbox().list(question.tasks[text.place].id)).length, 2);
+      for (const [place, task] of question.tasks.entries()) {
+        if (place !== text.place) assert.equal((await outbox().list(task.id)).length, 0);
+      }
+      await assert.rejects(text.put(7), TypeError);
+    });
+}
+
+test('a toss that cannot be read is an error and no reason to toss again', async (context) => {
+  const place = folder(context), question = await read();
+  const open = () => TextClient.open(question, { outbox: new FolderOutbox(place) });
+  await open();
+  const [name] = readdirSync(join(place, 'claims'));
+  for (const broken of ['', '{"kept": 8}', '{"kept": -1}', '{"kept": "1"}', '{}']) {
+    writeFileSync(join(place, 'claims', name), broken);
+    await assert.rejects(open());
+    assert.equal(readFileSync(join(place, 'claims', name), 'utf8'), broken);
+  }
+});
+
+test('an outbox that cannot keep a toss is refused before anything is tossed', async () => {
+  const question = await read();
+  await assert.rejects(TextClient.open(question, {}), TypeError);
+  await assert.rejects(TextClient.open(question, { outbox: { add() {} } }), TypeError);
+});
+
+test('an engine whose Unicode is too old is refused before anybody is asked', async (context) => {
+  context.mock.method(String.prototype, 'normalize', function () { return String(this); });
+  await assert.rejects(read(), { name: 'Unsupported' });
+});
