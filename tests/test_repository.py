@@ -13,7 +13,7 @@ from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.runtime import Runtime
 from tests.support.compose_files import ALONE, ARRANGEMENTS, SCALED, composed, networks
-from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
+from tests.support.pair import HELPER_SETTINGS, LEADER_SETTINGS
 from tests.support.settings import setting_names
 
 ROOT = Path(__file__).parents[1]
@@ -110,9 +110,9 @@ def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:
 def test_each_router_serves_the_resources_of_its_role_and_nothing_else(role: Role) -> None:
     runtime = Mock(spec=Runtime)  # no handler is called
     router = (
-        LeaderResources(runtime, LEADER_LIMITS).router()
+        LeaderResources(runtime, LEADER_SETTINGS).router()
         if role is Role.LEADER
-        else HelperResources(runtime, HELPER_LIMITS).router()
+        else HelperResources(runtime, HELPER_SETTINGS).router()
     )
     served = sorted(
         (method, str(vars(route)["path"]))

@@ -18,13 +18,15 @@ from aggregator.cli.commands import COMMANDS
 from aggregator.cli.faults import STATUSES
 from aggregator.cli.service.reading import FIXED
 from aggregator.service.config import (
-    NEEDED_FIRST,
+    TABLES,
+    TUNING,
     AggregatorSettings,
     CollectorSettings,
     HelperSettings,
     LeaderSettings,
     Schedule,
     ServiceSettings,
+    table_of,
 )
 
 CLASSES: Final[Mapping[str, type[ServiceSettings]]] = {
@@ -43,17 +45,40 @@ _SETTINGS: Final = f"""\
 
 {_WRITTEN}
 
-A setting stands in a party's service file by its name, or in the environment as `PRIO_` and its
-name in capitals, which wins. Without `--config` all come from the environment. A setting that does
-not exist is refused. Relative paths count from the file's folder. A fraction is text: `"1/2"`.
+A setting stands in a table of a party's service file, or in the environment as `PRIO_` and its name
+in capitals, which wins. Without `--config` all come from the environment. A setting that does not
+exist, or stands in another's table, is refused. Relative paths count from the file's folder. A
+fraction is text: `"1/2"`.
+
+```toml
+[service]
+role = "leader"
+database = "/var/lib/prio/leader.sqlite"
+listen = "127.0.0.1:8001"
+health_listen = "127.0.0.1:9001"
+
+[keys]
+store_key_file = "/var/lib/prio-key/leader.key"
+
+[floor]
+min_batch_size_floor = 100
+max_epsilon = "2"
+```
 
 On SIGHUP a service [reads them again](operations/reload.md), but for those marked *restart*.
 """
 
-_FIRST: Final = """\
-## The ones to know first
+_ABOUT: Final[Mapping[str, str]] = {
+    "service": "Which party this is, where its store is, and where it answers.",
+    "keys": "Its secrets. A service file that holds one itself must be readable by its owner only.",
+    "floor": "The least protection of the tasks that an aggregator takes part in.",
+    TUNING: "These may stay as they are.",
+}
 
-Most parties set these and no other.
+_SCHEDULE: Final = """\
+## `[[schedule]]`
+
+[Surveys](surveys.md) whose windows a collector's service collects when they are over, each a table.
 """
 
 _NUMBA: Final = """\
@@ -92,13 +117,11 @@ run or has to wait. Ctrl-C ends a command with status 130.
 
 def settings_document() -> str:
     """Return the document of all settings, as Markdown."""
-    parts = [_SETTINGS, _FIRST, _table(_first(), "who")]
-    for who, kind in CLASSES.items():
-        rest = [(name, None, field) for name, field in _own(kind) if name not in NEEDED_FIRST]
-        parts += [f"## {who}\n", _table(rest)]
+    parts = [_SETTINGS]
+    for table, about in _ABOUT.items():
+        parts += [f"## `[{table}]`\n", f"{about}\n", _table(_of(table), "who")]
     schedule = ((name, None, field) for name, field in Schedule.model_fields.items())
-    parts += ["Each `[[schedule]]` has:\n", _table(schedule), _NUMBA]
-    return "\n".join(parts)
+    return "\n".join([*parts, _SCHEDULE, _table(schedule), _NUMBA])
 
 
 def commands_document() -> str:
@@ -137,15 +160,20 @@ def _own(kind: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
             yield name, field
 
 
-def _first() -> Iterator[tuple[str, str, FieldInfo]]:
-    for name in NEEDED_FIRST:
-        for who, kind in CLASSES.items():
-            if name == "role" and kind is LeaderSettings:
-                parties = Literal["leader", "helper", "collector"]
-                described = kind.model_fields[name].description
-                yield name, "every party", FieldInfo(annotation=parties, description=described)
-            elif name in dict(_own(kind)):
-                yield name, who.lower(), kind.model_fields[name]
+def _of(table: str) -> Iterator[tuple[str, str, FieldInfo]]:
+    """Yield the settings of a table, each with who has it."""
+    own = [
+        (name, who.lower(), field) for who, kind in CLASSES.items() for name, field in _own(kind)
+    ]
+    if table == TUNING:
+        yield from (each for each in own if table_of(each[0]) == TUNING)
+        return
+    for name in TABLES[table]:
+        if name == "role":
+            parties = Literal["leader", "helper", "collector"]
+            described = LeaderSettings.model_fields[name].description
+            yield name, "every party", FieldInfo(annotation=parties, description=described)
+        yield from (each for each in own if each[0] == name)
 
 
 def _table(rows: Iterable[tuple[str, str | None, FieldInfo]], *more: str) -> str:

@@ -274,8 +274,8 @@ def task_from_table(table: Mapping[str, object]) -> Task:
     Raises:
         ParameterError: A setting is missing, unknown or out of range; the message names it.
     """
-    if "role" in table:
-        raise ParameterError("task file: has a role, so it is a service file; name the task's")
+    if table.keys() & {"role", "service"}:
+        raise ParameterError("task file: is a service file; name the task's")
     reader = TomlTable(table, "")
     version = reader.integer("version")
     if version != TASK_FILE_VERSION:

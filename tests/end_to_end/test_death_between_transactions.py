@@ -47,7 +47,7 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(
 ) -> None:
     tasks = TASKS[engine]
     start = int(time.time()) // HOUR * HOUR - HOUR
-    settings = {"lease_seconds": 2, "request_timeout_seconds": 1, "work_interval_seconds": 0.05}
+    settings = {"request_timeout_seconds": 1, "work_interval_seconds": 0.05}
     with Processes(tmp_path, **settings) as services:
         fates = {party: Fate(tmp_path / f"{party}-fate") for party in WRITES}
         for party, fate in fates.items():

@@ -42,7 +42,6 @@ FULL_SECONDS = 4.0
 PATIENCE_SECONDS = 60.0
 LONGEST_SECONDS = 200.0
 SETTINGS = {
-    "lease_seconds": 6,
     "request_timeout_seconds": 5,
     "work_interval_seconds": 0.2,
     "aggregation_job_size": 100,
@@ -249,8 +248,7 @@ def journals_on_a_server(folder: Path) -> Iterator[Place]:
     ):
         journals = {party: new_place(folder / f"{party}.journal", server.url) for party in PARTIES}
         for party, url in journals.items():
-            with services.configs[party].open("a") as config:
-                config.write(f'release_journal = "{url}"\n')
+            services.change(party, release_journal=url)
         yield Place(services, disk, journals, server, has_stores=False)
 
 

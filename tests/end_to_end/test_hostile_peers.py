@@ -22,7 +22,7 @@ TASK = (
     *("--vdaf", "Prio3Count", "--epsilon", "1"),
     *("--min-batch-size", "2", "--max-reports", "1000"),
 )
-SETTINGS = {"request_timeout_seconds": 4, "lease_seconds": 6}
+SETTINGS = {"request_timeout_seconds": 4}
 LIMIT = 600
 """MiB that a service may ever have."""
 

@@ -49,7 +49,6 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
         "helper_concurrency": JOBS,
         "linger_seconds": 30,
         "request_timeout_seconds": 400,
-        "lease_seconds": 500,
     }
     with (
         Processes(tmp_path, **settings) as services,

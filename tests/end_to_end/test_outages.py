@@ -28,7 +28,6 @@ SECONDS = 60.0
 PARTIES = ("leader", "helper")
 BUCKETS = 5
 SETTINGS = {
-    "lease_seconds": 3,
     "request_timeout_seconds": 2,
     "work_interval_seconds": 0.2,
     "aggregation_job_size": 100,

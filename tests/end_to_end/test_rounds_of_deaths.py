@@ -47,7 +47,6 @@ def live_a_round(
     """Upload and collect while processes and servers die; return who has killed them."""
     start = int(time.time()) // HOUR * HOUR - HOUR
     settings = {
-        "lease_seconds": 3,
         "request_timeout_seconds": 2,
         "work_interval_seconds": 0.2,
         "aggregation_job_size": max(20, reports_per_request),

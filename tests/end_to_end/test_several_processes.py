@@ -32,7 +32,6 @@ def test_processes_over_one_store_count_every_report_once_though_some_are_killed
 ) -> None:
     start = int(time.time()) // HOUR * HOUR - HOUR
     settings = {
-        "lease_seconds": 3,
         "request_timeout_seconds": 2,
         "work_interval_seconds": 0.1,
         "aggregation_job_size": 20,

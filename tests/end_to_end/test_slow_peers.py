@@ -44,7 +44,7 @@ def seconds_until_aggregated(processes: Processes, task_id: str, count: int) -> 
 def test_a_helper_that_drips_keeps_no_other_task_waiting(tmp_path: Path) -> None:
     # Who waited for the one that drips would do so beyond all patience.
     with (
-        Processes(tmp_path, request_timeout_seconds=1000, lease_seconds=1001) as processes,
+        Processes(tmp_path, request_timeout_seconds=1000) as processes,
         SlowPeer(processes.urls["helper"], dripping(5)) as slow,
     ):
         _, slow_task = processes.make_task("slow", *TASK, "--helper", slow.url)
@@ -58,7 +58,7 @@ def test_a_helper_that_drips_keeps_no_other_task_waiting(tmp_path: Path) -> None
 
 
 def test_a_helper_that_drips_is_asked_by_one_of_its_many_jobs_at_a_time(tmp_path: Path) -> None:
-    small_jobs = {"aggregation_job_size": 1, "request_timeout_seconds": 4, "lease_seconds": 6}
+    small_jobs = {"aggregation_job_size": 1, "request_timeout_seconds": 4}
     with (
         Processes(tmp_path, **small_jobs) as processes,
         SlowPeer(processes.urls["helper"], dripping(1)) as slow,
@@ -90,7 +90,7 @@ def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
         else:
             call.pass_on()
 
-    leases = {"lease_seconds": 12, "request_timeout_seconds": 6}
+    leases = {"request_timeout_seconds": 6}
     with (
         Processes(tmp_path, **leases) as processes,
         SlowPeer(processes.urls["helper"], late) as slow,

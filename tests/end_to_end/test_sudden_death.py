@@ -36,7 +36,6 @@ PACE_SECONDS = 0.2
 def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path) -> None:
     start = int(time.time()) // HOUR * HOUR - HOUR
     settings = {
-        "lease_seconds": 3,
         "request_timeout_seconds": 2,
         "work_interval_seconds": 0.2,
         "aggregation_job_size": 40,

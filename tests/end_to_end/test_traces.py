@@ -51,8 +51,7 @@ def run(folder: Path, endpoint: str, *options: str) -> tuple[Processes, Measured
     with Processes(folder, **settings) as services:
         for party in ("leader", "helper"):
             services.options[party] = options
-            with services.configs[party].open("a") as config:
-                config.write(f'traces_endpoint = "{endpoint}"\n')
+            services.change(party, traces_endpoint=endpoint)
         start = int(time.time()) // HOUR * HOUR - HOUR
         asked = make_measured_task(services, "task", REPORTS, 3, start, "--epsilon=1")
         services.start("leader", "helper")

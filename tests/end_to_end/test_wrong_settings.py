@@ -46,8 +46,9 @@ def test_reports_outlast_wrong_settings_of_the_helper(tmp_path: Path) -> None:
     start = int(time.time()) // HOUR * HOUR - HOUR
     with Processes(tmp_path) as services:
         task_id, task_file = services.make_task("task", *NEW_TASK)
-        right = services.configs["helper"].read_text() + f"max_body_size = {LEAST_BODY}\n"
-        services.configs["helper"].write_text(right + "min_batch_size_floor = 100\n")
+        services.change("helper", max_body_size=LEAST_BODY)
+        right = services.configs["helper"].read_text()
+        services.change("helper", min_batch_size_floor=100)
         services.start(*COMMANDS)
         services.prio(
             *("upload", task_file, "--csv", csv_file, "--column", "answer", "--time", str(start))

@@ -1,6 +1,5 @@
 """Many at once: the same request twice, two drivers, uploads in a group, a helper that is away."""
 
-import dataclasses
 import threading
 import time
 from collections import defaultdict
@@ -34,7 +33,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
-from tests.support.pair import LEADER_LIMITS, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
+from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
@@ -114,7 +113,7 @@ async def test_two_drivers_share_the_jobs_and_count_every_report_once(pair: Pair
 
 
 def group_by(pair: Pair, grouping: Grouping) -> None:
-    pair.leader.limits = dataclasses.replace(LEADER_LIMITS, grouping=grouping)
+    pair.leader.grouping = grouping
     pair.leader.restart()
 
 

@@ -41,7 +41,7 @@ from aggregator.service.storage.engine.tables import collection_jobs
 from aggregator.service.storage.tasks.tasks import end_task
 from tests.support.pair import (
     COLLECTOR_TOKEN,
-    LEADER_LIMITS,
+    LEADER_SETTINGS,
     LEADER_TOKEN,
     NOW,
     VERIFY_KEY,
@@ -62,7 +62,9 @@ UNITS = NOW // TIME_PRECISION
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     task = make_task(interval={"start": UNITS - 10, "duration": 20})
     made = Pair(
-        tmp_path, task, leader_limits=dataclasses.replace(LEADER_LIMITS, max_body_size=BODY_LIMIT)
+        tmp_path,
+        task,
+        leader_settings=LEADER_SETTINGS.model_copy(update={"max_body_size": BODY_LIMIT}),
     )
     await made.provision()
     yield made

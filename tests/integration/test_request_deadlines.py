@@ -21,8 +21,8 @@ from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.web.app import create_app
 from tests.support.pair import (
-    HELPER_LIMITS,
-    LEADER_LIMITS,
+    HELPER_SETTINGS,
+    LEADER_SETTINGS,
     LEADER_TOKEN,
     NOW,
     VERIFY_KEY,
@@ -63,7 +63,7 @@ class Store:
 async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nobody(
     pair: Pair,
 ) -> None:
-    leader = LeaderResources(pair.leader.runtime, LEADER_LIMITS)
+    leader = LeaderResources(pair.leader.runtime, LEADER_SETTINGS)
     app = create_app("leader", [leader.router()], answer_seconds=SECONDS, direct=leader.direct())
     bodies = [encode(UploadRequest(tuple(await pair.reports([0])))) for _ in range(5)]
     store = Store(pair.leader, "upload")
@@ -108,7 +108,7 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(
         NOW,
     )
     assert init.request is not None
-    router = HelperResources(pair.helper.runtime, HELPER_LIMITS).router()
+    router = HelperResources(pair.helper.runtime, HELPER_SETTINGS).router()
     app = create_app("helper", [router], answer_seconds=PATIENCE_SECONDS)
     store = Store(pair.helper, "commit aggregation job")
     transport = httpx.ASGITransport(app)

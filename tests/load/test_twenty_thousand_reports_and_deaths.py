@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.slow]
 REPORTS = 20_000
 LENGTH = 256
 REPORTS_PER_REQUEST = 100
-SETTINGS = {"lease_seconds": 3, "request_timeout_seconds": 2}
+SETTINGS = {"request_timeout_seconds": 2}
 
 KILLS = 80
 LEAST_KILLS = 20

@@ -39,7 +39,6 @@ FAULTS = 30
 """In one round; what is left then is done in peace."""
 DISK_BYTES = 64 * 2**20
 SETTINGS = {
-    "lease_seconds": 3,
     "request_timeout_seconds": 2,
     "work_interval_seconds": 0.2,
     "aggregation_job_size": 40,

@@ -8,6 +8,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import httpx
@@ -30,16 +31,15 @@ from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.dap.times import Interval
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.service.helper.routes import HelperLimits, HelperResources
+from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
-from aggregator.service.leader.routes import LeaderLimits, LeaderResources
+from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.leader.scheduler import DriverSettings
-from aggregator.service.leader.uploads import Grouping
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.backup.reconciliation import reconcile
 from aggregator.service.storage.engine.database import Database, Transaction
@@ -56,21 +56,16 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.reports import make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
+if TYPE_CHECKING:
+    from aggregator.service.leader.uploads import Grouping
+
 NOW = 1_700_000_050
 LEADER_TOKEN = "shown by the leader".replace(" ", "-")
 COLLECTOR_TOKEN = "shown by the collector".replace(" ", "-")
 VERIFY_KEY = bytes(range(100, 132))
 LEASE_SECONDS = 30
-LEADER_LIMITS = LeaderLimits(
-    max_body_size=2**26,
-    hpke_cache_seconds=86_400,
-    poll_seconds=2,
-    max_report_age_seconds=MAX_AGE_SECONDS,
-    grouping=Grouping(),
-)
-HELPER_LIMITS = HelperLimits(
-    max_body_size=2**28, hpke_cache_seconds=86_400, max_report_age_seconds=HELPER_MAX_AGE_SECONDS
-)
+LEADER_SETTINGS = LeaderSettings(database="none")
+HELPER_SETTINGS = HelperSettings(database="none")
 
 
 class Died(BaseException):
@@ -94,7 +89,7 @@ class Service:
         clock: ManualClock,
         *,
         floor: Floor,
-        limits: object,
+        settings: LeaderSettings | HelperSettings,
         rotation: HpkeRotation,
     ) -> None:
         self.role = role
@@ -102,7 +97,8 @@ class Service:
         self.journal = JournalFile(folder / f"{role.name.lower()}.sqlite.journal")
         self.clock = clock
         self.floor = floor
-        self.limits = limits
+        self.settings = settings
+        self.grouping: Grouping | None = None
         self.rotation = rotation
         self.on_moment: OnMoment = nothing_happens
         self.entropy = SeededEntropy(role.name.encode())
@@ -140,13 +136,11 @@ class Service:
             verification_threads=1,
         )
         name = self.role.name.lower()
-        if isinstance(self.limits, LeaderLimits):
-            leader = LeaderResources(self.runtime, self.limits)
+        if isinstance(self.settings, LeaderSettings):
+            leader = LeaderResources(self.runtime, self.settings, self.grouping)
             app = create_app(name, [leader.router()], direct=leader.direct())
-        elif isinstance(self.limits, HelperLimits):
-            app = create_app(name, [HelperResources(self.runtime, self.limits).router()])
         else:
-            raise TypeError(self.limits)
+            app = create_app(name, [HelperResources(self.runtime, self.settings).router()])
         self.app: ASGIApp = CrossOrigin(app, resources_of(self.role))
 
     def _report_moment(self, transaction: str, moment: str) -> None:
@@ -205,7 +199,7 @@ class Pair:
         *,
         leader_floor: Floor | None = None,
         helper_floor: Floor | None = None,
-        leader_limits: LeaderLimits | None = None,
+        leader_settings: LeaderSettings | None = None,
         rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         job_size: int = 100,
     ) -> None:
@@ -217,7 +211,7 @@ class Pair:
             folder,
             self.clock,
             floor=leader_floor or Floor(),
-            limits=leader_limits or LEADER_LIMITS,
+            settings=leader_settings or LEADER_SETTINGS,
             rotation=rotation,
         )
         self.helper = Service(
@@ -225,7 +219,7 @@ class Pair:
             folder,
             self.clock,
             floor=helper_floor or Floor(),
-            limits=HELPER_LIMITS,
+            settings=HELPER_SETTINGS,
             rotation=rotation,
         )
         self.client_entropy = SeededEntropy(b"client")

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import httpx
 
+from aggregator.service.config import TABLES, TUNING, table_of
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import settings_of
 from tests.support.patience import PATIENCE_SECONDS
@@ -74,12 +76,10 @@ class Processes:
                 settings.pop("release_journal", None)
                 settings["token_file"] = "collector.sqlite.token"  # noqa: S105 - its name
             if role == "leader":
-                settings |= {"linger_seconds": 0, "collection_poll_seconds": 1}
+                settings["linger_seconds"] = 0
                 settings |= leader_settings
             self.configs[name] = folder / f"{name}.toml"
-            # A JSON string is a TOML string, and so is a number.
-            lines = [f"{key} = {json.dumps(value)}\n" for key, value in settings.items()]
-            self.configs[name].write_text("".join(lines))
+            self.configs[name].write_text(_tables(settings))
 
     def __enter__(self) -> Self:
         return self
@@ -128,11 +128,9 @@ class Processes:
 
     def change(self, name: str, **settings: str | float) -> None:
         """Change settings in a service's file."""
-        changed = {f"{key} =": json.dumps(value) for key, value in settings.items()}
-        lines = self.configs[name].read_text().splitlines(keepends=True)
-        kept = [line for line in lines if not line.startswith(tuple(changed))]
-        added = [f"{key} {value}\n" for key, value in changed.items()]
-        self.configs[name].write_text("".join([*kept, *added]))
+        tables = tomllib.loads(self.configs[name].read_text())
+        before = {key: value for table in tables.values() for key, value in table.items()}
+        self.configs[name].write_text(_tables(before | settings))
 
     def read_again(self, name: str, **settings: str | float) -> None:
         """Change settings in a service's file, and tell it so (SIGHUP)."""
@@ -223,6 +221,16 @@ class Processes:
 
 
 _PRIO = (sys.executable, "-m", "aggregator.cli")
+
+
+def _tables(settings: Mapping[str, object]) -> str:
+    """Return a service file."""
+    lines = []
+    for table in (*TABLES, TUNING):
+        own = {name: value for name, value in settings.items() if table_of(name) == table}
+        # A JSON string is a TOML string, and so is a number.
+        lines += [f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in own.items())]
+    return "\n".join([*lines, ""])
 
 
 def run_prio(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

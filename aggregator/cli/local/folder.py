@@ -264,7 +264,9 @@ class LocalFolder:
         return found[0]
 
     def _address(self, party: str, setting: str) -> str:
-        address = _toml(self.config(party)).get(setting)
+        table = _toml(self.config(party))
+        settings = table.get("service", table)  # the form's has no tables
+        address = settings.get(setting) if isinstance(settings, dict) else None
         if not isinstance(address, str):
             raise ConfigurationError(f"{self.config(party)}: {setting}: missing")
         return address
@@ -308,14 +310,16 @@ def _check_own(path: Path) -> None:
 
 def _service_file(party: str, port: int, health_port: int) -> str:
     # A result is looked at as soon as it can be, by one person.
-    at_once = "linger_seconds = 0\ncollection_poll_seconds = 1\n" if party == "leader" else ""
+    at_once = "\n[tuning]\nlinger_seconds = 0\n" if party == "leader" else ""
     return (
         f"# {WARNING}\n"
+        "[service]\n"
         f'role = "{party}"\n'
         f'database = "{party}.sqlite"\n'
-        f'store_key_file = "{party}.key"  # beside the store, as where only one has both\n'
         f'listen = "127.0.0.1:{port}"\n'
         f'health_listen = "127.0.0.1:{health_port}"\n'
+        "\n[keys]\n"
+        f'store_key_file = "{party}.key"  # beside the store, as where only one has both\n'
         f"{at_once}"
     )
 

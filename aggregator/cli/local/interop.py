@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from aggregator.service.config import HelperSettings, LeaderSettings
 
 _LEADER = """
+[tuning]
 linger_seconds = 0
 work_interval_seconds = 0.2
-collection_poll_seconds = 1
 """
 
 
@@ -135,8 +135,8 @@ def _settings(role: "Role", address: str, folder: Path) -> "LeaderSettings | Hel
     name = role.name.lower()
     config = folder / f"{name}.toml"
     config.write_text(
-        f'role = "{name}"\nlisten = "{address}"\ndatabase = "{name}.sqlite"\n'
-        f'store_key_file = "store.key"\ninsecure_http = true\n'
+        f'[service]\nrole = "{name}"\nlisten = "{address}"\ndatabase = "{name}.sqlite"\n'
+        'insecure_http = true\n[keys]\nstore_key_file = "store.key"\n'
         + (_LEADER if role is Role.LEADER else "")
     )
     if role is Role.LEADER:

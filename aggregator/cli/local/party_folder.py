@@ -31,13 +31,14 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SERVE: Final = {"leader": "leader serve --work", "helper": "helper serve"}
 
 _FLOOR: Final = """
+[floor]
 # Tasks that protect people less are refused. A lower bound is yours to choose:
 # min_batch_size_floor = 100
 # max_epsilon = "2"          # of one release, 8 unless you say otherwise; exact, as text
 # population_required = "staff-2026"  # each task must name it; prio population gives it a budget
 # limit_required = true      # each task must have a budget, or max_releases
 """
-_PAGES: Final = """
+_PAGES: Final = """\
 # Names of the proxy in front of the pages, joined by commas:
 # allowed_hosts = "results.example"
 """
@@ -142,12 +143,15 @@ def _service_text(party: str) -> str:
         else ""
     )
     return (
+        "[service]\n"
         f'role = "{party}"\n'
         f'database = "store/{party}.sqlite"  # or postgresql://…\n'
-        "# Who has the store and its key reads all: move key/ to another disk, and other backups.\n"
-        f'store_key_file = "key/{party}.key"\n'
         f"{journal}"
         f'listen = "127.0.0.1:{port}"         # plain HTTP, for a proxy that speaks TLS\n'
         f'health_listen = "127.0.0.1:{health_port}"  # /, /health and /metrics, for you alone\n'
-        f"{_FLOOR if is_aggregator else _PAGES}"
+        f"{'' if is_aggregator else _PAGES}"
+        "\n[keys]\n"
+        "# Who has the store and its key reads all: move key/ to another disk, and other backups.\n"
+        f'store_key_file = "key/{party}.key"\n'
+        f"{_FLOOR if is_aggregator else ''}"
     )

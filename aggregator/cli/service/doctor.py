@@ -160,7 +160,6 @@ def _ours(desk: "Desk") -> "Iterator[Finding]":
             f"clock_skew_seconds {settings.clock_skew_seconds}, "
             f"hpke_cache_seconds {settings.hpke_cache_seconds}, "
             f"max_bytes_in_flight {settings.max_bytes_in_flight}, "
-            f"answer_seconds {settings.answer_seconds}, "
             f"min_batch_size_floor {floor.min_batch_size}, "
             f"max_epsilon {floor.largest_epsilon}",
         )

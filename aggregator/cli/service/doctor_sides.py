@@ -18,7 +18,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.config import ANSWER_SECONDS, HelperSettings, LeaderSettings
 from aggregator.service.leader.job_creator import MAX_JOB_BYTES
 from aggregator.service.storage.tasks.tasks import get_task
 from aggregator.service.transport.examination import Finding
@@ -74,7 +74,7 @@ def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
             if isinstance(settings, LeaderSettings | HelperSettings)
             else None
         ),
-        answer_seconds=settings.answer_seconds,
+        answer_seconds=ANSWER_SECONDS,
         request_timeout_seconds=timeout,
         max_job_bytes=MAX_JOB_BYTES if is_leader else None,
         max_body_size=settings.max_body_size if isinstance(settings, HelperSettings) else None,

@@ -33,13 +33,12 @@ from aggregator.service.config import (
     HelperSettings,
     LeaderSettings,
 )
-from aggregator.service.helper.routes import HelperLimits, HelperResources
+from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
-from aggregator.service.leader.routes import LeaderLimits, LeaderResources
+from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.leader.scheduler import DriverSettings
-from aggregator.service.leader.uploads import Grouping
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
@@ -120,34 +119,20 @@ def make_runtime(
 
 def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
     """Return the leader's application."""
-    limits = LeaderLimits(
-        max_body_size=settings.max_body_size,
-        hpke_cache_seconds=settings.hpke_cache_seconds,
-        poll_seconds=settings.collection_poll_seconds,
-        max_report_age_seconds=settings.max_report_age_seconds,
-        grouping=Grouping(settings.upload_group_reports, settings.upload_group_milliseconds / 1000),
-    )
-    resources = LeaderResources(runtime, limits)
+    resources = LeaderResources(runtime, settings)
     app = create_app(
         "leader",
         [resources.router()],
         settings.max_bytes_in_flight,
-        settings.answer_seconds,
-        resources.direct(),
+        direct=resources.direct(),
     )
     return CrossOrigin(app, resources_of(Role.LEADER))
 
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
-    limits = HelperLimits(
-        settings.max_body_size, settings.hpke_cache_seconds, settings.max_report_age_seconds
-    )
     app = create_app(
-        "helper",
-        [HelperResources(runtime, limits).router()],
-        settings.max_bytes_in_flight,
-        settings.answer_seconds,
+        "helper", [HelperResources(runtime, settings).router()], settings.max_bytes_in_flight
     )
     return CrossOrigin(app, resources_of(Role.HELPER))
 
@@ -157,9 +142,7 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     driving = DriverSettings(
         concurrency=settings.concurrency,
         lease_seconds=settings.lease_seconds,
-        max_attempts=settings.max_attempts,
         jobs_per_helper=settings.jobs_per_helper,
-        refusal_seconds=settings.collection_refusal_seconds,
     )
     creator = JobCreator(
         runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds

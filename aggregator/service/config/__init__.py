@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING
 from aggregator.lazily import exports
 
 if TYPE_CHECKING:
-    from aggregator.service.config.reading import check_private, read_settings, read_settings_of
-    from aggregator.service.config.settings import (
+    from aggregator.service.config.constants import (
         ANSWER_SECONDS,
         GROUP_REPORTS,
+        MAX_ATTEMPTS,
+        POLL_SECONDS,
+        REFUSAL_SECONDS,
+        STALLED_SECONDS,
+    )
+    from aggregator.service.config.reading import check_private, read_settings, read_settings_of
+    from aggregator.service.config.settings import (
         MAX_BYTES_IN_FLIGHT,
         MAX_SECONDS,
-        NEEDED_FIRST,
-        REFUSAL_SECONDS,
+        TABLES,
+        TUNING,
         AggregatorSettings,
         AnySettings,
         CollectorSettings,
@@ -20,20 +26,27 @@ if TYPE_CHECKING:
         LeaderSettings,
         Schedule,
         ServiceSettings,
+        table_of,
     )
     from aggregator.service.config.text_files import read_bytes, read_text
 else:
     __getattr__ = exports(
         __name__,
         {
-            "reading": ("check_private", "read_settings", "read_settings_of"),
-            "settings": (
+            "constants": (
                 "ANSWER_SECONDS",
                 "GROUP_REPORTS",
+                "MAX_ATTEMPTS",
+                "POLL_SECONDS",
+                "REFUSAL_SECONDS",
+                "STALLED_SECONDS",
+            ),
+            "reading": ("check_private", "read_settings", "read_settings_of"),
+            "settings": (
                 "MAX_BYTES_IN_FLIGHT",
                 "MAX_SECONDS",
-                "NEEDED_FIRST",
-                "REFUSAL_SECONDS",
+                "TABLES",
+                "TUNING",
                 "AggregatorSettings",
                 "AnySettings",
                 "CollectorSettings",
@@ -41,6 +54,7 @@ else:
                 "LeaderSettings",
                 "Schedule",
                 "ServiceSettings",
+                "table_of",
             ),
             "text_files": ("read_bytes", "read_text"),
         },
@@ -49,10 +63,14 @@ else:
 __all__ = [
     "ANSWER_SECONDS",
     "GROUP_REPORTS",
+    "MAX_ATTEMPTS",
     "MAX_BYTES_IN_FLIGHT",
     "MAX_SECONDS",
-    "NEEDED_FIRST",
+    "POLL_SECONDS",
     "REFUSAL_SECONDS",
+    "STALLED_SECONDS",
+    "TABLES",
+    "TUNING",
     "AggregatorSettings",
     "AnySettings",
     "CollectorSettings",
@@ -65,4 +83,5 @@ __all__ = [
     "read_settings",
     "read_settings_of",
     "read_text",
+    "table_of",
 ]

@@ -15,11 +15,16 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from aggregator.errors import ConfigurationError
+from aggregator.service.config.constants import NO_SETTINGS
 from aggregator.service.config.settings import (
+    SCHEDULE,
+    TABLES,
+    TUNING,
     AnySettings,
     CollectorSettings,
     HelperSettings,
     LeaderSettings,
+    table_of,
 )
 from aggregator.service.config.text_files import read_text
 
@@ -46,6 +51,7 @@ def read_settings(path: Path | None) -> AnySettings:
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
+    _refuse_what_is_none(values, place)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
     if role is None and values.keys() & {"collector_hpke_config", "task"}:
         raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
@@ -91,6 +97,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError):  # also for numbers too long and lists too deep
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
+    values = _without_tables(values, path)
     if _has_secret(values):
         check_private(path)
     for name in ("database", "store_key_file", "token_file", "release_journal"):
@@ -100,9 +107,46 @@ def _read_toml(path: Path) -> dict[str, object]:
     return values
 
 
+def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, object]:
+    """Return the settings of a file's tables by their names alone, which no two tables share.
+
+    One before the first table is taken too, as files had all of them there.
+
+    Raises:
+        ConfigurationError: One stands in a table that is not its own, or twice.
+    """
+    tables = {name: value for name, value in values.items() if name in {*TABLES, TUNING}}
+    found = {name: value for name, value in values.items() if name not in tables}
+    for table, inside in tables.items():
+        if not isinstance(inside, dict):
+            raise ConfigurationError(f"{path}: {table}: must be a table, [{table}]")
+        for name, value in inside.items():
+            own = table_of(name)
+            if own not in (None, table):
+                raise ConfigurationError(f"{path}: {name}: stands in [{own}], not in [{table}]")
+            if own is None and name in (*TABLES, TUNING, SCHEDULE):
+                raise ConfigurationError(f"{path}: {name}: stands in no table, so not in [{table}]")
+            if name in found:
+                raise ConfigurationError(f"{path}: {name}: is given twice")
+            found[name] = value
+    return found
+
+
+def _refuse_what_is_none(values: Mapping[str, object], place: str) -> None:
+    """Refuse what was a setting once; the environment's other names are nobody's."""
+    given = {name.upper() for name in os.environ}
+    gone = [
+        f"{name}: is no setting any more: {what}; remove it"
+        for name, what in NO_SETTINGS.items()
+        if name in values or f"PRIO_{name.upper()}" in given
+    ]
+    if gone:
+        raise ConfigurationError(f"{place}: {'; '.join(gone)}")
+
+
 def _has_secret(values: Mapping[str, object]) -> bool:
     """Return whether a service file has a key, a token, or a URL with a password in it."""
-    schedules = values.get("schedule")
+    schedules = values.get(SCHEDULE)
     tables = [values, *(schedules if isinstance(schedules, list) else [])]
     return any(
         name in ("store_key", "token", "webhook_token")
@@ -121,10 +165,10 @@ def _from_environment(kind: type[BaseModel], place: str) -> dict[str, object]:
         for name in kind.model_fields
         if f"PRIO_{name.upper()}" in given
     }
-    schedule = values.get("schedule")
+    schedule = values.get(SCHEDULE)
     if isinstance(schedule, str):  # the one setting that is a list
         try:
-            values["schedule"] = json.loads(schedule)
+            values[SCHEDULE] = json.loads(schedule)
         except ValueError:
             # `from None`: it may have a token in it.
             raise ConfigurationError(f"{place}: PRIO_SCHEDULE: not JSON") from None

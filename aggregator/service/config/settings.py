@@ -1,11 +1,12 @@
 """The settings of each party, with what each is for. Secrets are masked.
 
-Every setting can be given in the file by its name or in the environment as `PRIO_` and its name in
-capitals, which wins.
+A setting stands in a table of the file, `[service]`, `[keys]`, `[floor]` or `[tuning]`, by a name
+that no other table has, or in the environment as `PRIO_` and its name in capitals, which wins. In
+code all are attributes of one value.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -39,40 +40,44 @@ from aggregator.protocol.reports import (
     HELPER_MAX_AGE_SECONDS,
     MAX_AGE_SECONDS,
 )
+from aggregator.service.config.constants import MOST_LINGER_SECONDS
 
 MAX_BYTES_IN_FLIGHT = 64 * 2**20
 """The most bytes that the bodies of all requests have together, unless it is set."""
 
-ANSWER_SECONDS = 30
-"""How long a request may wait for its answer once all of it has come, unless it is set."""
-
-REFUSAL_SECONDS = 3600
-"""How long the helper may refuse its share of a batch, unless it is set."""
-
-GROUP_REPORTS = 500
-"""How many uploaded reports one transaction stores, unless it is set."""
-
 MAX_SECONDS = 365 * 86_400
 """The longest time that a setting in seconds may be."""
 
-NEEDED_FIRST: Final = (
-    "role",
-    "database",
-    "store_key_file",
-    "release_journal",
-    "listen",
-    "health_listen",
-    "insecure_http",
-    "log_format",
-    "min_batch_size_floor",
-    "max_epsilon",
-    "limit_required",
-    "population_required",
-    "retention_seconds",
-    "token_file",
-    "allowed_hosts",
-)
-"""The settings that an operator has to know; all others may stay as they are."""
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "service": (
+        "role",
+        "database",
+        "release_journal",
+        "listen",
+        "health_listen",
+        "allowed_hosts",
+        "insecure_http",
+        "log_format",
+        "retention_seconds",
+    ),
+    "keys": ("store_key_file", "store_key", "token_file", "token"),
+    "floor": (
+        "min_batch_size_floor",
+        "max_epsilon",
+        "max_delta",
+        "max_rho",
+        "limit_required",
+        "exact_results",
+        "population_required",
+    ),
+}
+"""What an operator has to choose, by the table of the file in which it stands."""
+
+TUNING: Final = "tuning"
+"""The table of all others, which may stay as they are."""
+
+SCHEDULE: Final = "schedule"
+"""The one setting that is a list of tables."""
 
 _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
@@ -294,11 +299,6 @@ class AggregatorSettings(ServiceSettings):
         description="The most bytes that the bodies of all requests have together, of which each "
         "task that has requests has an equal share; at least max_body_size.",
     )
-    answer_seconds: PositiveSeconds = Field(
-        ANSWER_SECONDS,
-        description="How long a request may wait for its answer once all of it has come; then it "
-        "is answered 503.",
-    )
     clock_skew_seconds: Seconds = Field(
         CLOCK_SKEW_SECONDS, description="How far ahead of our clock a report's time may lie."
     )
@@ -397,33 +397,21 @@ class LeaderSettings(AggregatorSettings):
         description="How far behind our clock the time of an uploaded report may lie; ids of older "
         "reports are forgotten.",
     )
-    upload_group_reports: int = Field(
-        GROUP_REPORTS,
-        ge=1,
-        le=5000,
-        description="After how many reports a transaction that stores uploads takes no further "
-        "request. Above 512, those of one task wait for each other.",
-    )
     upload_group_milliseconds: int = Field(
         0,
         ge=0,
         le=1000,
-        description="How long such a transaction waits for more while it has fewer: each client "
-        "waits as long, and the store writes less often.",
-    )
-    collection_poll_seconds: PositiveSeconds = Field(
-        2, description="When a collector is asked to come again (Retry-After)."
+        description="How long a transaction that stores uploads waits for more while it has few: "
+        "each client waits as long, and the store writes less often.",
     )
     aggregation_job_size: int = Field(
         512, ge=1, le=100_000, description="Reports in one aggregation job, at most."
     )
-    linger_seconds: Seconds = Field(
-        2, description="How long reports too few for a full aggregation job wait for more."
-    )
-    stalled_seconds: PositiveSeconds = Field(
-        120,
-        description="The service is not ready once work has waited for so long while none was "
-        "finished; more than linger_seconds.",
+    linger_seconds: int = Field(
+        2,
+        ge=0,
+        le=MOST_LINGER_SECONDS,
+        description="How long reports too few for a full aggregation job wait for more.",
     )
     work_interval_seconds: float = Field(
         0.5, gt=0, le=3600, description="How often a worker that has nothing to do looks for work."
@@ -438,48 +426,32 @@ class LeaderSettings(AggregatorSettings):
         description="How many of them may wait for one helper, at most concurrency; half of them "
         "if not given, and one while the helper does not answer.",
     )
-    lease_seconds: PositiveSeconds = Field(
-        60,
-        description="How long a job is a worker's own, longer than request_timeout_seconds. It is "
-        "renewed while the worker works; a killed worker's jobs wait that long.",
-    )
-    max_attempts: int = Field(
-        5,
-        ge=1,
-        description="How often an aggregation request is sent that the helper refuses, or answers "
-        "unusably, before it is made anew or its job is held for an operator.",
-    )
-    collection_refusal_seconds: PositiveSeconds = Field(
-        REFUSAL_SECONDS,
-        description="How long the helper may refuse its share of a batch before the collection "
-        "fails with its error.",
-    )
     request_timeout_seconds: PositiveSeconds = Field(
-        45, description="How long the helper may take for one answer, all attempts together."
+        45,
+        description="How long the helper may take for one answer, all attempts together. A job is "
+        "a worker's own for a third longer, renewed while it works; a killed worker's jobs wait so "
+        "long.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
         _check_rotation(self.rotation)
-        if self.stalled_seconds <= self.linger_seconds:
-            raise ValueError(
-                f"stalled_seconds: must be more than linger_seconds ({self.linger_seconds}), "
-                f"not {self.stalled_seconds}"
-            )
-        if self.lease_seconds <= self.request_timeout_seconds:
-            # A worker whose store is too busy to renew the lease would still wait when another
-            # takes the job.
-            raise ValueError(
-                "lease_seconds: must be more than request_timeout_seconds "
-                f"({self.request_timeout_seconds}), not {self.lease_seconds}"
-            )
         if self.jobs_per_helper > self.concurrency:
             raise ValueError(
                 f"helper_concurrency: must be at most concurrency ({self.concurrency}), "
                 f"not {self.helper_concurrency}"
             )
         return self
+
+    @property
+    def lease_seconds(self) -> int:
+        """How long a job is a worker's own unless it is renewed.
+
+        Longer than a request may take: a worker whose store is too busy to renew the lease would
+        still wait for its answer when another takes the job.
+        """
+        return self.request_timeout_seconds + -(-self.request_timeout_seconds // 3)
 
     @property
     def jobs_per_helper(self) -> int:
@@ -582,3 +554,13 @@ class CollectorSettings(ServiceSettings):
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
+
+
+def table_of(name: str) -> str | None:
+    """Return the table of a file in which a setting stands; None if there is no such setting."""
+    for table, names in TABLES.items():
+        if name in names:
+            return table
+    kinds = (LeaderSettings, HelperSettings, CollectorSettings)
+    is_one = name != SCHEDULE and any(name in kind.model_fields for kind in kinds)
+    return TUNING if is_one else None

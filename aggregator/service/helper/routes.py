@@ -4,8 +4,6 @@ Source: DAP, "HPKE Configuration Request", "Verifying and Aggregating Reports" a
 Aggregate Shares".
 """
 
-import dataclasses
-
 from fastapi import APIRouter, Request, Response, status
 from starlette.background import BackgroundTask
 
@@ -27,6 +25,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import location
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.witness import HEADER, from_header, to_header
+from aggregator.service.config import HelperSettings
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.runtime import Runtime, ServedTask
@@ -51,22 +50,6 @@ from aggregator.service.web.messages import (
     read_body,
 )
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HelperLimits:
-    """Limits of the helper's application.
-
-    Attributes:
-        max_body_size: The largest aggregation job, in bytes.
-        hpke_cache_seconds: How long clients may keep our HPKE configurations.
-        max_report_age_seconds: How far behind our clock a report's time may lie.
-    """
-
-    max_body_size: int
-    hpke_cache_seconds: int
-    max_report_age_seconds: int
-
-
 AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)
 AGGREGATE_SHARE = Kind("aggregate share", AggregateShareId, UnrecognizedAggregateShare)
 
@@ -74,11 +57,11 @@ AGGREGATE_SHARE = Kind("aggregate share", AggregateShareId, UnrecognizedAggregat
 class HelperResources(AggregatorResources):
     """Answers clients and the leader."""
 
-    def __init__(self, runtime: Runtime, limits: HelperLimits) -> None:
+    def __init__(self, runtime: Runtime, settings: HelperSettings) -> None:
         """Answer for `runtime`."""
-        super().__init__(runtime, limits.hpke_cache_seconds)
-        self._limits = limits
-        self._jobs = AggregationJobs(runtime, limits.max_report_age_seconds)
+        super().__init__(runtime, settings.hpke_cache_seconds)
+        self._settings = settings
+        self._jobs = AggregationJobs(runtime, settings.max_report_age_seconds)
         self._shares = AggregateShares(runtime)
 
     def router(self) -> APIRouter:
@@ -129,7 +112,7 @@ class HelperResources(AggregatorResources):
         body = await read_body(
             request,
             AggregationJobInitReq.message,
-            min(report_sizes(served.task).job + framing.more, self._limits.max_body_size),
+            min(report_sizes(served.task).job + framing.more, self._settings.max_body_size),
         )
         return await self._jobs.answer(served, framing.read_request(body), job_id)
 

@@ -3,8 +3,6 @@
 Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Collecting Results".
 """
 
-import dataclasses
-
 from fastapi import APIRouter, Request, Response, status
 
 from aggregator.codec import decode, encode
@@ -22,6 +20,7 @@ from aggregator.dap.resources import Resource, location, resources_of
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
+from aggregator.service.config import POLL_SECONDS, LeaderSettings
 from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
@@ -57,37 +56,28 @@ from aggregator.service.web.messages import (
 )
 from aggregator.service.web.problems import stored_problem_response
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LeaderLimits:
-    """Limits of the leader's application.
-
-    Attributes:
-        max_body_size: The largest upload, in bytes.
-        hpke_cache_seconds: How long clients may keep our HPKE configurations.
-        poll_seconds: How soon a collector is asked to come again.
-        max_report_age_seconds: How far behind our clock a report's time may lie.
-        grouping: How uploads are written together.
-    """
-
-    max_body_size: int
-    hpke_cache_seconds: int
-    poll_seconds: int
-    max_report_age_seconds: int
-    grouping: Grouping
-
-
 COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
 
 
 class LeaderResources(AggregatorResources):
     """Answers clients and the collector."""
 
-    def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
-        """Answer for `runtime`."""
-        super().__init__(runtime, limits.hpke_cache_seconds)
-        self._limits = limits
-        self._uploads = Uploads(runtime, limits.max_report_age_seconds, limits.grouping)
+    def __init__(
+        self, runtime: Runtime, settings: LeaderSettings, grouping: Grouping | None = None
+    ) -> None:
+        """Answer for `runtime`.
+
+        Args:
+            runtime: The leader's.
+            settings: Its settings.
+            grouping: How uploads are written together, if not as the settings say.
+        """
+        super().__init__(runtime, settings.hpke_cache_seconds)
+        self._settings = settings
+        delay = settings.upload_group_milliseconds / 1000
+        self._uploads = Uploads(
+            runtime, settings.max_report_age_seconds, grouping or Grouping(delay_seconds=delay)
+        )
 
     def router(self) -> APIRouter:
         """Return the routes of all the leader's resources."""
@@ -118,7 +108,7 @@ class LeaderResources(AggregatorResources):
         task = (await self._runtime.upload_terms(task_id)).task
         largest = MAX_REPORTS * report_sizes(task).report
         body = await read_body(
-            request, UploadRequest.message, min(largest, self._limits.max_body_size)
+            request, UploadRequest.message, min(largest, self._settings.max_body_size)
         )
         # Only now: a body may take long to come, and a key may have gone meanwhile.
         errors = await self._uploads.take(task_id, body)
@@ -199,10 +189,10 @@ class LeaderResources(AggregatorResources):
         if job.problem is not None:
             return stored_problem_response(job.problem)
         if job.result is None and task.profile.creator_names:
-            wait = {"Retry-After": str(self._limits.poll_seconds)}
+            wait = {"Retry-After": str(POLL_SECONDS)}
             return message_response(CollectionJobResp.message, b"", headers=wait)
         if job.result is None:
-            return deferred_response(self._limits.poll_seconds, created=created)
+            return deferred_response(POLL_SECONDS, created=created)
         await self._runtime.before_share_leaves(TaskId(job.task_id), job.result.leader_share)
         body = encode(_collection_response(job.result))
         return message_response(CollectionJobResp.message, body, created=created)

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
-from aggregator.service.config import REFUSAL_SECONDS
+from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Transaction
@@ -50,7 +50,7 @@ class DriverSettings:
 
     concurrency: int
     lease_seconds: int
-    max_attempts: int
+    max_attempts: int = MAX_ATTEMPTS
     peer_attempts: int = 3
     jobs_per_helper: int = 4
     refusal_seconds: int = REFUSAL_SECONDS

@@ -1,7 +1,7 @@
 """Whether an aggregator's work moves, and what waits: read from its store.
 
 A leader is ready while no work waits, or work that waits is done: something that has waited for
-longer than `stalled_seconds`, while nothing has finished for as long, is a stall, whatever its
+longer than `STALLED_SECONDS`, while nothing has finished for as long, is a stall, whatever its
 reason. A helper does what it is asked, so it is ready while its store can be used.
 """
 
@@ -17,7 +17,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.task import task_from_toml
-from aggregator.service.config import AggregatorSettings, LeaderSettings
+from aggregator.service.config import STALLED_SECONDS, AggregatorSettings
 from aggregator.service.storage.engine.condition import (
     SHOWN_JOBS,
     common_details,
@@ -51,11 +51,10 @@ def examine_aggregator(
     settings: AggregatorSettings, role: Role, database: Database, journal: Journal
 ) -> Health:
     """Look at an aggregator's store, and at its journal of releases."""
-    stalled_seconds = settings.stalled_seconds if isinstance(settings, LeaderSettings) else 0
     faults = journal_faults(journal)
     return database.read_sync(
         "health",
-        lambda tx: read_aggregator_health(tx, role, stalled_seconds, faults, settings.rotation),
+        lambda tx: read_aggregator_health(tx, role, STALLED_SECONDS, faults, settings.rotation),
     )
 
 

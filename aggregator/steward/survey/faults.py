@@ -87,7 +87,7 @@ def another_file(table: Mapping[str, object]) -> str | None:
     """Return which other file of ours this is, if it is one."""
     if table.keys() & {"task", "collector_hpke_config"}:
         return "a task file"
-    return "a service file" if "role" in table else None
+    return "a service file" if table.keys() & {"role", "service"} else None
 
 
 def at_most(lines: list[str], most: int) -> list[str]:

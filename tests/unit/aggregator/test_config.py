@@ -54,12 +54,12 @@ def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> Non
 def test_the_environment_wins_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path, 'role = "leader"\ndatabase = "a.sqlite"\nlease_seconds = 200')
-    monkeypatch.setenv("PRIO_LEASE_SECONDS", "170")
+    path = write(tmp_path, 'role = "leader"\ndatabase = "a.sqlite"\nrequest_timeout_seconds = 200')
+    monkeypatch.setenv("PRIO_REQUEST_TIMEOUT_SECONDS", "170")
     monkeypatch.setenv("PRIO_MAX_EPSILON", "1/3")
     monkeypatch.setenv("PRIO_STORE_KEY", SECRET)
     settings = read_settings_of(LeaderSettings, path)
-    assert settings.lease_seconds == 170
+    assert settings.request_timeout_seconds == 170
     assert settings.max_epsilon == Fraction(1, 3)
     assert settings.store_key is not None
     assert settings.store_key.get_secret_value() == SECRET
@@ -107,16 +107,15 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_if_it_is_the_d
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("lease_seconds = 0", "lease_seconds"),
+        ("request_timeout_seconds = 0", "request_timeout_seconds"),
         *[
             (f'population_required = "{text}"', "population_required.* none of them empty")
             for text in (",", " , ", " ", "staff,", "staff,,patients")
         ],
         ("concurrency = 1000", "concurrency"),
-        ("lease_seconds = 45", r"lease_seconds: .* request_timeout_seconds \(45\), not 45"),
         ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(8\), not 9"),
         ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
-        ("stalled_seconds = 2", r"stalled_seconds: .* linger_seconds \(2\), not 2"),
+        ("linger_seconds = 61", "linger_seconds"),
         ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),
         (
             "hpke_rotation_seconds = 3\nhpke_cache_seconds = 3",
@@ -137,8 +136,8 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_if_it_is_the_d
         ('traces_endpoint = "https://me:secret@x/"', "traces_endpoint: .* no user and no password"),
         ("min_batch_size_floor = 0", "min_batch_size_floor"),
         ("=", "not TOML"),
-        (f"lease_seconds = {'1' * 5000}", "not TOML"),
-        ("lease_seconds = " + "[" * 20_000, "not TOML"),
+        (f"linger_seconds = {'1' * 5000}", "not TOML"),
+        ("linger_seconds = " + "[" * 20_000, "not TOML"),
     ],
 )
 def test_a_faulty_setting_is_named(tmp_path: Path, line: str, named: str) -> None:
@@ -148,13 +147,76 @@ def test_a_faulty_setting_is_named(tmp_path: Path, line: str, named: str) -> Non
 
 
 def test_all_faults_are_named_at_once_and_no_value_is_shown(tmp_path: Path) -> None:
-    text = f'role = "leader"\nstore_key = ["{SECRET}"]\nlease_seconds = "x"'
+    text = f'role = "leader"\nstore_key = ["{SECRET}"]\nlinger_seconds = "x"'
     with pytest.raises(ConfigurationError) as refused:
         read_settings(write(tmp_path, text))
     message = str(refused.value)
-    for name in ("database", "store_key", "lease_seconds"):
+    for name in ("database", "store_key", "linger_seconds"):
         assert name in message
     assert SECRET not in message
+
+
+TABLES = """\
+[service]
+role = "leader"
+database = "a.sqlite"
+
+[keys]
+store_key_file = "a.key"
+
+[floor]
+max_epsilon = "1/3"
+
+[tuning]
+concurrency = 9
+"""
+
+
+def test_settings_stand_in_tables_and_files_from_before_have_none(tmp_path: Path) -> None:
+    settings = read_settings_of(LeaderSettings, write(tmp_path, TABLES))
+    assert settings.database == str(tmp_path / "a.sqlite")
+    assert settings.store_key_file == tmp_path / "a.key"
+    assert settings.max_epsilon == Fraction(1, 3)
+    assert settings.concurrency == 9
+    flat = "\n".join(line for line in TABLES.splitlines() if not line.startswith("["))
+    assert read_settings(write(tmp_path, flat)) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (f"{TABLES}max_delta = '0'", r"max_delta: stands in \[floor\], not in \[tuning\]"),
+        (f"{TABLES}schedule = 1", r"schedule: stands in no table, so not in \[tuning\]"),
+        (f"concurrency = 8\n{TABLES}", "concurrency: is given twice"),
+        (f"{TABLES}leese_seconds = 3", "leese_seconds: Extra inputs are not permitted"),
+        (f"{TABLES}[tunning]\nconcurrency = 3", "tunning: Extra inputs are not permitted"),
+        ("floor = 3", r"floor: must be a table, \[floor\]"),
+    ],
+)
+def test_a_setting_in_another_place_than_its_own_is_named(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        read_settings(write(tmp_path, text))
+
+
+def test_a_secret_in_a_table_is_found(tmp_path: Path) -> None:
+    text = TABLES.replace('store_key_file = "a.key"', f'store_key = "{SECRET}"')
+    file = write(tmp_path, text)
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="holds a secret") as refused:
+        read_settings(file)
+    assert SECRET not in str(refused.value)
+
+
+def test_what_was_a_setting_is_refused_with_what_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"max_attempts: is no setting any more: it is 5"):
+        read_settings(write(tmp_path, f"{TABLES}max_attempts = 6"))
+    monkeypatch.setenv("PRIO_LEASE_SECONDS", "60")
+    with pytest.raises(ConfigurationError, match=r"lease_seconds: .* more than request_timeout"):
+        read_settings(write(tmp_path, TABLES))
 
 
 @pytest.mark.parametrize("text", ["", 'role = "boss"\ndatabase = "x"', "role = 3"])

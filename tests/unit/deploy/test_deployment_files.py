@@ -15,7 +15,7 @@ import yaml
 from aggregator.cli import faults
 from aggregator.cli.commands import COMMANDS
 from aggregator.errors import ConfigurationError
-from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.config import ANSWER_SECONDS, HelperSettings, LeaderSettings
 from aggregator.service.storage.engine.backends import Damaged
 from aggregator.service.storage.ledger.journal import JournalError
 from aggregator.service.storage.secrets.crypter import CrypterError
@@ -114,7 +114,7 @@ def test_the_proxys_limits_are_those_of_the_aggregators() -> None:
     assert directive("client_header_timeout") == f"{HEADER_SECONDS:.0f}s"
     assert directive("large_client_header_buffers").split()[1] == f"{MAX_HEADER_BYTES // 1024}k"
     assert directive("send_timeout") == f"{UNREAD_SECONDS:.0f}s"
-    assert int(directive("proxy_read_timeout")[:-1]) > default("answer_seconds")
+    assert int(directive("proxy_read_timeout")[:-1]) > ANSWER_SECONDS
     assert int(directive("limit_conn").split()[1]) < default("max_connections")
     annotations = documents("base/network.yaml")["Ingress"]["metadata"]["annotations"]
     for name in (

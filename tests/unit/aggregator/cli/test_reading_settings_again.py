@@ -31,17 +31,17 @@ def config(tmp_path: Path) -> Path:
 
 def test_a_setting_that_may_change_is_new_when_it_is_read_again(config: Path) -> None:
     reading = Reading(LeaderSettings, config)
-    config.write_text(f"{FILE}lease_seconds = 200\n")
+    config.write_text(f"{FILE}request_timeout_seconds = 90\n")
     assert reading.now.lease_seconds == 60
-    assert reading.again().lease_seconds == reading.now.lease_seconds == 200
+    assert reading.again().lease_seconds == reading.now.lease_seconds == 120
 
 
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (f'{FILE}listen = "127.0.0.1:9"\nlease_seconds = 200', "listen: can change only"),
+        (f'{FILE}listen = "127.0.0.1:9"\nconcurrency = 9', "listen: can change only"),
         ('role = "leader"\ndatabase = "other.sqlite"', "database: can change only"),
-        (f"{FILE}lease_seconds = 1", "lease_seconds: must be more than request_timeout_seconds"),
+        (f"{FILE}helper_concurrency = 9", "helper_concurrency: must be at most concurrency"),
         ('role = "helper"\ndatabase = "leader.sqlite"', "has the helper's settings"),
         ("=", "not TOML"),
     ],

@@ -1,5 +1,6 @@
 """What the code says of its settings and commands, as documents."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import aggregator
 from aggregator.cli.reference import CLASSES, commands, commands_document, main, settings_document
 from aggregator.cli.service.reading import FIXED
-from aggregator.service.config import NEEDED_FIRST
+from aggregator.service.config import TABLES, TUNING, table_of
 
 DOCUMENTS = Path(aggregator.__file__).parents[1] / "docs"
 
@@ -27,22 +28,30 @@ def test_every_setting_is_described_once_for_each_party_that_has_it() -> None:
     for settings in CLASSES.values():
         for name, field in settings.model_fields.items():
             declared = sum(name in kind.__annotations__ for kind in CLASSES.values())
-            assert described.count(name) == (1 if name == "role" else declared), name
+            if name != "schedule":  # tables of its own
+                assert described.count(name) == (1 if name == "role" else declared), name
             assert field.description
-    assert [row[0].strip("`") for row in rows(settings_document())[: len(NEEDED_FIRST)]] == [
-        *NEEDED_FIRST
-    ]
+
+
+def test_each_setting_is_described_under_the_table_in_which_it_stands() -> None:
+    found = re.findall(r"(?ms)^## `\[(\w+)\]`\n(.*?)(?=^## |\Z)", settings_document())
+    parts = dict(found)
+    assert [*parts] == [*TABLES, TUNING]
+    for table, part in parts.items():
+        names = [row[0].strip("`") for row in rows(part)]
+        assert names
+        assert {table_of(name) for name in names} == {table}
 
 
 def test_what_a_setting_may_be_and_is_if_not_given_comes_from_its_type() -> None:
     table = {row[0].strip("`"): row[1:] for row in rows(settings_document())}
     assert table["log_format"][:3] == ["every party", "`json`, `console`", "`console`"]
-    assert table["max_connections"][:2] == ["from 1 to 65,536", "`512`"]
-    assert table["work_interval_seconds"][:2] == ["above 0 to 3,600", "`0.5`"]
-    assert table["hpke_cache_seconds"][1] == "`86400` (1 day)"
-    assert table["max_bytes_in_flight"][1] == "`67108864` (64 MiB)"
-    assert table["exact_results"][:2] == ["`true`, `false`", ""]
-    assert table["max_delta"][:2] == ["fraction", "`1/100000`"]
+    assert table["max_connections"][1:3] == ["from 1 to 65,536", "`512`"]
+    assert table["work_interval_seconds"][1:3] == ["above 0 to 3,600", "`0.5`"]
+    assert table["hpke_cache_seconds"][2] == "`86400` (1 day)"
+    assert table["max_bytes_in_flight"][2] == "`67108864` (64 MiB)"
+    assert table["exact_results"][1:3] == ["`true`, `false`", ""]
+    assert table["max_delta"][1:3] == ["fraction", "`1/100000`"]
     marked = {name for name, cells in table.items() if cells[-1].endswith("*restart*")}
     assert marked == set(FIXED)
 
