@@ -60,7 +60,7 @@ def collect_garbage(tx: Transaction, seconds: int) -> int:
         or _delete_some(tx, tables.aggregate_shares, _shares_of_no_use(kept))
         or _forget_buckets(tx, kept)
         or forget_some(tx)
-        or _forget_waiting(tx, kept)
+        or _forget_waiting(tx)
         or _join_closed_batches(tx, kept)
     )
 
@@ -205,20 +205,23 @@ def _forget_buckets(tx: Transaction, kept: _Retention) -> int:
     return _delete_named(tx, tables.buckets, some)
 
 
-def _forget_waiting(tx: Transaction, kept: _Retention) -> int:
-    """Delete the counts of old collected buckets for which nothing waits; return how many rows.
+def _forget_waiting(tx: Transaction) -> int:
+    """Delete the counts of some buckets of a task for which nothing waits; return how many rows.
 
-    All shards of a bucket at once: only together they are 0.
+    Uploads that open a unit of the past look at all of them. All shards of a bucket go at once, and
+    none is added to meanwhile: only together they are 0.
     """
     waiting = tables.waiting_reports.c
-    bucket = (waiting.task, waiting.bucket)
-    some = (
-        select(*bucket)
-        .where(*_long_collected(waiting, kept))
-        .group_by(tables.closed_batches.c.id, *bucket)
+    empty = (
+        select(waiting.task, waiting.bucket)
+        .group_by(waiting.task, waiting.bucket)
         .having(func.sum(waiting.reports) == 0)
-        .limit(ROWS_PER_STEP)
     )
+    found = tx.connection.execute(empty.limit(1)).first()
+    if found is None:
+        return 0
+    locks.own_all_shards(tx, found.task)
+    some = empty.where(waiting.task == found.task).limit(ROWS_PER_STEP)
     return _delete_named(tx, tables.waiting_reports, some)
 
 
