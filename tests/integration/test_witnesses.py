@@ -15,6 +15,9 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.witness import MOST_BATCHES, from_header, to_header
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.runtime.restoring import presume_released
+from aggregator.service.runtime.witness import check_witness, released
+from aggregator.service.storage.batches.selected import select_again
+from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.interventions import abandon_collection_job
@@ -120,6 +123,42 @@ async def test_a_collection_given_up_after_the_helper_released_is_not_taken_for_
 
     pair.clock.advance(HOUR)
     assert await collected(pair) == len(MEASUREMENTS)
+
+
+async def test_a_selected_batch_that_may_be_selected_again_is_not_taken_for_a_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader's operator opened it again; another batch is asked for before it."""
+
+    async def lost(*_: object) -> None:
+        raise PeerUnreachable("the answer was lost")
+
+    pair = Pair(tmp_path, make_task(batch_mode="leader_selected", min_batch_size=3))
+    await pair.provision()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(CollectionDriver, "_hear", lost)
+        asked = await pair.ask()
+        await pair.work()
+    job_id = decode_base64url(asked.headers["location"].rsplit("/", 1)[1])
+    task_id = pair.task.task_id.value
+    (batch,) = await pair.helper.database.read("released", lambda tx: released(tx, pair.task))
+
+    def open_again(tx: Transaction) -> None:
+        abandon_collection_job(tx, job_id, "{}", returned=True)
+        select_again(tx, task_id, batch)
+
+    await pair.leader.database.run("open again", open_again)
+    await pair.leader.database.run(
+        "check", lambda tx: check_witness(tx, pair.task, [batch], "helper")
+    )
+    other = Batch(bytes(32), bytes(32))
+    with pytest.raises(SetBack):
+        await pair.leader.database.run(
+            "check", lambda tx: check_witness(tx, pair.task, [other], "helper")
+        )
+    await pair.close()
 
 
 async def test_a_pair_of_which_nobody_went_back_hears_of_no_fault(pair: Pair) -> None:

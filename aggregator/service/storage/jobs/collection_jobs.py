@@ -19,6 +19,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, insert, select, update
 
+from aggregator.dap.ids import BatchId
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
@@ -164,13 +165,17 @@ def was_asked_for(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
     It may have released its share, whatever became of the job.
     """
     job = tables.collection_jobs.c
+    was_asked = (job.task == tx.task_key(task_id), job.aggregate_share_request.is_not(None))
     query = select(job.id).where(
-        job.task == tx.task_key(task_id),
-        job.first_bucket <= batch.last,
-        job.last_bucket >= batch.first,
-        job.aggregate_share_request.is_not(None),
+        *was_asked, job.first_bucket <= batch.last, job.last_bucket >= batch.first
     )
-    return tx.connection.execute(query.limit(1)).scalar() is not None
+    if tx.connection.execute(query.limit(1)).scalar() is not None:
+        return True
+    if len(batch.first) != BatchId.size:
+        return False
+    # A job whose batch may be selected again has forgotten it, but for the id in its request.
+    requests = select(job.aggregate_share_request).where(*was_asked, job.first_bucket.is_(None))
+    return any(batch.first in each for each in tx.connection.execute(requests).scalars())
 
 
 def due_collection_jobs(tx: Transaction) -> dict[bytes, int]:
