@@ -144,8 +144,9 @@ def promise_of_all(task: Task) -> str | None:
     else:
         epsilon = f"epsilon {epsilon}"
     releases = "release" if most == 1 else "releases"
+    who = "Each aggregator" if task.is_policy_bound else "Each aggregator given this very policy"
     return (
-        f"Each aggregator refuses more than {most} {releases}. All of them together, whenever the "
+        f"{who} refuses more than {most} {releases}. All of them together, whenever the "
         f"collector stops, cost a person at most {epsilon}, delta {delta}."
     )
 

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.budget import cost, horizon, releases_of
 from aggregator.protocol.task import Task
@@ -26,6 +27,25 @@ def guarantee_in_short(task: Task) -> str:
         together = f"{at_most(cost(task, most), _DIGITS)} in all"
         of_all = f", {at_most(pure)} in all" if pure > delta else ""
     return f"{each}, {together}" + (f" (δ {at_most(delta)}{of_all})" if delta else "")
+
+
+def who_must_be_honest(task: Task) -> str:
+    """Return on whom the guarantee rests, in words.
+
+    Where the policy is not bound into the reports, an honest aggregator may hold another one.
+    """
+    one = "at least one of the two aggregators"
+    return one if task.is_policy_bound else f"{one}, which was also given this very policy"
+
+
+def statement_of(task: Task, guarantee: Guarantee) -> str:
+    """Return what a guarantee of the task promises, with all its conditions, in words."""
+    if task.is_policy_bound or guarantee.epsilon is None:
+        return guarantee.statement
+    return (
+        f"{guarantee.statement} The policy is not bound into the reports, so that aggregator must "
+        "also have been given this very policy."
+    )
 
 
 def _each(task: Task) -> str:

@@ -164,7 +164,8 @@ def new(
             "another's, --privacy bound=false leaves it out, and each of ours applies it unasked",
             file=sys.stderr,
         )
-    if task.prio3.circuit.takes_vectors and max_entry(task.prio3.circuit) > 1:
+    circuit = task.prio3.circuit
+    if circuit.takes_vectors and max_entry(circuit) > 1 and not task.policy.shares:
         print(
             "warning: every value has the noise of the largest possible entry, however small its "
             "own range; `prio survey` gives each column of a vector a range of its own",
@@ -430,11 +431,12 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
 def describe_privacy(task: "Task") -> str:
     """Return a task's guarantee and what it costs in accuracy, for a reader."""
     from aggregator.protocol.budget import horizon, promise_of_all
+    from aggregator.protocol.in_short import statement_of
     from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     lines = [
-        f"{mechanism.name}: {mechanism.guarantee(circuit).statement}",
+        f"{mechanism.name}: {statement_of(task, mechanism.guarantee(circuit))}",
         f"noise of each aggregator: {mechanism.describe_scale(circuit)}",
     ]
     if mechanism.is_noisy:

@@ -110,6 +110,17 @@ def test_columns_under_one_maximum_are_made_with_a_warning(
     assert ("the noise of the largest possible entry" in done.stderr) == is_warned
 
 
+def test_sections_with_shares_of_their_own_are_made_without_that_warning(tmp_path: Path) -> None:
+    privacy = tmp_path / "privacy.toml"
+    privacy.write_text(
+        '[privacy]\nmechanism = "PureDpDiscreteLaplace"\nepsilon = "1"\nshares = "1/3 2/3"\n'
+    )
+    made = (tmp_path, "--vdaf", "Prio3Sections", "--sections", "onehot:3 number:100")
+    done = new_task(*made, "--privacy-file", str(privacy))
+    assert done.returncode == 0, done.stderr
+    assert "the noise of the largest possible entry" not in done.stderr
+
+
 @pytest.mark.parametrize("delta", ["1/100", "99/100"])
 def test_no_task_is_made_with_a_delta_of_a_hundredth(tmp_path: Path, delta: str) -> None:
     done = new_task(

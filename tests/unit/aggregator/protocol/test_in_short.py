@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from aggregator.protocol.in_short import guarantee_in_short
+from aggregator.protocol.budget import promise_of_all
+from aggregator.protocol.in_short import guarantee_in_short, statement_of, who_must_be_honest
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 Settings = Mapping[str, str | int | bool]
@@ -40,3 +41,14 @@ def test_deltas_are_said_and_added_up_where_they_add_up() -> None:
     once, together = (float(word) for word in (found.split()[1], found.split()[4]))
     assert once < together < 4 * once  # by their rhos
     assert found.endswith("(δ 0.000001)")
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_a_promise_of_a_policy_that_reports_are_not_bound_to_names_who_must_have_it(
+    is_bound: bool,  # noqa: FBT001  a parameter
+) -> None:
+    """The adversary is the other aggregator, if it hands the honest one a weaker policy."""
+    task = make_task(privacy={**LAPLACE, "max_releases": 2, "bound": is_bound})
+    guarantee = task.policy.mechanism.guarantee(task.prio3.circuit)
+    said = (who_must_be_honest(task), statement_of(task, guarantee), str(promise_of_all(task)))
+    assert [("given this very policy" in each) for each in said] == [not is_bound] * 3
