@@ -104,7 +104,7 @@ def _place(location: tuple[int | str, ...], table: Mapping[str, object]) -> list
         index, location = location[1], location[2:]
         if location[:1] == ("question",):  # words of ours that the file does not have
             location = location[2:]
-        place = [f"question {_name_of(table, index)}"]
+        place = [f"question {name_of(table, index)}"]
     parts: list[str] = []
     for part in location:
         if isinstance(part, int) and parts:
@@ -114,7 +114,8 @@ def _place(location: tuple[int | str, ...], table: Mapping[str, object]) -> list
     return [*place, ".".join(parts)] if parts else place
 
 
-def _name_of(table: Mapping[str, object], index: int | str) -> object:
+def name_of(table: Mapping[str, object], index: int | str) -> object:
+    """Return the name of a question of a survey file, or its number if it has none."""
     match table.get("question"), index:
         case [list() as questions, int()] if isinstance(questions[index], dict):
             return questions[index].get("name", index + 1)

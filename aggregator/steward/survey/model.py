@@ -3,7 +3,7 @@
 import itertools
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_documents import check_text
 from aggregator.steward.survey.exact import Positive
-from aggregator.steward.survey.faults import another_file, not_toml, told
+from aggregator.steward.survey.faults import another_file, name_of, not_toml, told
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.windows import Windows
-from aggregator.words import acting_member
+from aggregator.words import acting_member, acts_or_misleads, escaped
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -197,6 +197,15 @@ class Survey(BaseModel):
         raise ParameterError(f"question: the survey has no {name!r}")
 
 
+def _with_controls(table: Mapping[str, object]) -> str | None:
+    """Return where in a survey file a text has characters that act on who looks at it, if any."""
+    questions = table.get("question")
+    for index, each in enumerate(questions if isinstance(questions, list) else []):
+        if name := acting_member(each, MAY_HAVE_LINES, acts_or_misleads):
+            return f"question {escaped(str(name_of(table, index)))}: {name}"
+    return acting_member(table, MAY_HAVE_LINES, acts_or_misleads)
+
+
 def survey_from_toml(text: str) -> Survey:
     """Read a survey file.
 
@@ -211,8 +220,8 @@ def survey_from_toml(text: str) -> Survey:
         raise ParameterError(not_toml(error, text)) from None
     if other := another_file(table):
         raise ParameterError(f"survey: this is {other}, and a survey file is needed")
-    if name := acting_member(table, MAY_HAVE_LINES):
-        raise ParameterError(f"survey: {name}: must be without control characters")
+    if place := _with_controls(table):
+        raise ParameterError(f"survey: {place}: must be without control characters")
     if table.pop("version", 1) != 1:
         raise ParameterError("survey: version must be 1")
     try:

@@ -11,7 +11,7 @@ from aggregator.steward.survey import Meaning
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
 
-SURVEY = VISITS + department(["surgery", "<script>alert(1)</script>", "\u202emedicine"])
+SURVEY = VISITS + department(["surgery", "<script>alert(1)</script>", "\u2067medicine"])
 
 
 def swap(text: str) -> str:
@@ -67,12 +67,28 @@ def test_what_is_no_meaning_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("acting", [r"\u001b[31m", r"\u009b", r"\n"])
 def test_labels_that_would_act_on_a_terminal_are_refused(acting: str) -> None:
-    with pytest.raises(ParameterError, match="survey: labels: must be without control characters"):
+    said = "survey: question department: labels: must be without control characters"
+    with pytest.raises(ParameterError, match=said):
         task_of(SURVEY.replace("alert(1)", acting))
     text = Meaning.of_task(task_of(SURVEY)).to_json()
     assert "alert(1)" in text
     with pytest.raises(ParameterError, match="meaning: labels: must be without control characters"):
         Meaning.from_json(text.replace("alert(1)", acting))
+
+
+@pytest.mark.parametrize("override", ["\u202d", "\u202e"])
+def test_a_survey_with_a_label_that_is_read_the_other_way_round_is_refused(override: str) -> None:
+    said = "survey: question department: labels: must be without control characters"
+    with pytest.raises(ParameterError, match=said):
+        task_of(SURVEY.replace("alert(1)", f"{override}oN"))
+    with pytest.raises(ParameterError, match="survey: title: must be without"):
+        task_of(SURVEY.replace('"Visits"', json.dumps(f"{override}Visits")))
+
+
+def test_a_question_without_a_name_goes_by_its_number_when_its_text_acts() -> None:
+    text = SURVEY.replace('name = "department"', "").replace("alert(1)", "\\u001b")
+    with pytest.raises(ParameterError, match=r"survey: question [0-9]+: labels: must be without"):
+        task_of(text)
 
 
 def test_labels_keep_the_joiners_and_marks_of_their_languages() -> None:
