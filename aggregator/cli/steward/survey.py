@@ -222,7 +222,10 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
         for other in each.others:
             print(f"    rather than {_asked(other.design.name, other)}")
         if each.question.ask_if and not each.part.by:
-            print(f"    asked only if {asked_if(each.question)}; others count as no answer")
+            print(
+                f"    asked only if {asked_if(each.question)}; others count as no answer"
+                + _if_half_are_asked(each)
+            )
     for name, times in planned.rivals.items():
         print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
@@ -241,6 +244,14 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
 def _asked(name: str, error: "PlannedPart | Way") -> str:
     said = f"{error.shows} ± {float(error.error):.4g} {error.unit}".rstrip()
     return f"{name}, {said}"
+
+
+def _if_half_are_asked(planned: "PlannedPart") -> str:
+    """Return what the error is where fewer people answer, which is that of all if all are asked."""
+    if planned.shows not in ("mean", "share"):
+        return ""
+    half = float(2 * planned.error)  # noise is divided by how many answered
+    return f", and if half are asked, {planned.shows} ± {half:.4g} {planned.unit}".rstrip()
 
 
 def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
