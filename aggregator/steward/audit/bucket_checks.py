@@ -11,6 +11,7 @@
 """
 
 import dataclasses
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +104,7 @@ def columns(name: str, rows: Integers, table: NoiseTable) -> Check:
     return dataclasses.replace(found, events=pooled.events + 1)
 
 
+@lru_cache(maxsize=4)
 def over_windows(table: NoiseTable, windows: int) -> NoiseTable:
     """Return the law of the sum of a bucket's draws over windows."""
     law, power = NoiseTable(np.ones(1)), table

@@ -23,7 +23,7 @@ MOST_VALUES = 20_000
 _BEYOND = 1e-25
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class NoiseTable:
     """A law on the integers from -reach to reach.
 

@@ -9,6 +9,7 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
 from aggregator.errors import ParameterError
+from aggregator.steward.audit.bucket_checks import over_windows
 from aggregator.steward.audit.noise_table import NoiseTable
 from aggregator.steward.audit.other_laws import FAMILIES, of_deviation
 
@@ -74,3 +75,10 @@ def test_a_law_of_a_family_has_the_standard_deviation_asked_for(name: str) -> No
 def test_noise_too_wide_for_a_table_is_refused() -> None:
     with pytest.raises(ParameterError, match="larger epsilon or rho"):
         NoiseTable.of(DiscreteLaplaceLaw(1, Fraction(10**6)))
+
+
+def test_the_law_over_windows_is_computed_once() -> None:
+    """The power of an audit asks for it in each step of a bisection."""
+    table = NoiseTable(np.array([1 / 4, 1 / 2, 1 / 4]))
+    assert over_windows(table, 5) is over_windows(table, 5)
+    assert over_windows(table, 6) is not over_windows(table, 5)
