@@ -1,10 +1,9 @@
 """Adds verified reports to their buckets, the same for both aggregators."""
 
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.verified import Verified
-from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.batches.sums import Addition, accumulate
 from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Transaction
@@ -42,7 +41,7 @@ def commit(
     locks.keep_batches(tx, task_id)
     batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
     room = room_to_add(tx, task_id, batches, task.max_reports, len(arrivals))
-    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    closed = closed_among(tx, task_id, buckets)
     if first_day is None:
         errors = let_in([bucket for _, bucket in arrivals], closed, room)
     else:

@@ -4,6 +4,8 @@ They are kept as ranges of buckets, so one of 2^63 units costs no more than one 
 """
 
 import bisect
+import itertools
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, bindparam, delete, false, func, insert, select, update
@@ -14,6 +16,11 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState
+
+_NEAR = 256
+"""Buckets so near to each other are looked at with all that lies between them."""
+_MOST_SPANS = 16
+"""More ranges than that take longer to look at than what is between them."""
 
 
 class BatchClosed(StoreError):
@@ -63,6 +70,13 @@ def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatch
     """Return the closed batches of the task that overlap `batch`."""
     found = tx.connection.execute(_CLOSED, _range(tx, task_id, batch))
     return ClosedBatches(list(found))
+
+
+def closed_among(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> ClosedBatches:
+    """Return closed batches of the task, all those that hold one of the buckets among them."""
+    ranges = [_range(tx, task_id, each) for each in spans(buckets)]
+    rows = {tuple(row) for within in ranges for row in tx.connection.execute(_CLOSED, within)}
+    return ClosedBatches(sorted(rows))
 
 
 def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[bool]:
@@ -129,21 +143,46 @@ _SHUT = (
 """What takes no more uploads: closed batches, and those that are asked for."""
 
 
-def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
-    """Return what takes no more uploads of `batch`: closed batches, and those that are asked for.
+def closed_to_uploads(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> ClosedBatches:
+    """Return what takes no more uploads to buckets: closed batches, and those that are asked for.
 
     A collection waits for the reports that came before it was asked for. If others could join them,
     a trickle would keep it waiting for ever.
     """
-    within = _range(tx, task_id, batch)
     rows: list[tuple[bytes, bytes, str]] = []
-    shut = (row for query in _SHUT for row in tx.connection.execute(query, within).all())
+    ranges = [_range(tx, task_id, each) for each in spans(buckets)]
+    shut = {
+        tuple(row)
+        for query in _SHUT
+        for within in ranges
+        for row in tx.connection.execute(query, within)
+    }
     for first, last in sorted(shut):
         if rows and first <= rows[-1][1]:  # two jobs may ask for batches that overlap
             rows[-1] = (rows[-1][0], max(last, rows[-1][1]), BatchState.FROZEN)
         else:
             rows.append((first, last, BatchState.FROZEN))
     return ClosedBatches(rows)
+
+
+def spans(buckets: Collection[bytes]) -> list[Batch]:
+    """Return a few ranges that hold buckets, without most of what lies between them.
+
+    Clients upload about now. Whoever uploads to now and to long ago at once would otherwise have
+    all that was ever collected in between looked at.
+    """
+    ordered = sorted(set(buckets))
+    starts = [int.from_bytes(each, "big") for each in ordered]
+    gaps = sorted(
+        (place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > _NEAR),
+        key=lambda place: starts[place - 1] - starts[place],
+    )
+    cuts = [0, *sorted(gaps[: _MOST_SPANS - 1]), len(ordered)]
+    return [
+        Batch(ordered[start], ordered[end - 1])
+        for start, end in itertools.pairwise(cuts)
+        if start < end
+    ]
 
 
 def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from aggregator.dap.times import Time
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
+from aggregator.service.storage.batches.closed import BatchClosed, closed_among
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
@@ -99,7 +99,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         return
     buckets = [addition.bucket for addition in additions]
     locks.keep_batches(tx, task_id)
-    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    closed = closed_among(tx, task_id, buckets)
     for state in map(closed.state, buckets):
         if state is not None:
             raise tx.refuse(BatchClosed(state))

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, bindparam, delete
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.service.storage.batches.closed import closed_batches
+from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState
@@ -45,7 +45,7 @@ def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> 
     """
     if not buckets:
         return 0
-    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    closed = closed_among(tx, task_id, buckets)
     why = reason(ReportError.BATCH_COLLECTED)
     return sum(
         reject_waiting(tx, task_id, Batch(bucket, bucket), why)

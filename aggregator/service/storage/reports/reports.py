@@ -72,7 +72,7 @@ def put_reports(
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
     unopened = not_opened(tx, key, batches, past_before)
     room |= dict.fromkeys(unopened, Room(0))
-    closed = closed_to_uploads(tx, task_id, Batch.spanning(batches))
+    closed = closed_to_uploads(tx, task_id, batches)
     arrivals = [(report.report_id, report.bucket) for report in reports]
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]

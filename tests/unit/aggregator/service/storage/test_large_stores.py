@@ -214,3 +214,15 @@ def test_what_was_forgotten_long_ago_is_not_looked_for_again(store: Database) ->
     store.run_sync("provision", provision)
     assert steps_of(store, lambda tx: collect_garbage(tx, AGE)) > 10 * alone
     assert steps_of(store, lambda tx: collect_garbage(tx, AGE)) < 4 * alone
+
+
+def test_an_upload_to_now_and_to_long_ago_looks_at_nothing_in_between(store: Database) -> None:
+    """A stranger would have all that was ever collected read with each request."""
+
+    def upload_to_both(tx: Transaction, number: int) -> None:
+        reports = [*new_reports([number], 1), *new_reports([number + 1], 10 * ROWS)]
+        assert put_reports(tx, TASK_ID, reports, MAX_REPORTS) == [None, None]
+
+    alone = steps_of(store, lambda tx: upload_to_both(tx, 0))
+    store.run_sync("close", lambda tx: close_every_other_window(tx, ROWS))
+    assert steps_of(store, lambda tx: upload_to_both(tx, 10)) < 2 * alone + 1000
