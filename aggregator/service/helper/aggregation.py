@@ -26,8 +26,17 @@ from aggregator.service.storage.jobs.answered_jobs import (
     is_job_named,
     put_answered_job,
 )
-from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports, reason
+from aggregator.service.storage.reports.counters import (
+    AGGREGATED,
+    PAST_UNITS,
+    Stage,
+    count_reports,
+    reason,
+)
+from aggregator.service.storage.reports.past_units import not_opened, past_before
 from aggregator.service.telemetry.tracing import note
+
+_NEVER = 2**64 - 1
 
 
 class AggregationJobs:
@@ -83,9 +92,36 @@ class AggregationJobs:
         with anyio.CancelScope(shield=True), self._ages.learning():
             answered = await self._runtime.database.run(
                 "commit aggregation job",
-                lambda tx: _commit(tx, served, digest, init, limit.first_day, job_id),
+                lambda tx: self._commit(tx, served, digest, init, limit.first_day, job_id),
             )
         return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
+
+    def _commit(
+        self,
+        tx: Transaction,
+        served: ServedTask,
+        digest: bytes,
+        init: HelperInit,
+        first_day: int,
+        job_id: bytes | None,
+    ) -> AnsweredJob:
+        task_id = served.task.task_id.value
+        found = _found(tx, task_id, digest, job_id)
+        if found is not None:
+            return found
+        unopened = self._unopened(tx, init)
+        refused = commit(tx, init.verified, digest, first_day, unopened)
+        count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused, unopened))
+        return put_answered_job(tx, task_id, digest, init.response(refused), job_id)
+
+    def _unopened(self, tx: Transaction, init: HelperInit) -> frozenset[bytes]:
+        """Return the buckets of the past that the job's reports must not open."""
+        verified = init.verified
+        before = past_before(verified.task, tx.now, self._runtime.wait_seconds)
+        if not before or int(verified.times.min(initial=_NEVER)) >= int.from_bytes(before, "big"):
+            return frozenset()
+        buckets = {bucket for _, bucket in verified.accepted()}
+        return not_opened(tx, tx.task_key(verified.task.task_id.value), buckets, before)
 
 
 def _found(
@@ -98,25 +134,15 @@ def _found(
     return found
 
 
-def _commit(
-    tx: Transaction,
-    served: ServedTask,
-    digest: bytes,
-    init: HelperInit,
-    first_day: int,
-    job_id: bytes | None,
-) -> AnsweredJob:
-    task_id = served.task.task_id.value
-    found = _found(tx, task_id, digest, job_id)
-    if found is not None:
-        return found
-    refused = commit(tx, init.verified, digest, first_day)
-    count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
-    return put_answered_job(tx, task_id, digest, init.response(refused), job_id)
-
-
-def _counts(init: HelperInit, refused: dict[bytes, ReportError]) -> Counter[str]:
+def _counts(
+    init: HelperInit, refused: dict[bytes, ReportError], unopened: frozenset[bytes]
+) -> Counter[str]:
     counts = Counter(error.draft_name for error in init.errors.values())
-    counts.update(map(reason, refused.values()))
+    arrivals = init.verified.accepted() if unopened else []
+    past = {each for each, bucket in arrivals if bucket in unopened}
+    counts.update(
+        PAST_UNITS if error is ReportError.REPORT_DROPPED and each in past else reason(error)
+        for each, error in refused.items()
+    )
     counts[AGGREGATED] = len(init.ids) - counts.total()
     return +counts

@@ -31,11 +31,9 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
-from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
-from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.runtime import Runtime, Threads, Turns, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
@@ -43,7 +41,7 @@ from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
-from aggregator.service.storage.reports.past_units import PAST_SECONDS
+from aggregator.service.storage.reports.past_units import past_before
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
 from aggregator.service.telemetry.lines import log
@@ -331,13 +329,6 @@ def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredRepor
     yield piece
 
 
-def _past_before(tx: Transaction, task: Task) -> bytes:
-    """Return the first bucket that is not of the past; nothing if buckets have no time."""
-    if task.batching.leader_selects:
-        return b""
-    return batch_of_interval(Interval.of(task.time(max(0, tx.now - PAST_SECONDS)).units, 1)).first
-
-
 def _put(tx: Transaction, group: list[_Upload]) -> None:
     """Store a group, but for those that were checked by what is no longer so: they look again."""
     version = settings_version(tx)
@@ -364,7 +355,7 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
                 task.max_reports,
                 task.smallest_batch,
                 first_day,
-                _past_before(tx, task),
+                past_before(task, tx.now),
             )
             count_reports(tx, task_id, Stage.UPLOAD, refused)
         except UnknownTask:  # forgotten since the request came; the others are stored

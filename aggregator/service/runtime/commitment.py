@@ -1,5 +1,7 @@
 """Adds verified reports to their buckets, the same for both aggregators."""
 
+from collections.abc import Collection
+
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.verified import Verified
@@ -9,13 +11,17 @@ from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
-from aggregator.service.storage.reports.ids import admit, let_in
+from aggregator.service.storage.reports.ids import Room, admit, let_in
 from aggregator.service.storage.reports.room import room_to_add
 from aggregator.vdaf.prio3 import Prio3
 
 
 def commit(
-    tx: Transaction, verified: Verified, job: bytes, first_day: int | None = None
+    tx: Transaction,
+    verified: Verified,
+    job: bytes,
+    first_day: int | None = None,
+    unopened: Collection[bytes] = (),
 ) -> dict[bytes, ReportError]:
     """Add verified reports to their buckets; a helper remembers their ids.
 
@@ -25,6 +31,7 @@ def commit(
         job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
         first_day: At the helper, as of `admit`. None at a leader: each of its reports is in one
             job, which ends in this transaction, and its id was remembered when it was uploaded.
+        unopened: Buckets that take none of these reports, as of `past_units.not_opened`.
 
     Returns:
         The ids of reports that were left out because they are late, replayed or too many, and why.
@@ -41,6 +48,7 @@ def commit(
     locks.keep_batches(tx, task_id)
     batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
     room = room_to_add(tx, task_id, batches, task.max_reports, len(arrivals))
+    room |= dict.fromkeys(unopened, Room(0))
     closed = closed_among(tx, task_id, buckets)
     if first_day is None:
         errors = let_in([bucket for _, bucket in arrivals], closed, room)

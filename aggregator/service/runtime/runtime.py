@@ -247,6 +247,11 @@ class Runtime:
         advertised = [each.config for each in stored if each.retired_at is None]
         return HpkeConfigList(tuple(decode(HpkeConfig, config) for config in advertised))
 
+    @property
+    def wait_seconds(self) -> int:
+        """How long reports may wait at the leader until the helper sees them."""
+        return self._rotation.wait_seconds
+
     def key_rotation(self) -> KeyRotation:
         """Return what changes our HPKE keys as time passes."""
         return KeyRotation(self.role, self.database, self.entropy, self._rotation)

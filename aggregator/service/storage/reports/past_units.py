@@ -2,14 +2,18 @@
 
 A report that is the first of its unit of time opens it, and an open unit takes some 15 kB at each
 aggregator until it is collected, for a report of 6. Clients upload about now, so only units that
-are long over are counted: whoever fills them keeps nobody from uploading.
+are long over are counted: whoever fills them keeps nobody from uploading. A helper counts for
+itself, since its leader may be another program; reports may have waited there, so a unit is of the
+past at the helper only when it is older by that.
 """
 
 from collections.abc import Iterable
 
 from sqlalchemy import func, select, union
 
-from aggregator.dap.times import DAY
+from aggregator.dap.times import DAY, Interval
+from aggregator.protocol.task import Task
+from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
 
@@ -20,6 +24,20 @@ MOST_UNITS = 16_384
 """So many of them may be open at once, which take 250 MB at each aggregator."""
 
 _UNITS_PER_QUERY = 500
+
+
+def past_before(task: Task, now: int, waits_seconds: int = 0) -> bytes:
+    """Return the first bucket of a task that is not of the past; nothing if buckets have no time.
+
+    Args:
+        task: The task.
+        now: Seconds since the epoch.
+        waits_seconds: At a helper, how long reports may wait at its leader.
+    """
+    if task.batching.leader_selects:
+        return b""
+    earliest = task.time(max(0, now - PAST_SECONDS - waits_seconds))
+    return batch_of_interval(Interval.of(earliest.units, 1)).first
 
 
 def not_opened(

@@ -1,0 +1,46 @@
+"""A stranger opens a unit of the past with each report, and the leader lets all of them in."""
+
+import pytest
+
+from aggregator.dap.times import DAY
+from aggregator.service.leader import uploads
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.reports import past_units
+from aggregator.service.storage.reports.counters import PAST_UNITS, Stage, report_counts
+from tests.support.pair import NOW, Pair, Service
+from tests.support.tasks import TIME_PRECISION
+
+pytestmark = pytest.mark.anyio
+
+MOST = 3
+SENT = 7
+
+
+async def counts(pair: Pair, service: Service) -> dict[str, int]:
+    def read(tx: Transaction) -> dict[str, int]:
+        return report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
+
+    return await service.database.read("counts", read)
+
+
+async def test_a_helper_bounds_units_of_the_past_whatever_its_leader_lets_in(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_units, "MOST_UNITS", MOST)
+    monkeypatch.setattr(uploads, "past_before", lambda *_: b"")
+    long_ago, waited = NOW - 30 * DAY, NOW - 10 * DAY
+    for number in range(SENT):
+        for since in (long_ago, waited):
+            await pair.upload(await pair.reports([1], since + number * TIME_PRECISION))
+    await pair.upload(await pair.reports([0, 1]))
+    await pair.work_until_idle()
+    dropped = SENT - MOST
+    at_helper = {"aggregated": MOST + SENT + 2, PAST_UNITS: dropped}
+    assert await counts(pair, pair.helper) == at_helper
+    assert await counts(pair, pair.leader) == {
+        "aggregated": MOST + SENT + 2,
+        "report_dropped": dropped,
+    }
+    assert (await pair.collect()).report_count == 2
+    waiting = pair.interval(waited, SENT)
+    assert (await pair.collect(waiting)).report_count == SENT
