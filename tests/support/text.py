@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.steward.text.candidates import Prints
+from aggregator.steward.text.candidates import Listed, Prints
 from aggregator.steward.text.hashing import TextHashes
 
 Counts = npt.NDArray[np.int64]
@@ -14,9 +14,10 @@ Counts = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprints:
-    """Candidates of which only these fingerprints are known."""
+    """Candidates of which these fingerprints are known, and the names that lists give them."""
 
     prints: Prints
+    listed: Listed | None = None
 
     @property
     def count(self) -> int:
@@ -25,8 +26,12 @@ class Fingerprints:
     def chunks(self) -> Iterator[Prints]:
         return iter(np.array_split(self.prints, 1 + len(self.prints) // 2**16))
 
-    def names(self, found: int) -> tuple[str, ...]:  # noqa: ARG002 - what other candidates are asked
-        return ()
+    @property
+    def named(self) -> int:
+        return 0 if self.listed is None else self.listed.named
+
+    def names(self, found: int) -> tuple[str, ...]:
+        return () if self.listed is None else self.listed.names(found)
 
 
 def zipf_counts(people: int, strings: int) -> Counts:

@@ -10,14 +10,16 @@ import typer
 from aggregator.cli.steward.text_files import QuestionFolder, read_question
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import Decoded
+    from aggregator.steward.text.hashing import TextHashes
 
 
 def results(
     folder: QuestionFolder,
-    lists: Annotated[
-        list[Path], typer.Argument(metavar="LIST…", help="Candidates: files, a string a line.")
-    ],
     released: Annotated[
         list[Path],
         typer.Option(
@@ -25,19 +27,34 @@ def results(
             help="What `prio collect --json` printed of the tasks, all of one window; repeatable.",
         ),
     ],
+    lists: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[LIST…]", help="Candidates: files, a string a line."),
+    ] = None,
+    all_fingerprints: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Try all 2^32 fingerprints, on all processors: lists only name what is found.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print which strings of some lists people wrote, with intervals.
 
     It asks nobody and costs nobody anything: other lists can be tried on the same results at any
-    time. Who tries lists until a string passes has tried them all, though.
+    time. Who tries lists until a string passes has tried them all, though. With --all it says also
+    how many people wrote what is in no list, string by string; that takes minutes to an hour.
     """
     from aggregator.cli.files import named
+    from aggregator.errors import ParameterError
     from aggregator.service.config import read_text
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
     from aggregator.steward.text.released import documents_in, released_tables
 
+    if not (lists or all_fingerprints):
+        raise ParameterError("LIST: name a list of candidates, or try all with --all")
     question, tasks = read_question(folder)
     documents: list[object] = []
     for file in released:
@@ -45,12 +62,42 @@ def results(
         with named(file):
             documents += documents_in(text)
     tables = released_tables(tasks, documents)
-    strings = [line for file in lists for line in read_text(file).splitlines()]
-    decoded = decode(question.hashes, tables, Listed(strings, question.meaning))
+    strings = [line for file in lists or () for line in read_text(file).splitlines()]
+    listed = Listed(strings, question.meaning) if lists else None
+    if all_fingerprints:
+        decoded = _of_all(question.hashes, tables, listed)
+    else:
+        assert listed is not None  # noqa: S101  or the command was refused
+        decoded = decode(question.hashes, tables, listed)
     if as_json:
         print(json.dumps({"version": 1, "title": question.title, **_document(decoded)}))
     else:
         _print(question.title, decoded)
+
+
+def _of_all(
+    hashes: "TextHashes", tables: "npt.NDArray[np.int64]", listed: "Listed | None"
+) -> "Decoded":
+    """Decode with all fingerprints, and a bar that fills anew in every pass."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.steward.text.candidates import Enumerated
+    from aggregator.steward.text.decode import decode
+
+    candidates = Enumerated(listed=listed)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("pass 1", total=candidates.count)
+        tried = 0
+
+        def advance(more: int) -> None:
+            nonlocal tried
+            tried += more
+            passes, rest = divmod(tried, candidates.count)
+            progress.update(bar, completed=rest, description=f"pass {passes + 1}")
+
+        return decode(hashes, tables, candidates, progress=advance)
 
 
 def _document(decoded: "Decoded") -> dict[str, object]:
@@ -70,7 +117,7 @@ def _print(title: str, decoded: "Decoded") -> None:
 
     print(escaped(title))
     for each in decoded.found:
-        names = " or ".join(each.names)
+        names = " or ".join(each.names) or f"in no list (fingerprint {each.fingerprint:08x})"
         print(f"  {escaped(names)}: {each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, 95 %)")
     print(
         f"{len(decoded.found)} found of {decoded.candidates:,} candidates; of these "

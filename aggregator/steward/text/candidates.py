@@ -30,6 +30,10 @@ class Candidates(Protocol):
     def chunks(self) -> Iterator[Prints]:
         """Return all fingerprints anew, no two of them equal."""
 
+    @property
+    def named(self) -> int:
+        """How many strings are known by name: any of them may have a held one's fingerprint."""
+
     def names(self, found: int) -> tuple[str, ...]:
         """Return the strings that have a fingerprint, none if only fingerprints are known."""
 
@@ -61,6 +65,11 @@ class Listed:
         """Return all fingerprints anew."""
         return (self._prints[at : at + _CHUNK] for at in range(0, self.count, _CHUNK))
 
+    @property
+    def named(self) -> int:
+        """How many strings there are."""
+        return sum(map(len, self._names.values()))
+
     def names(self, found: int) -> tuple[str, ...]:
         """Return the strings that have a fingerprint."""
         return self._names.get(found, ())
@@ -68,10 +77,11 @@ class Listed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Enumerated:
-    """Fingerprints without strings, from one on; all of them unless told otherwise."""
+    """Fingerprints from one on, all of them unless told otherwise; lists may name some."""
 
     first: int = 0
     count: int = FINGERPRINTS
+    listed: Listed | None = None
 
     def __post_init__(self) -> None:
         if self.first < 0 or not 0 < self.count <= FINGERPRINTS - self.first:
@@ -86,6 +96,11 @@ class Enumerated:
         for at in range(self.first, end, _CHUNK):
             yield np.arange(at, min(at + _CHUNK, end), dtype=np.uint32)
 
-    def names(self, found: int) -> tuple[str, ...]:  # noqa: ARG002 - what other candidates are asked
-        """Return nothing: no string is known."""
-        return ()
+    @property
+    def named(self) -> int:
+        """How many strings the lists have."""
+        return 0 if self.listed is None else self.listed.named
+
+    def names(self, found: int) -> tuple[str, ...]:
+        """Return the strings of the lists that have a fingerprint."""
+        return () if self.listed is None else self.listed.names(found)

@@ -23,6 +23,7 @@ from aggregator.steward.text.candidates import Candidates, Prints
 from aggregator.steward.text.hashing import NO_ANSWER, TextHashes
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
 from aggregator.steward.text.plan import FALSE_STRINGS
+from aggregator.steward.text.search import reaching
 from aggregator.steward.text.strings import FINGERPRINTS
 
 FALL: Final = 0.6
@@ -154,7 +155,7 @@ class _Decoder:
         order = np.argsort(-self.counts, kind="stable")
         rows = zip(self.prints[order], self.counts[order], deviations[order], strict=True)
         found = tuple(self._row(*row, threshold, confidence) for row in rows)
-        shared = self.candidates.count * len(found) / FINGERPRINTS if self._has_names() else 0.0
+        shared = self.candidates.named * len(found) / FINGERPRINTS
         return Decoded(
             found,
             self.candidates.count,
@@ -181,11 +182,8 @@ class _Decoder:
         units = clip.units(self.left)
         level = clip.level(float(units.mean(axis=1).sum()))
         self.expected += self._expected_false(threshold)
-        new = []
-        for chunk in self.candidates.chunks():
-            new.append(chunk[scores(self.hashes, units, chunk, level)])
-            self.progress(len(chunk))
-        fresh = np.setdiff1d(np.concatenate(new), self.prints)
+        reached = reaching(self.hashes, units, level, self.candidates, self.progress)
+        fresh = np.setdiff1d(reached, self.prints)
         if not len(fresh):
             return False
         if len(fresh) + len(self.prints) > _MOST_FOUND:
@@ -244,9 +242,6 @@ class _Decoder:
         deviations: Floats = tasks * np.sqrt(variances)
         return deviations
 
-    def _has_names(self) -> bool:
-        return any(self.candidates.names(int(each)) for each in self.prints[:1])
-
     def _row(
         self, found: int, count: float, deviation: float, threshold: float, confidence: float
     ) -> Found:
@@ -254,30 +249,6 @@ class _Decoder:
         return Found(
             int(found), self.candidates.names(int(found)), count, deviation, low, min(high, 1e300)
         )
-
-
-def scores(
-    hashes: TextHashes, units: npt.NDArray[np.int32], prints: Prints, level: int
-) -> npt.NDArray[np.bool_]:
-    """Return which fingerprints reach the level, looking no further at those that no more can.
-
-    Args:
-        hashes: The question's.
-        units: What is left of the tables, limited, in units.
-        prints: Candidates.
-        level: What their units must add up to.
-    """
-    reached = np.zeros(len(prints), np.bool_)
-    rest = np.concatenate([np.cumsum(units.max(axis=1)[::-1])[::-1][1:], [0]])
-    index = np.arange(len(prints))
-    sums = np.zeros(len(prints), np.int64)
-    for task, row in enumerate(units):
-        sums += row[hashes.string_buckets(task, prints[index])]
-        can = sums + rest[task] >= level
-        if not can.all():
-            index, sums = index[can], sums[can]
-    reached[index] = True
-    return reached
 
 
 def interval(

@@ -95,15 +95,19 @@ def check_shape(tasks: int, length: int) -> None:
         )
 
 
+def initial_state(key: bytes) -> list[int]:
+    """Return the four words that SipHash begins with."""
+    halves = (int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")) * 2
+    return [half ^ magic for half, magic in zip(halves, _MAGIC, strict=True)]
+
+
 def siphash(key: bytes, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
     """Return SipHash-2-4 of messages of four bytes, each given as a little-endian word.
 
     Source:
         Aumasson and Bernstein, "SipHash: a fast short-input PRF", section 2.
     """
-    halves = (int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")) * 2
-    start = [np.uint64(half ^ magic) for half, magic in zip(halves, _MAGIC, strict=True)]
-    v0, v1, v2, v3 = (np.full(words.shape, value, np.uint64) for value in start)
+    v0, v1, v2, v3 = (np.full(words.shape, each, np.uint64) for each in initial_state(key))
     block = words.astype(np.uint64) | np.uint64(4 << 56)  # the message and then its length
     v3 ^= block
     for _ in range(2):

@@ -1,16 +1,24 @@
 """`prio text`: what its files may hold, and what is said of those that are something else."""
 
+import functools
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from aggregator.cli.steward.text import app
 from aggregator.cli.steward.text_upload import _answers
+from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import Task, tasks_to_toml
+from aggregator.steward.text.question import TextQuestion
 from aggregator.steward.text.released import documents_in, released_tables
+from aggregator.steward.text.strings import fingerprint
 from tests.support.tasks import LAPLACE, make_task
+from tests.support.text import Fingerprints, released
 
 TASKS = [make_task(privacy=LAPLACE, id=name * 42 + "A") for name in "AB"]
 
@@ -80,3 +88,45 @@ def test_answers_that_cannot_be_told_apart_by_person_are_refused(
     file.write_bytes(content)
     with pytest.raises(ParameterError, match=message):
         _answers(file, "who", "answer", ",")
+
+
+def test_what_is_in_no_list_is_counted_by_its_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = TextQuestion("A drink?", Fraction(1, 2), 8, 64)
+    tasks = [
+        make_task(
+            {"type": "Prio3Histogram", "length": 64},
+            LAPLACE,
+            id=str(TaskId(bytes([place]) * 32)),
+            task_info=question.info(place),
+        )
+        for place in range(8)
+    ]
+    held = {"tea": 4000, "kvass": 2000}
+    prints = np.array([fingerprint(word, question.meaning) for word in held], np.uint32)
+    tables = released(
+        question.hashes, prints, np.array([*held.values()]), 1, np.random.default_rng(3)
+    )
+    (tmp_path / "text.json").write_text(question.to_json(tasks), "utf-8")
+    (tmp_path / "tasks.toml").write_text(tasks_to_toml(tasks), "utf-8")
+    documents = [result(*each) for each in zip(tasks, tables.tolist(), strict=True)]
+    file, words = tmp_path / "released.json", tmp_path / "words.txt"
+    file.write_text(json.dumps(documents))
+    words.write_text("tea\nwater\n")
+    monkeypatch.setattr(
+        "aggregator.steward.text.candidates.Enumerated", functools.partial(Fingerprints, prints)
+    )
+
+    def said(*arguments: str | Path) -> str:
+        command = ["results", str(tmp_path), *map(str, arguments), "--results", str(file)]
+        done = CliRunner().invoke(app, command)
+        return done.stdout if done.exit_code == 0 else str(done.exception)
+
+    by_list = said(words)
+    assert by_list.startswith("A drink?\n  tea: ")
+    assert "no list" not in by_list
+    lines = said(words, "--all").splitlines()
+    assert lines[1].startswith("  tea: ")
+    assert lines[2].startswith(f"  in no list (fingerprint {prints[1]:08x}): ")
+    assert "name a list of candidates, or try all with --all" in said()

@@ -15,9 +15,10 @@ import pytest
 
 from aggregator.errors import ParameterError
 from aggregator.steward.text.candidates import Candidates, Enumerated, Listed, Prints
-from aggregator.steward.text.decode import Decoded, _Decoder, decode, interval, scores
+from aggregator.steward.text.decode import Decoded, _Decoder, decode, interval
 from aggregator.steward.text.hashing import TextHashes
 from aggregator.steward.text.laws import Clip, Floats
+from aggregator.steward.text.search import reaching, scores
 from aggregator.steward.text.strings import FINGERPRINTS, fingerprint
 from tests.support.text import Counts, Fingerprints, released, some_prints, zipf_counts
 
@@ -114,11 +115,8 @@ def test_of_all_strings_that_are_held_by_nobody_none_is_above_the_threshold() ->
     units = clip.units(left)
     level = clip.level(float(units.mean(axis=1).sum()))
     count = int(os.environ.get("PRIO_TEST_STRINGS", str(2**28)))
-    hits = sum(
-        int(scores(data.hashes, units, chunk, level).sum())
-        for chunk in Enumerated(HELD_BELOW, count).chunks()
-    )
-    assert hits == 0
+    candidates = Enumerated(HELD_BELOW, count)
+    assert not len(reaching(data.hashes, units, level, candidates, lambda _: None))
 
 
 @pytest.mark.slow
