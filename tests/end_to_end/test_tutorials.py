@@ -1,4 +1,4 @@
-"""The five tutorials, executed as they stand, one after the other in one folder."""
+"""The tutorials, executed as they stand, one after the other in one folder."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.support.tutorials import Tutorials, compare
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
-NAMES = ("steward", "operator", "developer", "analyst", "auditor")
+NAMES = ("steward", "operator", "developer", "analyst", "auditor", "words")
 
 
 @pytest.mark.slow
