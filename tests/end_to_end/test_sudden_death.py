@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.measured_task import HOUR, make_measured_task
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, Processes, run_prio
 from tests.support.sudden_death import (
     Patient,
@@ -65,7 +66,7 @@ def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path
             services.start(*COMMANDS)
 
             async def again() -> list[bytes]:
-                async with httpx.AsyncClient(timeout=30) as http:
+                async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
                     return [await asked.collect(http) for asked in (exact, noised)]
 
             assert anyio.run(again) == bodies

@@ -13,7 +13,6 @@ from tests.support.patience import PATIENCE_SECONDS
 HOUR = 3600
 BUCKETS = ("excellent", "good", "fair", "poor")
 ANSWERS = [BUCKETS[index * index * index % 4] for index in range(600)]
-COLLECT_SECONDS = 180.0
 
 
 def provision(
@@ -54,7 +53,9 @@ class Collecting:
         self._address = f"http://127.0.0.1:{port}"
         assert httpx.get(f"{self._address}/api/tasks", timeout=PATIENCE_SECONDS).status_code == 401
         token = project.compose("exec", "-T", "collector", "cat", "/data/token").strip()
-        self._http = httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        self._http = httpx.Client(
+            headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +71,7 @@ class Collecting:
 
     def result(self, location: str) -> dict[str, object]:
         """Wait for a result."""
-        deadline = time.monotonic() + COLLECT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             collection = self._http.get(self._address + location).raise_for_status().json()
             if collection["state"] != "pending":

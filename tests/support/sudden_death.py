@@ -273,7 +273,7 @@ def survive(
             asked.assert_counted_once()
 
         async def again() -> list[bytes]:
-            async with httpx.AsyncClient(timeout=30) as http:
+            async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
                 return [await asked.collect(http) for asked in tasks]
 
         assert anyio.run(again) == bodies
@@ -318,7 +318,9 @@ def _telling_lines(services: Processes, name: str) -> list[str]:
 
 
 def _lines(services: Processes, name: str) -> list[str]:
-    return services.log_path(name).read_text(errors="replace").splitlines()
+    """Return a log's lines; what is being written is none yet."""
+    text = services.log_path(name).read_text(errors="replace")
+    return text.rpartition("\n")[0].splitlines()
 
 
 def _is_of_outage(line: str) -> bool:
