@@ -19,9 +19,6 @@ pytestmark = pytest.mark.slow
 DEPARTMENTS = ("surgery", "medicine", "children")
 ROWS = 400
 WEEK = timedelta(days=7)
-THIS_MONDAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-THIS_MONDAY -= timedelta(days=THIS_MONDAY.weekday())
-LAST_MONDAY = THIS_MONDAY - WEEK
 
 SURVEY = """
 title = "Visits"
@@ -54,8 +51,13 @@ clip = true
 
 @dataclass(frozen=True)
 class Asked:
-    """A survey with answers of last week at the leader."""
+    """A survey with answers of last week at the leader.
 
+    Attributes:
+        monday: On which that week began, when the answers were made up.
+    """
+
+    monday: datetime
     services: Processes
     tasks: Path
     answers: Path
@@ -74,10 +76,12 @@ class Asked:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("survey")
     (folder / "survey.toml").write_text(SURVEY)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = today - timedelta(days=today.weekday()) - WEEK
     generator = random.Random(3)  # noqa: S311  made-up answers
     rows: list[dict[str, object]] = [
         {
-            "when": (LAST_MONDAY + timedelta(minutes=20 * index)).isoformat(),
+            "when": (monday + timedelta(minutes=20 * index)).isoformat(),
             "department": generator.choice(DEPARTMENTS),
             "age": generator.randrange(0, 111),
             "waiting": generator.randrange(0, 150) if index % 10 else "",
@@ -106,7 +110,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             )
             assert len(added.stdout.split()) == 1
         services.start(*COMMANDS)
-        made = Asked(services, folder / "made" / "task.toml", answers, rows)
+        made = Asked(monday, services, folder / "made" / "task.toml", answers, rows)
         dry = made.survey("upload", made.tasks, answers, "--time-column", "when", "--dry-run")
         assert "reports accepted" not in dry
         sent = made.survey("upload", made.tasks, answers, "--time-column", "when")
@@ -126,7 +130,7 @@ def test_a_window_that_is_not_over_is_refused_unless_it_is_said_aloud(asked: Ask
 def test_last_week_comes_out_labelled_and_near_the_truth(asked: Asked) -> None:
     said = asked.survey("collect", asked.tasks, *asked.config, "--last", "week")
     assert re.search(
-        rf"department\n +{LAST_MONDAY:%Y-%m-%d} to .*\n  answered +(3[5-9]|4[0-4])[0-9]\n", said
+        rf"department\n +{asked.monday:%Y-%m-%d} to .*\n  answered +(3[5-9]|4[0-4])[0-9]\n", said
     )
     printed = asked.survey("results", asked.tasks, *asked.config, "--json")
     rows = json.loads(printed)["rows"]
@@ -151,9 +155,9 @@ def test_a_collector_opened_from_its_file_finds_what_was_collected(asked: Asked)
     with Collector.open(asked.services.configs["collector"]) as collector:
         task = collector.tasks()[0]
         (first,) = collector.results(task)
-        again = collector.collect(task, LAST_MONDAY, WEEK)
+        again = collector.collect(task, asked.monday, WEEK)
         assert again.document == first.document
-        assert (first.start, first.end) == (LAST_MONDAY, THIS_MONDAY)
+        assert (first.start, first.end) == (asked.monday, asked.monday + WEEK)
         assert first.reports_between[0] >= first.start
         assert [row["label"] for row in first.table().rows][:4] == [*DEPARTMENTS, "no answer"]
 
