@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.patience import wait_until
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import Processes
 
 pytestmark = pytest.mark.slow
@@ -39,13 +39,17 @@ def test_health_and_status_say_what_is_compiled_and_since_when(
         url = processes.health_url("helper")
 
         def said_by_service() -> Records:
-            said: Records = httpx.get(f"{url}/health", trust_env=False).json()["compiling"]
+            said: Records = httpx.get(
+                f"{url}/health", trust_env=False, timeout=PATIENCE_SECONDS
+            ).json()["compiling"]
             return said
 
         wait_until(said_by_service, processes.log_path("helper"))
         (record,) = said_by_service()
         assert (record["vdaf"], record["problem"]) == ("Prio3Count", None)
-        page = httpx.get(url, headers={"accept": "text/html"}, trust_env=False).text
+        page = httpx.get(
+            url, headers={"accept": "text/html"}, trust_env=False, timeout=PATIENCE_SECONDS
+        ).text
         assert "Prio3Count" in page
         # The process that compiles says so when it begins, which is a little later.
         wait_until(said_by_status)
