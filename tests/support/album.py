@@ -38,8 +38,8 @@ SHIFT = 1
 _COLOURS = 16
 _TRIES, _PAUSE = 20, 100
 """How often, and after how many milliseconds, a picture is taken until two are the same."""
-_PATIENCE = 1000
-"""Milliseconds after which what differs is looked at once more."""
+_PATIENCE, _LOOKS = 1000, 20
+"""Milliseconds after which what differs is looked at once more, and how often."""
 
 _SETTLE = """async (fonts) => {
   for (const [weight, text] of fonts) {
@@ -82,7 +82,9 @@ class Album:
                 continue
             is_known = (FOLDER / file).exists()
             fault = difference(seen, _opened(FOLDER / file)) if is_known else "is a new picture"
-            if fault is not None and is_known:
+            for _ in range(_LOOKS if is_known else 0):
+                if fault is None:
+                    break
                 visit.page.wait_for_timeout(_PATIENCE)
                 seen = _seen(visit.page)
                 fault = difference(seen, _opened(FOLDER / file))
