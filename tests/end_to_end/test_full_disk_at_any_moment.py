@@ -347,7 +347,7 @@ def collect_while_it_is_full(
         troubles = place.troubles()
         assert gate.filled.wait(PATIENCE_SECONDS)
         # On a slow machine the leader has given the step up, whose lease it cannot renew.
-        time.sleep(SETTINGS["lease_seconds"])
+        time.sleep(2 * SETTINGS["request_timeout_seconds"])  # longer than a lease
         is_seen = place.leader_could_not()
         place.stay_full(troubles, then=gate.be if is_seen else lambda: gate.expect("after"))
     bodies = collecting.result()
