@@ -17,14 +17,19 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import Cost, total
+from aggregator.dp.gaussian_shifts import Shifts
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters
+from aggregator.dp.search import least
 from aggregator.dp.sensitivity import l1_sensitivity, l2_sensitivity_squared, max_entry
+from aggregator.dp.zcdp import rho_of
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Run, Sections, Summed
 
 MAX_SHARES = 2**16 - 1
+
+_FINENESS = 10**4
 
 Shares = tuple[Fraction, ...]
 """One of each section, above 0; together 1."""
@@ -118,7 +123,20 @@ class BySection(Mechanism):
 
     @override
     def guarantee(self, circuit: Summed) -> Guarantee:
-        return self.base.guarantee(circuit)
+        shifts = self.shifts(circuit)
+        if shifts is None or not isinstance(self.base, DiscreteGaussian):
+            return self.base.guarantee(circuit)
+        return self.base.promise_of(shifts)
+
+    @override
+    def shifts(self, circuit: Summed) -> Sequence[Shifts] | None:
+        found: list[Shifts] = []
+        for each, part in self.by_part(circuit):
+            shifts = each.shifts(part)
+            if shifts is None:
+                return None
+            found += shifts
+        return found
 
     @override
     def cost(self, circuit: Summed, releases: int) -> Cost:
@@ -224,6 +242,36 @@ def equal_errors(base: Mechanism, circuit: Summed, units: Sequence[Fraction] = (
         ]
     whole = sum(weights, Fraction(0))
     return tuple(weight / whole for weight in weights)
+
+
+def with_gaussian_epsilon(
+    epsilon: Fraction, delta: Fraction, circuit: Summed, shares: Shares, most: int = 1
+) -> BySection:
+    """Return Gaussian noise, split over sections, of which a release is (epsilon, delta)-DP.
+
+    It is the least such noise: rho is the largest, up to a ten-thousandth, for which a release
+    states no more than this epsilon.
+
+    Args:
+        epsilon: Of one release.
+        delta: With it.
+        circuit: What is summed.
+        shares: Of each section.
+        most: How many reports a person may have in a release.
+
+    Raises:
+        ParameterError: Epsilon is too small for any.
+    """
+    step = rho_of(epsilon, delta) / _FINENESS
+
+    def noise(count: int) -> BySection:
+        base = DiscreteGaussian(count * step, delta, max_reports_per_person=most)
+        return BySection(base, shares)
+
+    def is_too_little(count: int) -> bool:
+        return (noise(count + 1).guarantee(circuit).epsilon or Fraction(0)) > epsilon
+
+    return noise(least(is_too_little, _FINENESS))
 
 
 def with_equal_errors(base: Mechanism, circuit: Circuit) -> Mechanism:

@@ -17,9 +17,11 @@ from fractions import Fraction
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
 from aggregator.dp.filters import DELTA_LIMIT, Cost, Filter, check_delta, total
+from aggregator.dp.gaussian_shifts import Shifts, epsilon_of
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.odometer import TIGHTEST_RHO, Odometer
 from aggregator.dp.sensitivity import furthest_move
+from aggregator.dp.zcdp import implied_epsilon
 from aggregator.vdaf.circuits import Summed
 
 NO_LIMIT = "no limit is enforced"
@@ -35,7 +37,7 @@ NOT_INSTALLED = "dp-accounting is not installed: pip install prio-aggregator[acc
 NOTHING_TO_PROTECT = "nothing to protect"
 OF_RELEASES_MADE = ("basic", "odometer")
 OF_LIMITS = ("filter on epsilon", "filter on rho")
-OF_PLANS = ("advanced", "optimal (KOV)", "PLD")
+OF_PLANS = ("advanced", "optimal (KOV)", "Gaussian", "PLD")
 _NEAR = Fraction(1, 1000)
 """Of an epsilon: nobody would pay with delta for so little."""
 
@@ -73,6 +75,17 @@ class Releases:
     def promises_nothing(self) -> bool:
         """Whether no epsilon bounds what they cost, as of exact sums."""
         return self.mechanism.cost(self.circuit, 1) is None
+
+    def epsilon_at(self, delta: Fraction) -> Fraction | None:
+        """Return their epsilon if their number is fixed beforehand: with Gaussian noise at a delta.
+
+        Of other noise it is what their epsilons add up to; None where nothing is promised.
+        """
+        cost = self.cost
+        if cost is None or cost.epsilon is not None:
+            return None if cost is None else cost.epsilon
+        epsilon = _gaussian([self], delta)
+        return implied_epsilon(cost.rho, delta) if epsilon is None else epsilon
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -232,6 +245,7 @@ def _of_plans(
     theorems: dict[str, Callable[[Sequence[Releases], Fraction], Fraction | None]] = {
         "advanced": _advanced,
         "optimal (KOV)": _optimal,
+        "Gaussian": _gaussian,
     }
     costs = {(each.epsilon, each.delta) for each in _pieces(releases) or ()}
     notes = {"optimal (KOV)": f"{note}; {UNEQUAL}"} if len(costs) > 1 else {}
@@ -294,6 +308,17 @@ def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
     return accounting.optimal(
         max(each.epsilon for each in pieces), count, delta, max(each.delta for each in pieces)
     )
+
+
+def _gaussian(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
+    """Return the epsilon of Gaussian noise by its law; None if some noise is other."""
+    shifts: list[Shifts] = []
+    for each in releases:
+        found = each.mechanism.shifts(each.circuit)
+        if found is None:
+            return None
+        shifts += [dataclasses.replace(one, count=each.count * one.count) for one in found]
+    return epsilon_of(shifts, delta)
 
 
 def _parts(releases: Sequence[Releases]) -> list[Releases]:

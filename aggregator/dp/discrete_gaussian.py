@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Self
 
@@ -11,6 +11,7 @@ from typing_extensions import override
 from aggregator.dp import pld
 from aggregator.dp.filters import Cost, cost_of_zcdp
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw, tail_bound
+from aggregator.dp.gaussian_shifts import Shifts, epsilon_of
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
@@ -27,7 +28,6 @@ from aggregator.dp.rationals import (
     require_probability,
 )
 from aggregator.dp.sensitivity import is_worst_in_every_entry, l2_sensitivity_squared
-from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Summed
 
@@ -40,10 +40,10 @@ class DiscreteGaussian(Mechanism):
 
     Attributes:
         rho: What one aggregator's draw guarantees.
-        delta: The delta at which the implied epsilon is stated; it has no influence on the noise.
+        delta: The delta at which an epsilon is stated; it has no influence on the noise.
 
     Source:
-        [CKS20], Theorem 14 and Corollary 13.
+        [CKS20], Theorem 14.
     """
 
     rho: Fraction
@@ -88,15 +88,27 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def guarantee(self, circuit: Summed) -> Guarantee:
-        if self.scale(circuit) == 0:
+        return self.promise_of(self.shifts(circuit))
+
+    def promise_of(self, shifts: Sequence[Shifts]) -> Guarantee:
+        """Return what a release promises that is this much to a person, and the whole rho."""
+        if not shifts:
             return nothing_to_protect()
-        epsilon = implied_epsilon(self.rho, self.delta)
+        epsilon = epsilon_of(shifts, self.delta)
         shown = math.ceil(epsilon * 10**4) / 10**4  # never below the bound itself
         promise = (
-            f"{format_rational(self.rho)}-zero-concentrated differential privacy, which implies "
-            f"({shown:.4f}, {format_rational(self.delta)})-differential privacy,"
+            f"{format_rational(self.rho)}-zero-concentrated differential privacy and "
+            f"({shown:.4f}, {format_rational(self.delta)})-differential privacy"
         )
         return self.promised(promise, epsilon, self.delta, self.rho)
+
+    @override
+    def shifts(self, circuit: Summed) -> list[Shifts]:
+        most = self.max_reports_per_person
+        squared = l2_sensitivity_squared(circuit, most)
+        # Without windows a person's reports may be in as many releases, which have entries each.
+        entries = most * circuit.output_len
+        return [Shifts(entries, squared, self.scale(circuit))] if squared else []
 
     @override
     def cost(self, circuit: Summed, releases: int) -> Cost:

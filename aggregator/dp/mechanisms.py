@@ -15,6 +15,7 @@ from typing import ClassVar, Self
 from aggregator.dp.accounting import Pieces
 from aggregator.dp.certified import to_float
 from aggregator.dp.filters import Cost
+from aggregator.dp.gaussian_shifts import Shifts
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.pld import ReleaseLosses
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
@@ -161,6 +162,10 @@ class Mechanism(ABC):
         One piece with the promise of the whole release is always valid. None if the release has no
         epsilon of its own.
         """
+
+    def shifts(self, circuit: Summed) -> Sequence[Shifts] | None:  # noqa: ARG002  others ask it
+        """Return what a release with Gaussian noise is to a person; None if it has other noise."""
+        return None
 
     @abstractmethod
     def losses(self, circuit: Summed) -> ReleaseLosses | None:

@@ -2,9 +2,10 @@
 
 An aggregator counts every release, whoever was in it: it sees reports, not people. A budget is of
 epsilon: it is compared with the sum of the releases' epsilons, or with Gaussian noise with the
-epsilon that the sum of their rhos implies; delta adds up beside it. Since a task has one mechanism,
-its limits fix how many releases there can be before the first of them is made: that is a plan, and
-what it says of all of them holds whatever the collector chooses after seeing results.
+epsilon of all of them at the policy's delta; of other noise delta adds up beside it. Since a task
+has one mechanism, its limits fix how many releases there can be before the first of them is made:
+that is a plan, and what it says of all of them holds whatever the collector chooses after seeing
+results.
 
 That a person is in at most `max_batches_per_person` batches is the clients' word, which no
 aggregator can check. What it would make of the cost is shown (`declared_releases`), and nothing is
@@ -18,7 +19,6 @@ from aggregator.dap.problems import BudgetExceeded
 from aggregator.dp.composition import Bound, Releases, bounds
 from aggregator.dp.filters import Cost, Filter
 from aggregator.dp.rationals import format_rational
-from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.task import Task
 
 _MORE_THAN_EVER = 2**64
@@ -42,17 +42,12 @@ def declared_releases(task: Task, count: int) -> Releases | None:
 def cost(task: Task, releases: int) -> Fraction:
     """Return what a budget is compared with: the epsilon of so many releases of the task.
 
-    With Gaussian noise it is what their rho implies at the policy's delta. A task without noise has
-    no epsilon to count, and its ledger says so.
+    With Gaussian noise it is that of all of them at the policy's delta. A task without noise has no
+    epsilon to count, and its ledger says so.
     """
     made = releases_of(task, releases)
-    together = made.cost
-    if together is None:
-        return Fraction(0)
-    if together.epsilon is not None:
-        return together.epsilon
-    delta = made.mechanism.guarantee(made.circuit).delta
-    return implied_epsilon(together.rho, delta) if delta else Fraction(0)
+    delta = made.mechanism.guarantee(made.circuit).delta or Fraction(0)
+    return made.epsilon_at(delta) or Fraction(0)
 
 
 def horizon(task: Task) -> int | None:
@@ -140,7 +135,7 @@ def promise_of_all(task: Task) -> str | None:
     if together.epsilon is None:
         own = everything.mechanism.guarantee(everything.circuit).delta or Fraction(0)
         delta = format_rational(own)
-        epsilon = f"rho {format_rational(together.rho)}, which implies epsilon {epsilon}"
+        epsilon = f"rho {format_rational(together.rho)} and epsilon {epsilon}"
     else:
         epsilon = f"epsilon {epsilon}"
     releases = "release" if most == 1 else "releases"

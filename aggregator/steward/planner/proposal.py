@@ -12,7 +12,6 @@ from aggregator.dp.by_section import BySection, equal_errors
 from aggregator.dp.composition import Bound, Releases
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.search import least
-from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
 from aggregator.steward.planner.form import LEAST_STRENGTH, MOST_STRENGTH, Draft
 from aggregator.steward.planning import answers, answers_error
@@ -304,9 +303,7 @@ def _steps(
 
 
 def _added_up(made: Releases, delta: Fraction) -> Fraction:
-    """Return the epsilon of releases by adding up: of rhos, what they imply at the year's delta."""
-    cost = made.cost
-    assert cost is not None  # noqa: S101  every mechanism of a survey promises something
-    if cost.epsilon is not None:
-        return cost.epsilon
-    return implied_epsilon(cost.rho, delta)
+    """Return the epsilon of releases by adding up: of Gaussian noise, at the year's delta."""
+    epsilon = made.epsilon_at(delta)
+    assert epsilon is not None  # noqa: S101  every mechanism of a survey promises something
+    return epsilon

@@ -228,9 +228,9 @@ THEOREM_9_LABEL = (
     " what zcdp and optimal give: prefer those"
 )
 FIXED_LABEL = (
-    "zcdp, advanced, optimal and pld hold if aggregators enforce that number of releases, by"
-    " max_releases or a budget; otherwise only basic and odometer do, for a collector who decides"
-    " when to stop after seeing results"
+    "zcdp, advanced, optimal, gaussian and pld hold if aggregators enforce that number of releases,"
+    " by max_releases or a budget; otherwise only basic and odometer do, for a collector who"
+    " decides when to stop after seeing results"
 )
 
 
@@ -241,6 +241,7 @@ _KEYS = {
     "advanced": "advanced",
     "filter on rho": "zcdp",
     "optimal (KOV)": "optimal",
+    "Gaussian": "gaussian",
     "PLD": "pld",
 }
 """The theorems' names in an answer. A filter on epsilon says what basic does."""

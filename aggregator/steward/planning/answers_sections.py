@@ -2,8 +2,8 @@
 
 Each section has a unit: errors of one unit are equally bad everywhere. The split makes the error of
 every section the same in its unit. Discrete Laplace noise needs no delta, and its scale grows with
-the number of sections; that of discrete Gaussian noise grows with the root of it. So the one is
-narrower for few sections and the other for many, and both are computed.
+the number of sections; that of discrete Gaussian noise grows with the root of it, and is found by
+its own law. So the one is narrower for few sections and the other for many, and both are computed.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.collector.results.sums import SumLaw
-from aggregator.dp.by_section import BySection, equal_errors
+from aggregator.dp.by_section import BySection, equal_errors, with_gaussian_epsilon
 from aggregator.dp.certified import to_float
 from aggregator.dp.decimals import rational_in
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
@@ -20,7 +20,6 @@ from aggregator.dp.filters import check_delta
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
-from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.values import PlanAnswer, Value
 from aggregator.vdaf.circuits import Circuit, Sections
@@ -57,13 +56,13 @@ def sections(
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
     given = [rational_in(unit, "units", 0, None, open_low=True) for unit in units]
     most = max_reports_per_person
-    found: dict[str, BySection] = {}
-    bases: tuple[PureDpDiscreteLaplace | DiscreteGaussian, ...] = (
-        PureDpDiscreteLaplace(whole, max_reports_per_person=most),
-        DiscreteGaussian(rho_of(whole, failure), failure, max_reports_per_person=most),
-    )
-    for base in bases:
-        found[base.name] = BySection(base, equal_errors(base, circuit, given))
+    laplace = PureDpDiscreteLaplace(whole, max_reports_per_person=most)
+    gaussian = DiscreteGaussian(Fraction(1), failure, max_reports_per_person=most)
+    shares = equal_errors(gaussian, circuit, given)
+    found = {
+        laplace.name: BySection(laplace, equal_errors(laplace, circuit, given)),
+        gaussian.name: with_gaussian_epsilon(whole, failure, circuit, shares, most),
+    }
     errors = {name: _deviations(mechanism, circuit)[0] for name, mechanism in found.items()}
     taken = min(errors, key=lambda name: errors[name])
     other = max(errors, key=lambda name: errors[name])

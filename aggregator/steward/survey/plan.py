@@ -12,7 +12,7 @@ from fractions import Fraction
 from aggregator.collector.results import Noised, Ratio, combination
 from aggregator.collector.results.sums import SumLaw
 from aggregator.collector.results.values import Source
-from aggregator.dp.by_section import BySection, equal_errors
+from aggregator.dp.by_section import BySection, equal_errors, with_gaussian_epsilon
 from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
@@ -148,7 +148,7 @@ def plan(survey: Survey) -> Plan:
         asked = tuple((each.question, _chosen(each, survey, base)) for each in survey.questions)
         sheet = Sheet(asked, survey.pairs)
         units = sheet.units([each.weight for each in survey.questions])
-        mechanism = BySection(base, equal_errors(base, sheet.circuit, units))
+        mechanism = _split(base, sheet, units, survey.budget)
         found.append((_relative_error(mechanism, sheet, units), sheet, mechanism))
     error, sheet, mechanism = min(found, key=lambda each: each[0])
     sums = typical_sums(sheet, mechanism, survey.min_batch_size)
@@ -166,8 +166,18 @@ def plan(survey: Survey) -> Plan:
     return Plan(sheet, mechanism, privacy, parts, rivals)
 
 
+def _split(base: Base, sheet: Sheet, units: Sequence[Fraction], budget: Budget) -> BySection:
+    """Return the noise of a report: Gaussian noise by its law, where epsilon is what is given."""
+    shares = equal_errors(base, sheet.circuit, units)
+    if isinstance(base, DiscreteGaussian) and budget.epsilon is not None:
+        return with_gaussian_epsilon(budget.epsilon, base.delta, sheet.circuit, shares)
+    return BySection(base, shares)
+
+
 def bases(budget: Budget) -> list[Base]:
-    """Return the mechanisms that the budget of one window allows.
+    """Return the mechanisms that the budget of one window allows, whatever is asked.
+
+    Gaussian noise can be less, of which the whole of a report is (epsilon, delta)-DP by its law.
 
     Raises:
         ParameterError: It is too small for one of them, or too large.

@@ -372,8 +372,8 @@ def test_releases_of_every_mechanism_cost_what_a_task_with_it_says(
 def test_compose_has_the_promised_keys_and_names_the_best() -> None:
     found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     assert list(found) == [
-        "basic", "odometer", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas",
-        "notes",
+        "basic", "odometer", "advanced", "theorem9", "zcdp", "optimal", "gaussian", "pld",
+        "best", "deltas", "notes",
     ]  # fmt: skip
     assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
     assert found["best"] in {"optimal", "pld"}

@@ -133,8 +133,9 @@ def test_an_open_number_of_truncated_releases_keeps_half_of_delta_for_their_own(
 def test_gaussian_releases_add_up_their_rho_and_have_no_epsilon_to_add() -> None:
     mechanism = DiscreteGaussian(Fraction(1, 10))
     found = planned(mechanism, SumVec(4, 9, 6), 5)
-    assert list(found) == ["odometer", "filter on rho"]
+    assert list(found) == ["odometer", "filter on rho", "Gaussian"]
     assert found["filter on rho"].epsilon == implied_epsilon(Fraction(1, 2), DELTA)
+    assert smallest(found) == "Gaussian"
     fixed = planned(mechanism, Sum(3), 5, with_pld=True)
     assert smallest(fixed) == "PLD"
 
@@ -199,7 +200,7 @@ def test_truncated_noise_among_the_releases_adds_its_delta_to_every_bound() -> N
     found = said(bounds(tasks, DELTA))
     assert found["basic"].epsilon == 4
     assert found["basic"].delta == 3 * geometric.exact_delta(HISTOGRAM)
-    assert [bound.epsilon for bound in bounds(tasks, Fraction(1, 10**9))] == [None] * 6
+    assert [bound.epsilon for bound in bounds(tasks, Fraction(1, 10**9))] == [None] * 7
 
 
 def test_limits_without_a_plan_bound_what_may_come_and_of_two_limits_the_smaller_counts() -> None:

@@ -201,7 +201,7 @@ def test_no_rule_to_stop_passes_what_the_ledger_says_of_an_unlimited_count(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*THEOREMS[:-1], "the smallest"])
+@pytest.mark.parametrize("name", [*sorted({*THEOREMS} - {"Gaussian", "PLD"}), "the smallest"])
 def test_no_rule_to_stop_passes_what_the_ledger_says_of_a_limited_count(name: str) -> None:
     """The optimal bound is exact: all of its delta is used."""
     privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/10", "max_releases": 400}
@@ -212,7 +212,7 @@ def test_no_rule_to_stop_passes_what_the_ledger_says_of_a_limited_count(name: st
 
 @pytest.mark.parametrize(
     ("limit", "name"),
-    [({}, "odometer"), ({}, "the smallest"), ({"max_releases": 600}, "the smallest")],
+    [({}, "odometer"), ({}, "the smallest"), ({"max_releases": 600}, "Gaussian")],
     ids=str,
 )
 def test_no_rule_to_stop_passes_what_the_ledger_says_of_gaussian_counts(

@@ -16,7 +16,12 @@ from aggregator.dp.composition import (
 )
 from aggregator.dp.filters import Filter
 from aggregator.dp.zcdp import implied_epsilon
-from aggregator.protocol.budget import population_bounds, promise_of_all, task_bounds
+from aggregator.protocol.budget import (
+    population_bounds,
+    promise_of_all,
+    releases_of,
+    task_bounds,
+)
 from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 
@@ -54,7 +59,8 @@ def test_with_a_limit_every_other_theorem_is_of_all_releases_that_may_come() -> 
     early, late = of_task(task, 3), of_task(task, 50)
     assert (early["basic"].releases, early["basic"].epsilon) == (3, Fraction(3, 2))
     assert smallest(early).name == "basic"
-    constant = [name for name in THEOREMS if name not in {"basic", "odometer"}]
+    assert early["Gaussian"].note == SAYS_NOTHING
+    constant = [name for name in THEOREMS if name not in {"basic", "odometer", "Gaussian"}]
     for name in constant:
         assert early[name].is_valid
         assert early[name].releases == 50
@@ -67,8 +73,12 @@ def test_an_unlimited_gaussian_task_adds_up_to_a_rho_and_to_no_epsilon() -> None
     rows = of_task(make_task({"type": "Prio3Count"}, GAUSSIAN), 100)
     assert [name for name, row in rows.items() if row.is_valid] == ["odometer"]
     assert rows["basic"].epsilon is None
-    limited = of_task(make_task({"type": "Prio3Count"}, {**GAUSSIAN, "max_releases": 100}), 3)
+    assert rows["Gaussian"].note == NOT_FIXED
+    task = make_task({"type": "Prio3Count"}, {**GAUSSIAN, "max_releases": 100})
+    limited = of_task(task, 3)
     assert limited["filter on rho"].epsilon == implied_epsilon(Fraction(1, 2), DELTA)
+    assert (limited["Gaussian"].releases, limited["Gaussian"].is_valid) == (100, True)
+    assert limited["Gaussian"].epsilon == releases_of(task, 100).epsilon_at(DELTA)
 
 
 def test_what_clients_declare_neither_fixes_a_number_nor_makes_releases_cheaper() -> None:
@@ -131,7 +141,7 @@ def test_a_result_says_what_all_releases_of_its_task_cost() -> None:
     assert "at most epsilon 2, delta 0" in bounded
     gaussian = promise_of_all(make_task(privacy={**GAUSSIAN, "max_releases": 100}))
     assert gaussian is not None
-    assert "at most rho 1/2, which implies epsilon" in gaussian
+    assert "at most rho 1/2 and epsilon" in gaussian
     assert gaussian.endswith("delta 1/1000000000.")
     unlimited = promise_of_all(make_task(privacy=LAPLACE))
     assert unlimited is not None

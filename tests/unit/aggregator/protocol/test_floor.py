@@ -63,7 +63,7 @@ def test_a_task_at_the_floor_is_taken(privacy: Mapping[str, str | int], floor: F
             Floor(max_rho=Fraction(100)),
             "at most rho 100; the task has no bound on rho",
         ),
-        (GAUSSIAN, Floor(max_epsilon=Fraction(3)), "at most epsilon 3; the task has epsilon"),
+        (GAUSSIAN, Floor(max_epsilon=Fraction(2)), "at most epsilon 2; the task has epsilon"),
         (GAUSSIAN, Floor(max_rho=Fraction(1, 9)), "at most rho 1/9; the task has rho 1/8"),
         ({**GAUSSIAN, "delta": "1/1000"}, Floor(), "at most delta 1/100000; the task has delta"),
         (NO_NOISE, Floor(max_epsilon=Fraction(10**9)), "no task without noise"),

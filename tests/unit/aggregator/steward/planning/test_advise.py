@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.dp.certified import to_float
+from aggregator.dp.composition import Releases
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.policy import policy_to_mapping
@@ -160,10 +161,12 @@ def test_a_promise_with_a_delta_says_so_in_every_sentence_that_needs_it() -> Non
     assert promise.endswith("but for a chance of 1/12000000 about which nothing is promised.")
     assert " but for a delta of 9.75e-7 in a year" in cost
     gaussian = Question.of(5000, 9, rho="1/100", mechanism="DiscreteGaussian")
-    implied = math.ceil(100 * implied_epsilon(12 * Fraction(1, 100), Fraction("1e-6"))) / 100
-    assert (
-        f"epsilon = {implied} but for a delta of 0.000001, since" in advise(gaussian).sentences[2]
-    )
+    released = Releases(gaussian.noise(Fraction(1, 100)), gaussian.circuit, 12)
+    together = released.epsilon_at(Fraction("1e-6"))
+    assert together is not None
+    assert together < implied_epsilon(12 * Fraction(1, 100), Fraction("1e-6"))
+    said = f"epsilon = {math.ceil(100 * together) / 100} but for a delta of 0.000001, since"
+    assert said in advise(gaussian).sentences[2]
 
 
 def test_a_relative_error_of_sums_is_relative_to_the_largest_sum() -> None:

@@ -24,9 +24,10 @@ def planned(text: str, units: Sequence[str] = (), confidence: str = "0.95") -> M
 @pytest.mark.parametrize(
     ("questions", "taken", "deviations"),
     [
-        (1, "PureDpDiscreteLaplace", (4.0, 9.1)),
-        (5, "PureDpDiscreteLaplace", (20.0, 20.3)),
-        (10, "DiscreteGaussian", (40.0, 28.7)),
+        (1, "PureDpDiscreteLaplace", (4.0, 8.5)),
+        (4, "PureDpDiscreteLaplace", (16.0, 16.9)),
+        (5, "DiscreteGaussian", (20.0, 18.9)),
+        (10, "DiscreteGaussian", (40.0, 26.75)),
     ],
 )
 def test_laplace_is_taken_for_few_questions_and_gaussian_noise_for_many(
@@ -54,10 +55,14 @@ def test_the_policy_has_the_errors_that_are_printed_and_costs_no_more_than_epsil
     assert sum(row["share"] for row in rows) == 1
 
 
-def test_the_rho_of_gaussian_noise_implies_epsilon_and_hardly_less() -> None:
-    found = planned(" ".join(["onehot:5"] * 10))
-    rho = Fraction(found["privacy"]["rho"])
-    assert Fraction(99, 100) < implied_epsilon(rho, Fraction(DELTA)) <= 1
+def test_gaussian_noise_is_the_least_that_states_epsilon_and_less_than_rho_alone_allows() -> None:
+    text = " ".join(["onehot:5"] * 10)
+    policy = policy_from_mapping(planned(text)["privacy"])
+    promised = policy.mechanism.guarantee(Sections(text, 7))
+    assert promised.epsilon is not None
+    assert promised.rho is not None
+    assert Fraction(9999, 10000) < promised.epsilon <= 1
+    assert implied_epsilon(promised.rho, Fraction(DELTA)) > Fraction(107, 100)
 
 
 @pytest.mark.parametrize(
