@@ -86,7 +86,7 @@ def test_an_honest_pair_passes_even_if_it_was_not_ready_at_first(pair: AuditedPa
     assert answer["refuted"] is False
     assert answer["faults"] == []
     assert answer["noise_of"] == "both"
-    assert answer["likeliest_draws_in_the_sum"] == 2
+    assert [each["likeliest_draws_in_the_sum"] for each in answer["scales"]] == [2]
     assert answer["draws_of_each_aggregator"] == 4 * 1021
     assert answer["false_alarm"] == 1e-6
     assert {check["series"] for check in answer["checks"]} == {"leader", "helper", "sum", "pair"}

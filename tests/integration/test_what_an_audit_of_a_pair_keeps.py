@@ -136,19 +136,19 @@ def test_an_audit_is_made_like_a_task_with_its_type_and_all_of_its_noise(tmp_pat
         dataclasses.replace(wanted, length=12).task(KEYPAIR.config)
 
 
-def test_noise_that_is_split_by_section_is_refused_before_a_task_is_made(tmp_path: Path) -> None:
-    split, whole = tmp_path / "split.toml", tmp_path / "whole.toml"
-    split.write_text(task_to_toml(task_of_sections(shares="1/2 1/2")))
-    whole.write_text(task_to_toml(task_of_sections()))
+def test_an_audit_of_sections_has_the_noise_of_each_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "split.toml"
+    meant = task_of_sections(shares="1/3 2/3")
+    file.write_text(task_to_toml(meant))
     urls = "https://leader.invalid/", "https://helper.invalid/"
-    by_task = _Wanted(*urls, split, None, None, None, None, None, None)
-    by_hand = _Wanted(*urls, whole, None, None, None, ["shares=1/2 1/2"], None, None)
-    other = dataclasses.replace(by_task, mechanism="PureDpDiscreteLaplace", epsilon="1")
-    for wanted in (by_task, by_hand, other):
-        with pytest.raises(ParameterError, match=r"split by section.* cannot be audited"):
-            wanted.task(KEYPAIR.config)
-    unsplit = dataclasses.replace(by_hand, privacy=None)
-    assert not unsplit.task(KEYPAIR.config).policy.shares
+    wanted = _Wanted(*urls, file, None, None, None, None, None, None)
+    made = wanted.task(KEYPAIR.config)
+    assert made.prio3.circuit == meant.prio3.circuit
+    assert made.policy.mechanism == meant.policy.mechanism
+    wanted.check(made)
+    other = dataclasses.replace(wanted, mechanism="PureDpDiscreteLaplace", epsilon="1")
+    with pytest.raises(ParameterError, match="mechanism, epsilon, privacy: the task in the folder"):
+        other.check(made)
 
 
 def task_of_sections(**privacy: Setting) -> Task:

@@ -17,8 +17,8 @@ from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
 from aggregator.errors import ParameterError
 from aggregator.steward.audit.fault import Fault, FaultKind
-from aggregator.steward.audit.noise_table import Integers, NoiseTable
-from aggregator.steward.audit.pair_audit import LARGEST, Laws, Mistake, Releases, audit
+from aggregator.steward.audit.noise_table import LARGEST, Integers, NoiseTable
+from aggregator.steward.audit.pair_audit import Laws, Mistake, Releases, audit
 from aggregator.steward.audit.pair_faults import draws_in_the_sum, name_faults
 from aggregator.steward.audit.pair_power import SURELY, PowerOfAudit
 

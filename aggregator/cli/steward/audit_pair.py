@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
     from aggregator.protocol.task import Task
     from aggregator.service.config import CollectorSettings
-    from aggregator.steward.audit.noise_table import NoiseTable
+    from aggregator.steward.audit.by_scale import Scale
     from aggregator.steward.audit.pair_audit import Releases
 
 FALSE_ALARM = 1e-6
@@ -142,7 +142,7 @@ def pair(
             raise typer.Exit(_NOT_RUN)
         stated = PairAudit.open(folder)
         wanted.check(stated.task)
-        table = _table(stated.task)
+        scales = _scales(stated.task)
         count = max(8, stated.task.min_batch_size) if reports is None else reports
         if last:
             collected = stated.last()
@@ -150,7 +150,7 @@ def pair(
             collected = stated.begin(windows, count, SystemClock().now(), anew=anew)
             _run(stated, collected, keypair, timeout, desk.settings)
         with Console(stderr=True).status("testing"):
-            answer = _answer(stated.task, releases_of(collected), table, false_alarm)
+            answer = _answer(stated.task, releases_of(collected), scales, false_alarm)
     if json:
         print(jsonlib.dumps(answer.document()))
     else:
@@ -196,7 +196,7 @@ class _Wanted:
             max_reports=max(_MOST_REPORTS, min_batch_size),
             task_info="audit of the noise: reports about nobody",
         )
-        _table(task)
+        _scales(task)
         return task
 
     def check(self, task: "Task") -> None:
@@ -252,59 +252,35 @@ class _Wanted:
 def _like(file: Path) -> "Task":
     from aggregator.cli.files import read_task
 
-    task = read_task(file)
-    _check_one_law(task)
-    return task
-
-
-def _check_one_law(task: "Task") -> None:
-    """Refuse noise that is not of one law for all values, which no check here knows."""
-    if task.policy.shares:
-        raise ParameterError(
-            "shares: the task's noise is split by section, and an audit tests one law for all "
-            "values; this noise cannot be audited"
-        )
+    return read_task(file)
 
 
 def _mechanism_of(task: "Task") -> "dict[str, Setting]":
     """Return a task's mechanism as a policy's table: all of its noise, and none of its limits."""
     from aggregator.dp.policy import policy_to_mapping
 
-    wanted = {"mechanism", "max_reports_per_person", *type(task.policy.mechanism).parameter_names}
+    own = task.policy.mechanism.parameters()
+    wanted = {"mechanism", "max_reports_per_person", "shares", *own}
     table = {name: each for name, each in policy_to_mapping(task.policy).items() if name in wanted}
     hides = task.policy.mechanism.default_private_threshold != "none"
     return {**table, "private_threshold": "none"} if hides else table
 
 
 def _answer(
-    task: "Task", releases: "Releases", table: "NoiseTable", false_alarm: float
+    task: "Task", releases: "Releases", scales: "list[Scale]", false_alarm: float
 ) -> "PairAnswer":
     from aggregator.cli.steward.pair_answer import PairAnswer
-    from aggregator.steward.audit.pair_audit import Laws, audit
-    from aggregator.steward.audit.pair_faults import draws_in_the_sum, name_faults
-    from aggregator.steward.audit.pair_power import PowerOfAudit
+    from aggregator.steward.audit.by_scale import audit_by_scale
 
-    laws = Laws.of(table)
-    windows, buckets = releases.leader.shape
-    checks = audit(releases, laws, false_alarm)
     return PairAnswer(
-        task,
-        releases,
-        checks,
-        name_faults(releases, laws, checks),
-        draws_in_the_sum(releases.total, laws),
-        PowerOfAudit(table, windows, buckets, false_alarm),
+        task, releases, tuple(audit_by_scale(releases, scales, false_alarm)), false_alarm
     )
 
 
-def _table(task: "Task") -> "NoiseTable":
-    from aggregator.steward.audit.noise_table import NoiseTable
+def _scales(task: "Task") -> "list[Scale]":
+    from aggregator.steward.audit.by_scale import scales_of
 
-    _check_one_law(task)
-    law = task.policy.mechanism.law(task.prio3.circuit, aggregators=1)
-    if law is None:
-        raise ParameterError("mechanism: the task's noise is none: there is nothing to audit")
-    return NoiseTable.of(law)
+    return scales_of(task.policy.mechanism, task.prio3.circuit)
 
 
 def _run(

@@ -34,8 +34,8 @@ from aggregator.protocol.reports import prepare_reports
 from aggregator.protocol.results import open_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.service.config import read_text
-from aggregator.steward.audit.noise_table import Integers
-from aggregator.steward.audit.pair_audit import LARGEST, Mistake, Releases
+from aggregator.steward.audit.noise_table import LARGEST, Integers
+from aggregator.steward.audit.pair_audit import Mistake, Releases
 from aggregator.vdaf.circuits import Circuit, Histogram
 from aggregator.vdaf.circuits.measurements import Measurement
 from field import Vector, lift

@@ -62,7 +62,7 @@ def run_log_p(run: Run, windows: int, buckets: int, zero: float) -> float:
 def silence(name: str, rows: Integers, table: NoiseTable) -> Check:
     """Ask for buckets without noise."""
     windows, buckets = rows.shape
-    zero = float(table.probabilities[table.reach])
+    zero = table.zero
     silent = (rows == 0).all(axis=0)
     ends = (Run(0, _leading(silent)), Run(buckets - _leading(silent[::-1]), _leading(silent[::-1])))
     longest = _longest(silent)

@@ -2,7 +2,8 @@
 
 Every entry is rounded from a certified enclosure, and sums of two draws are convolutions of
 positive numbers, so a probability is right to a dozen digits; the mass beyond the table is below
-10^-25.
+10^-25. Noise that reaches beyond `MOST_VALUES` is looked at in steps: of each draw only the nearest
+multiple of a step, whose law is exact, too, and whether the draw is 0.
 """
 
 import dataclasses
@@ -17,8 +18,14 @@ from aggregator.errors import ParameterError
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-MOST_VALUES = 20_000
-"""The most noise values tabulated on one side of zero: a few seconds of work."""
+MOST_VALUES = 2_000
+"""The most values that are told apart on one side of zero: all of them is a second of work."""
+
+MOST_STEPS = 1_000
+"""The most steps on one side of zero, where there are more values."""
+
+LARGEST = 2**40
+"""Draws are clipped to this size: nothing larger is noise, and floats stay exact."""
 
 _BEYOND = 1e-25
 
@@ -29,20 +36,49 @@ class NoiseTable:
 
     Attributes:
         probabilities: Shape `(2 reach + 1,)`, that of -reach first; they add up to 1.
+        step: How many values each entry is of; an odd number.
+        exact_zero: The probability of the value 0, where the middle entry is of several values.
     """
 
     probabilities: Floats = dataclasses.field(repr=False)
+    step: int = 1
+    exact_zero: float | None = None
 
     @classmethod
     def of(cls, law: NoiseLaw) -> "NoiseTable":
-        """Tabulate a law.
+        """Tabulate a law, in steps if it is wide.
 
         Raises:
-            ParameterError: The noise is too wide.
+            ParameterError: The noise is too wide for any.
         """
         reach = _reach(law)
+        if reach > MOST_VALUES:
+            return cls._in_steps(law, 2 * -(-reach // (2 * MOST_STEPS)) + 1)
         half = np.array([to_float(law.probability(value)) for value in range(reach + 1)])
         return cls._normalised(np.concatenate([half[:0:-1], half]))
+
+    @classmethod
+    def _in_steps(cls, law: NoiseLaw, step: int) -> "NoiseTable":
+        # Beyond a variance of 2^24 a Gaussian tail is known to a relative 10^-5, which moves no
+        # count that an audit looks at.
+        edges = range(step // 2 + 1, _reach(law) + 2 * step, step)
+        found = [law.upper_tail(edge) for edge in edges]
+        tails = np.array([0.0 if tail is None else to_float(tail) for tail in found])
+        half = tails[:-1] - tails[1:]
+        whole = cls._normalised(np.concatenate([half[::-1], [1 - 2 * tails[0]], half]))
+        return cls(whole.probabilities, step, to_float(law.probability(0)))
+
+    @property
+    def zero(self) -> float:
+        """The probability of the value 0."""
+        return float(self.probabilities[self.reach]) if self.exact_zero is None else self.exact_zero
+
+    def in_steps(self, draws: Integers) -> Integers:
+        """Return draws as the table has them: the nearest number of steps."""
+        if self.step == 1:
+            return draws
+        steps = np.sign(draws) * ((np.abs(draws) + self.step // 2) // self.step)
+        return np.where(np.abs(draws) == LARGEST, draws, steps)
 
     @property
     def reach(self) -> int:
@@ -112,9 +148,9 @@ def _reach(law: NoiseLaw) -> int:
     low, high = 0, 1
     while not is_beyond(high):
         low, high = high, 2 * high
-        if low > MOST_VALUES:
+        if low > LARGEST // 2**10:
             raise ParameterError(
-                f"scale: noise that reaches beyond {MOST_VALUES} is too wide to be tabulated; "
+                f"scale: noise that reaches beyond {LARGEST // 2**10} is too wide to be audited; "
                 "a larger epsilon or rho makes it narrower"
             )
     while high - low > 1:

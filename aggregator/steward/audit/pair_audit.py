@@ -39,16 +39,13 @@ import numpy.typing as npt
 
 from aggregator.errors import ParameterError
 from aggregator.steward.audit.bucket_checks import columns, silence
-from aggregator.steward.audit.noise_table import Integers, NoiseTable
+from aggregator.steward.audit.noise_table import LARGEST, Integers, NoiseTable
 from aggregator.steward.audit.pair_check import Check, check_of
 from aggregator.steward.audit.pair_events import law_check
 from aggregator.steward.audit.tail_bounds import log_tail, log_tail_above
 from aggregator.steward.audit.window_checks import order, totals
 
 SERIES = ("leader", "helper", "sum")
-LARGEST = 2**40
-"""Draws are clipped to this size: nothing larger is noise, and floats stay exact."""
-
 Spectrum: TypeAlias = npt.NDArray[np.complex128]
 
 _FAIR = 0.5
@@ -111,7 +108,7 @@ class Laws:
 
     @classmethod
     def of(cls, single: NoiseTable) -> "Laws":
-        """Return the laws for two aggregators that both draw from the same law."""
+        """Return the laws for two aggregators that both draw from the same law, value by value."""
         return cls(single, single.plus(single))
 
     def of_series(self, name: str) -> NoiseTable:
@@ -177,20 +174,21 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     """
     threshold = check_threshold(false_alarm)
     checks = []
-    for name, rows in releases.series():
+    for name, draws in releases.series():
         table = laws.of_series(name)
+        rows = table.in_steps(draws)
         checks += [
             law_check(name, rows, table),
             _extremes(name, rows, table),
             _signs(name, rows),
             _windows(name, rows, table),
             _buckets(name, rows, table),
-            silence(name, rows, table),
+            silence(name, draws, table),
             columns(name, rows, table),
             totals(name, rows, table),
             order(name, _pairs_of_windows(rows)),
         ]
-    peers = _pairs_of_peers(releases)
+    peers = _pairs_of_peers(releases, laws.single)
     checks += [
         _across("pair", "peers", peers, laws.single),
         order("pair", peers),
@@ -244,11 +242,11 @@ def _pairs_of_windows(rows: Integers) -> list[tuple[str, Integers, Integers]]:
     ]
 
 
-def _pairs_of_peers(releases: Releases) -> list[tuple[str, Integers, Integers]]:
+def _pairs_of_peers(releases: Releases, table: NoiseTable) -> list[tuple[str, Integers, Integers]]:
     return [
         (f"the leader's window {i + 1} and the helper's {j + 1}", ours, theirs)
-        for i, ours in enumerate(releases.leader)
-        for j, theirs in enumerate(releases.helper)
+        for i, ours in enumerate(table.in_steps(releases.leader))
+        for j, theirs in enumerate(table.in_steps(releases.helper))
     ]
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from aggregator.steward.audit.bucket_checks import Run, run_log_p, silent_run
 from aggregator.steward.audit.bucket_faults import of_buckets, of_totals
 from aggregator.steward.audit.fault import Fault, FaultKind
-from aggregator.steward.audit.noise_table import Floats, Integers, NoiseTable
+from aggregator.steward.audit.noise_table import LARGEST, Floats, Integers, NoiseTable
 from aggregator.steward.audit.other_laws import FAMILIES, table_of
-from aggregator.steward.audit.pair_audit import LARGEST, Laws, Likeness, Releases
+from aggregator.steward.audit.pair_audit import Laws, Likeness, Releases
 from aggregator.steward.audit.pair_check import Check
 from aggregator.steward.audit.pair_events import law_check
 from aggregator.steward.audit.tail_bounds import log_tail
@@ -68,12 +68,18 @@ def draws_in_the_sum(total: Integers, laws: Laws) -> int:
     """Return how many aggregators' right draws the results most likely contain: 0, 1 or 2."""
     if not total.any():
         return 0
-    return 2 if laws.both.logs_of(total) >= laws.single.logs_of(total) else 1
+    both, single = (law.logs_of(law.in_steps(total)) for law in (laws.both, laws.single))
+    if laws.both.step != laws.single.step:
+        # Of steps of different sizes likelihoods do not compare: by which deviation it is nearer.
+        ratio = float(total.std()) / (laws.single.deviation * laws.single.step)
+        return 2 if ratio > 2**0.25 else 1
+    return 2 if both >= single else 1
 
 
-def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
-    if not rows.any():
+def _faults_of(party: str, draws: Integers, table: NoiseTable) -> list[Fault]:
+    if not draws.any():
         return [Fault(party, FaultKind.NO_NOISE, "every draw is 0")]
+    rows = table.in_steps(draws)
     if (np.abs(rows) == LARGEST).mean() > 1 / 2:
         text = "the share is not the sum of the uploaded reports, whatever the noise"
         return [Fault(party, FaultKind.WRONG_SUM, text)]
@@ -81,24 +87,27 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
         text = "all buckets of one window have one draw"
         return [Fault(party, FaultKind.CORRELATED, text)]
     is_rare = rows.shape[1] * math.log(table.magnitudes()[0]) < _CLEAR
-    is_noisy = rows.any(axis=1) | (not is_rare)
+    is_noisy = draws.any(axis=1) | (not is_rare)
     silent = [f"every draw of window {index + 1} is 0" for index in np.flatnonzero(~is_noisy)]
-    rows = rows[is_noisy]
-    noisy_buckets = rows[:, rows.any(axis=0)]
+    rows, draws = rows[is_noisy], draws[is_noisy]
+    noisy_buckets = rows[:, draws.any(axis=0)]
     repeated = _first(
         _repetition(f"windows {i + 1} and {j + 1}", noisy_buckets[i], noisy_buckets[j])
         for i, j in itertools.combinations(range(len(rows)), 2)
     )
     if repeated:
         rows = rows[:1]  # repeated draws count once, and so do their zeros
-    elif (run := _silent_run(rows)) is not None:
+    elif (run := _silent_run(draws, table)) is not None:
         silent.append(f"{run} have no noise in any window")
         rows = np.delete(rows, np.arange(run.first, run.first + run.length), axis=1)
-    elif _has_silent_buckets(rows):
+    elif _has_silent_buckets(draws):
         count = rows.shape[1] - noisy_buckets.shape[1]
         silent.append(f"{count} of {rows.shape[1]} buckets have no noise in any window")
         rows = noisy_buckets
-    correlated = _common_draw(rows, table) or _first(
+    # Where silence explains the refusal, what is left of few buckets may have any median.
+    is_explained = bool(silent) and law_check(party, rows, table).log_p >= _CLEAR
+    common = [] if is_explained else _common_draw(rows, table)
+    correlated = common or _first(
         iter([_dependence("buckets of one window", Likeness.within(rows))])
     )
     faults = [Fault(party, FaultKind.NO_NOISE, text) for text in silent]
@@ -112,13 +121,14 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
     return faults
 
 
-def _silent_run(rows: Integers) -> Run | None:
+def _silent_run(rows: Integers, table: NoiseTable) -> Run | None:
     """Return a run of silent buckets that the zeros of the others do not explain."""
     run = silent_run(rows)
     others = np.delete(rows, np.arange(run.first, run.first + run.length), axis=1)
     if not run.length or not others.size:
         return None
-    log_p = run_log_p(run, len(rows), rows.shape[1], float((others == 0).mean()))
+    zero = float((others == 0).mean())
+    log_p = run_log_p(run, len(rows), rows.shape[1], max(zero, table.zero))
     return run if log_p < _CLEAR else None
 
 

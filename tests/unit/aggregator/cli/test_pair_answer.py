@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from aggregator.cli.service.tasks import make_task
-from aggregator.cli.steward.audit_pair import _answer, _table
+from aggregator.cli.steward.audit_pair import _answer, _scales
 from aggregator.cli.steward.pair_answer import PairAnswer
 from aggregator.dap.hpke import generate_keypair
-from aggregator.steward.audit.noise_table import Integers
-from aggregator.steward.audit.pair_audit import LARGEST, Mistake, Releases
+from aggregator.steward.audit.noise_table import LARGEST, Integers
+from aggregator.steward.audit.pair_audit import Mistake, Releases
 from tests.support.entropy import SeededEntropy
 
 TASK = make_task(
@@ -25,7 +25,8 @@ TASK = make_task(
     max_reports=1000,
     task_info="audit",
 )
-TABLE = _table(TASK)
+SCALES = _scales(TASK)
+TABLE = SCALES[0].laws.single
 RANDOM = np.random.default_rng(1)
 
 
@@ -36,7 +37,7 @@ def draws() -> Integers:
 def answer(leader: Integers, helper: Integers, *mistakes: Mistake) -> PairAnswer:
     total = np.clip(leader + helper, -LARGEST, LARGEST)
     releases = Releases(leader, helper, total, (8, 8), (8, 8), mistakes)
-    return _answer(TASK, releases, TABLE, 1e-6)
+    return _answer(TASK, releases, SCALES, 1e-6)
 
 
 def test_the_answer_for_an_honest_pair_says_what_the_audit_could_have_found() -> None:
@@ -87,5 +88,7 @@ def test_the_document_is_json_whatever_is_impossible() -> None:
     assert logs["helper", "extremes"] is None
     assert logs["leader", "extremes"] <= 0
     assert document["log_p_threshold"] == pytest.approx(math.log(1e-6 / len(logs)))
-    assert document["surely_found"]["power"] == 0.999
-    assert document["version"] == 1
+    (scale,) = document["scales"]
+    assert scale["surely_found"]["power"] == 0.999
+    assert scale["sections"] == []
+    assert document["version"] == 2
