@@ -17,6 +17,9 @@ from aggregator.errors import ParameterError
 Entries: TypeAlias = list[int]
 """What a person adds to the sums of some sections."""
 
+Answer: TypeAlias = tuple[int, ...]
+"""What one person answered, in whole numbers: places of labels, or steps above the least number."""
+
 _SHOWN = 8
 
 
@@ -154,15 +157,23 @@ class Question(ABC):
             AnswerError: The question does not take it.
         """
         if answer is None or (isinstance(answer, str) and not answer.strip()):
-            return list(self.nothing)
+            return self.added(None)
         try:
-            return self._entries(answer)
+            return self.added(self._read(answer))
         except Unfit as unfit:
             raise AnswerError(self.name, str(unfit)) from None
 
+    def added(self, answer: Answer | None) -> Entries:
+        """Return what an answer adds that was read; None is none."""
+        return list(self.nothing) if answer is None else self._added(answer)
+
     @abstractmethod
-    def _entries(self, answer: object) -> Entries:
-        """Return what an answer adds, or raise Unfit."""
+    def _read(self, answer: object) -> Answer | None:
+        """Return an answer in whole numbers, or raise Unfit; None if it is none."""
+
+    @abstractmethod
+    def _added(self, answer: Answer) -> Entries:
+        """Return what an answer adds."""
 
     @property
     def choices(self) -> Sequence[str]:
@@ -193,11 +204,13 @@ class One(Question):
     lengths: Sequence[int]
 
     @override
-    def _entries(self, answer: object) -> Entries:
-        entries = [0] * len(self.nothing)
-        for at in self.ones[self.takes.place(answer)]:
-            entries[at] = 1
-        return entries
+    def _read(self, answer: object) -> Answer:
+        return (self.takes.place(answer),)
+
+    @override
+    def _added(self, answer: Answer) -> Entries:
+        (place,) = answer
+        return ones_at(self.ones[place], len(self.nothing))
 
     @property
     @override
@@ -227,7 +240,7 @@ class Some(Question):
     most: int
 
     @override
-    def _entries(self, answer: object) -> Entries:
+    def _read(self, answer: object) -> Answer:
         if isinstance(answer, str) or not isinstance(answer, Sequence | AbstractSet):
             raise Unfit(f"must be a list of labels, each of them {self.labels.said}")
         places = {self.labels.place(each) for each in answer}
@@ -235,7 +248,11 @@ class Some(Question):
             raise Unfit("must have no label twice")
         if len(places) > self.most:
             raise Unfit(f"must be at most {self.most} labels")
-        return [int(place in places) for place in range(len(self.nothing))]
+        return tuple(sorted(places))
+
+    @override
+    def _added(self, answer: Answer) -> Entries:
+        return ones_at(answer, len(self.nothing))
 
     @property
     @override
@@ -265,13 +282,15 @@ class Amount(Question):
     powers: int
 
     @override
-    def _entries(self, answer: object) -> Entries:
-        steps = self.grid.place(answer)
+    def _read(self, answer: object) -> Answer:
+        return (self.grid.place(answer),)
+
+    @override
+    def _added(self, answer: Answer) -> Entries:
+        (steps,) = answer
         if self.powers:
             return [1, 0, *(steps**power for power in range(1, self.powers + 1))]
-        entries = [0] * len(self.nothing)
-        entries[steps] = 1
-        return entries
+        return ones_at(answer, len(self.nothing))
 
     @override
     def sections(self, first: int) -> list[str]:
@@ -297,19 +316,23 @@ class Amounts(Question):
     grids: Mapping[str, Grid]
 
     @override
-    def _entries(self, answer: object) -> Entries:
+    def _read(self, answer: object) -> Answer | None:
         if not isinstance(answer, Mapping) or not answer.keys() <= self.grids.keys():
             raise Unfit(f"must be a table of numbers by these names: {', '.join(self.grids)}")
         given = [answer.get(name) for name in self.grids]
         if any(each is None or (isinstance(each, str) and not each.strip()) for each in given):
-            return list(self.nothing)
+            return None
         steps = []
         for (name, grid), each in zip(self.grids.items(), given, strict=True):
             try:
                 steps.append(grid.place(each))
             except Unfit as unfit:
                 raise Unfit(f"{name}: {unfit}") from None
-        return [1, 0, *steps]
+        return tuple(steps)
+
+    @override
+    def _added(self, answer: Answer) -> Entries:
+        return [1, 0, *answer]
 
     @override
     def sections(self, first: int) -> list[str]:
@@ -319,3 +342,11 @@ class Amounts(Question):
     def data(self) -> dict[str, object]:
         grids = [{"name": name, "grid": grid.data()} for name, grid in self.grids.items()]
         return {**Question.data(self), "kind": "numbers", "columns": grids}
+
+
+def ones_at(places: Sequence[int], length: int) -> Entries:
+    """Return ones among zeros."""
+    entries = [0] * length
+    for place in places:
+        entries[place] = 1
+    return entries

@@ -19,6 +19,7 @@ from aggregator.client.survey.answers import (
     Some,
     Takes,
     YesNo,
+    ones_at,
 )
 from aggregator.client.survey.numbers import Grid, Ranges, exact
 
@@ -78,13 +79,13 @@ def _multiple(name: str, asked: _Asked, most: int) -> Question:
     labels = _texts(asked["labels"])
     length = _bounded(len(labels) + 1, most)
     at_most = int(asked["at_most"] or len(labels))
-    nothing = _ones_at([len(labels)], length)
+    nothing = ones_at([len(labels)], length)
     return Some(name=name, nothing=nothing, labels=Labels(labels), most=at_most)
 
 
 def _sums_of_powers(powers: int) -> "_Way":
     def way(name: str, asked: _Asked, _: int) -> Question:
-        nothing = _ones_at([1], 2 + powers)
+        nothing = ones_at([1], 2 + powers)
         return Amount(name=name, nothing=nothing, grid=_grid(asked), powers=powers)
 
     return way
@@ -93,12 +94,12 @@ def _sums_of_powers(powers: int) -> "_Way":
 def _each_value(name: str, asked: _Asked, most: int) -> Question:
     grid = _grid(asked)
     length = _bounded(grid.steps + 2, most)
-    return Amount(name=name, nothing=_ones_at([length - 1], length), grid=grid, powers=0)
+    return Amount(name=name, nothing=ones_at([length - 1], length), grid=grid, powers=0)
 
 
 def _vector(name: str, asked: _Asked, _: int) -> Question:
     grids = {str(column["name"]): _grid(column) for column in asked["column"]}
-    return Amounts(name=name, nothing=_ones_at([1], 2 + len(grids)), grids=grids)
+    return Amounts(name=name, nothing=ones_at([1], 2 + len(grids)), grids=grids)
 
 
 _Way = Callable[[str, _Asked, int], Question]
@@ -144,7 +145,7 @@ def _one(
             path.insert(0, above[path[0]])
     return One(
         name=name,
-        nothing=_ones_at([end - 1 for end in starts[1:]], starts[-1]),
+        nothing=ones_at([end - 1 for end in starts[1:]], starts[-1]),
         takes=takes,
         ones=[[start + at for start, at in zip(starts, path, strict=False)] for path in paths],
         lengths=[size + 1 for size in sizes],
@@ -198,10 +199,3 @@ def _bounded(count: int, most: int) -> int:
     if not 1 <= count <= most:
         raise ValueError("not of this task")
     return count
-
-
-def _ones_at(places: Sequence[int], length: int) -> list[int]:
-    entries = [0] * length
-    for place in places:
-        entries[place] = 1
-    return entries

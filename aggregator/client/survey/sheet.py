@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.client.survey.answers import Amount, AnswerError, Entries, One, Question
+from aggregator.client.survey.answers import Amount, AnswerError, Entries, One, Question, ones_at
 from aggregator.client.survey.meaning import NOT_A_MEANING, VERSION, question_of
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -33,13 +33,7 @@ class Table:
 
     def entries(self, answer: Entries, groups: Entries) -> Entries:
         """Return what a person adds, by what they add to both questions."""
-        if not self.powers:
-            return [one * other for one in answer for other in groups]
-        is_answered, _, *powers = answer
-        size = len(groups) - 1
-        place = groups.index(1) if is_answered else size
-        hot = [int(each == place) for each in range(size + 1)]
-        return hot + [power * one for power in powers for one in hot[:size]]
+        return by_group(answer, groups, is_number=bool(self.powers))
 
     def data(self) -> dict[str, object]:
         """Return what another interpreter needs, as JSON has it."""
@@ -177,6 +171,20 @@ class AnswerSheet:
             ],
             "tables": [table.data() for table in self.tables],
         }
+
+
+def by_group(answer: Entries, groups: Entries, *, is_number: bool) -> Entries:
+    """Return what a person adds to a table, by what they add to both questions.
+
+    Of a number it is how many of each group gave one, the last of those who did not or are in no
+    group, and then each of its sums in each group; else it is the pair of both answers.
+    """
+    if not is_number:
+        return [one * other for one in answer for other in groups]
+    is_answered, _, *powers = answer
+    size = len(groups) - 1
+    hot = ones_at([groups.index(1) if is_answered else size], size + 1)
+    return hot + [power * one for power in powers for one in hot[:size]]
 
 
 def _is_one_section(question: Question) -> bool:

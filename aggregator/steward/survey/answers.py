@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime, time, tzinfo
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
+from aggregator.client.survey.answers import Answer
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, is_missing, shown
-from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.routing import Routing, asked_if
 from aggregator.steward.survey.windows import Windows

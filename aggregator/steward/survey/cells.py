@@ -8,8 +8,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+from aggregator.client.survey.answers import Answer
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.exact import MAX_DIGITS, Grid
 
 Cell: TypeAlias = str | int | float | Decimal | Sequence[str] | None

@@ -3,18 +3,13 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TypeAlias
 
+from aggregator.client.survey.answers import Answer, Entries
+from aggregator.client.survey.answers import Question as AsAsked
 from aggregator.collector.results import Noised, Quantity
 from aggregator.dp.sensitivity import max_entry
 from aggregator.vdaf.circuits.section_lists import KINDS, sections_of_text
 from aggregator.vdaf.prio3 import Prio3
-
-Answer: TypeAlias = tuple[int, ...]
-"""What one person answered, in whole numbers: places of labels, or steps above the least number."""
-
-Entries: TypeAlias = list[int]
-"""What a person adds to the sums of a design's sections, section after section."""
 
 NO_ANSWER = "no answer"
 """The label of those who give none: the last of every question that has labels."""
@@ -63,8 +58,7 @@ class Design:
 
     Attributes:
         name: Told apart by it from the question's other designs, and bound into the task with it.
-        sections: Their texts; what refers to a section counts from the first of these.
-        measurement: What an answer adds to each entry; None is no answer.
+        asked: As clients read it out of the task: they alone say what an answer adds.
         figures: What the sums of these sections say.
         extremes: Answers of which equal parts make a typical batch: the least and the largest.
         labels: Of the first section where it is the answer and a table can be of it: those of
@@ -73,8 +67,7 @@ class Design:
     """
 
     name: str
-    sections: tuple[str, ...]
-    measurement: Callable[[Answer | None], Entries]
+    asked: AsAsked
     figures: Callable[[Sums], list[Figure]]
     extremes: tuple[Answer, ...] = ((0,),)
     labels: tuple[str, ...] = ()
@@ -83,7 +76,16 @@ class Design:
     @property
     def length(self) -> int:
         """Entries of all its sections."""
-        return sum(each.output_len for each in sections_of_text(" ".join(self.sections)))
+        return len(self.asked.nothing)
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """Their texts; what refers to a section counts from the first of these."""
+        return tuple(self.asked.sections(0))
+
+    def measurement(self, answer: Answer | None) -> Entries:
+        """Return what an answer adds to each entry; None is no answer."""
+        return self.asked.added(answer)
 
     def units(self, weight: Fraction = Fraction(1)) -> list[Fraction]:
         """Return for each section the error that is as bad as one of 1 in a count.
@@ -123,10 +125,3 @@ def prio3_of(sections: Sequence[str]) -> Prio3:
     from aggregator.vdaf.instances import SECTIONS
 
     return SECTIONS.prio3({"sections": " ".join(sections)})
-
-
-def one_hot(place: int, length: int) -> Entries:
-    """Return a one among zeros."""
-    entries = [0] * length
-    entries[place] = 1
-    return entries

@@ -6,8 +6,8 @@ Whoever is not asked gives no answer, which lies in the same report as every oth
 import dataclasses
 from collections.abc import Sequence
 
+from aggregator.client.survey.answers import Answer
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.questions import Question
 from aggregator.words import meant
 

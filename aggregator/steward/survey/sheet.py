@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 
+from aggregator.client.survey.answers import Answer, Entries
 from aggregator.collector.results import Batch, Noised
 from aggregator.collector.results.consistency import Consistent
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.designs import (
-    Answer,
-    Design,
-    Entries,
-    Figure,
-    Sums,
-    moved,
-    prio3_of,
-)
+from aggregator.steward.survey.designs import Design, Figure, Sums, moved, prio3_of
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.tables import Table, table_of
 from aggregator.vdaf.circuits import Sections

@@ -7,10 +7,12 @@ from fractions import Fraction
 
 from typing_extensions import override
 
+from aggregator.client.survey.answers import Entries, ones_at
+from aggregator.client.survey.sheet import by_group
 from aggregator.collector.results import total
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.designs import Design, Entries, Figure, Sums, moved, one_hot
+from aggregator.steward.survey.designs import Design, Figure, Sums, moved
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.questions.base import shares
 from aggregator.steward.survey.questions.numbers import Number
@@ -48,9 +50,9 @@ class Table(ABC):
             by: That of the groups'.
         """
 
-    @abstractmethod
     def measurement(self, answer: Entries, group: Entries) -> Entries:
         """Return what a person adds, by what they add to both questions' sections."""
+        return by_group(answer, group, is_number=isinstance(self, NumbersByGroup))
 
     @abstractmethod
     def figures(self, sums: Sums) -> list[Figure]:
@@ -69,7 +71,7 @@ class Table(ABC):
         """Return the sums of a batch in which groups are as large and answer as in `design`."""
         size, answers = len(self.groups), self.design.extremes
         added = [
-            self.measurement(self.design.measurement(answer), one_hot(group, size + 1))
+            self.measurement(self.design.measurement(answer), ones_at([group], size + 1))
             for answer in answers
             for group in range(size)
         ]
@@ -82,10 +84,6 @@ class PairTable(Table):
     @override
     def sections(self, start: int, of: int, by: int) -> list[str]:
         return [f"table:{of},{by}"]
-
-    @override
-    def measurement(self, answer: Entries, group: Entries) -> Entries:
-        return [one * other for one in answer for other in group]
 
     @property
     @override
@@ -125,16 +123,6 @@ class NumbersByGroup(Table):
     @override
     def sections(self, start: int, of: int, by: int) -> list[str]:
         return moved(self._texts, start)
-
-    @override
-    def measurement(self, answer: Entries, group: Entries) -> Entries:
-        size = len(self.groups)
-        is_answered, _, *moments = answer
-        place = group.index(1) if is_answered else size
-        entries = one_hot(place, size + 1)
-        for moment in moments:
-            entries += [moment * is_of for is_of in entries[:size]]
-        return entries
 
     @property
     @override

@@ -9,10 +9,12 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from aggregator.client.survey.answers import Question as AsAsked
+from aggregator.client.survey.meaning import question_of
 from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, number, shown
-from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums, one_hot
+from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Grid
 
 MAX_LABELS = 100_000
@@ -20,6 +22,7 @@ MAY_HAVE_LINES = frozenset({"text"})
 """Members of a question that may be more than one line of text."""
 
 _PERCENT = 100
+_MOST_ENTRIES = 2**32 - 1
 
 
 def _conditions(value: object) -> object:
@@ -88,6 +91,32 @@ class Question(BaseModel, ABC):
     def designs(self) -> tuple[Design, ...]:
         """Return every way to ask it, the simplest first."""
 
+    def as_asked(self, design: str) -> AsAsked:
+        """Return it as clients read it out of a task, asked in the way of this name."""
+        table = self.model_dump(mode="json", by_alias=True)
+        return question_of(table, design, _MOST_ENTRIES)
+
+    def labelled(
+        self,
+        name: str,
+        labels: Sequence[str],
+        figures: Callable[[Sums], list[Figure]] | None = None,
+    ) -> Design:
+        """Return the design of one answer among labels, of which "no answer" is the last.
+
+        Args:
+            name: Of the design.
+            labels: Without "no answer".
+            figures: What the sums say; counts and shares unless given.
+        """
+        return Design(
+            name,
+            self.as_asked(name),
+            figures or (lambda sums: counts(sums, labels)),
+            extremes=((0,), (len(labels) - 1,)),
+            labels=tuple(labels),
+        )
+
     def crossed_designs(self) -> tuple[Design, ...]:
         """Return the ways to ask it of which a table by group can be made; none if it has no."""
         return tuple(design for design in self.designs() if design.labels)
@@ -148,29 +177,6 @@ def check_labels(labels: Sequence[str], least: int = 2) -> None:
         raise ValueError(
             f"labels: {NO_ANSWER!r} is the label of whoever gives none: it is there already"
         )
-
-
-def labelled(
-    name: str,
-    labels: Sequence[str],
-    more: Callable[[Sums], list[Figure]] = lambda _: [],
-) -> Design:
-    """Return the design of one answer among labels, of which "no answer" is the last.
-
-    Args:
-        name: Of the design.
-        labels: Without "no answer".
-        more: What the sums say beside counts and shares.
-    """
-    length = len(labels) + 1
-    return Design(
-        name,
-        (f"onehot:{length}",),
-        lambda answer: one_hot(length - 1 if answer is None else answer[0], length),
-        lambda sums: [*counts(sums, labels), *more(sums)],
-        extremes=((0,), (length - 2,)),
-        labels=tuple(labels),
-    )
 
 
 def answered(sums: Sums) -> Noised:

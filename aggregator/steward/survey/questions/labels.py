@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, shown, text
-from aggregator.steward.survey.designs import Answer, Design, Entries
-from aggregator.steward.survey.questions.base import Question, check_labels, counts, labelled
+from aggregator.steward.survey.designs import Design
+from aggregator.steward.survey.questions.base import Question, check_labels, counts
 
 _YES_AND_NO = ("yes", "no")
 _YES = frozenset({"yes", "true", "1"})
@@ -37,7 +37,7 @@ class Choice(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (labelled("one answer", self.labels),)
+        return (self.labelled("one answer", self.labels),)
 
 
 class Multiple(Question):
@@ -90,20 +90,8 @@ class Multiple(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        length, most = len(self.labels) + 1, self.at_most or len(self.labels)
-
-        def measurement(answer: Answer | None) -> Entries:
-            chosen = {length - 1} if answer is None else set(answer)
-            return [int(place in chosen) for place in range(length)]
-
-        return (
-            Design(
-                "several answers",
-                (f"atmost:{length},{most}",),
-                measurement,
-                lambda sums: counts(sums, self.labels),
-            ),
-        )
+        name = "several answers"
+        return (Design(name, self.as_asked(name), lambda sums: counts(sums, self.labels)),)
 
 
 class YesNo(Question):
@@ -125,4 +113,4 @@ class YesNo(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (labelled("one answer", _YES_AND_NO),)
+        return (self.labelled("one answer", _YES_AND_NO),)

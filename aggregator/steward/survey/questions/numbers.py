@@ -1,6 +1,5 @@
 """Questions that are answered with one number."""
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
@@ -11,7 +10,7 @@ from typing_extensions import override
 
 from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, number, shown, step
-from aggregator.steward.survey.designs import NO_ANSWER, Answer, Design, Entries, Figure, Sums
+from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact, Grid
 from aggregator.steward.survey.questions.base import (
     MAX_LABELS,
@@ -20,8 +19,8 @@ from aggregator.steward.survey.questions.base import (
     as_text,
     bin_of,
     check_labels,
+    counts,
     grid_of,
-    labelled,
     range_labels,
     sum_and_mean,
 )
@@ -70,22 +69,13 @@ class Number(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         steps = self.grid.steps
-        values = range(min(steps, _MOST_BINS) + 1)
-        names = [as_text(self.grid.low + index * self.grid.step) for index in values]
-        by_value = dataclasses.replace(labelled("histogram", names), figures=self._of_histogram)
-        histogram = [by_value] if steps < _MOST_BINS else []
-        # What a number adds is proved to be 0 where nobody is counted as having given one.
-        parts = ["onehot:2", f"given:0,1,{steps}"]
-        parts += [f"given:0,1,{steps**2}"] if self.variance else []
-
-        def moments(answer: Answer | None) -> Entries:
-            if answer is None:
-                return [0, 1, *[0] * (len(parts) - 1)]
-            return [1, 0, *(answer[0] ** power for power in range(1, len(parts)))]
-
         name = "sum and squares" if self.variance else "sum"
         extremes = ((0,), (steps,))
-        return Design(name, tuple(parts), moments, self._of_moments, extremes, nobody=1), *histogram
+        moments = Design(name, self.as_asked(name), self._of_moments, extremes, nobody=1)
+        if steps >= _MOST_BINS:
+            return (moments,)
+        names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]
+        return moments, self.labelled("histogram", names, self._of_histogram)
 
     @override
     def crossed_designs(self) -> tuple[Design, ...]:
@@ -181,10 +171,10 @@ class Bins(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (labelled("histogram", self.labels, self._quantiles),)
+        return (self.labelled("histogram", self.labels, self._counts_and_quantiles),)
 
-    def _quantiles(self, sums: Sums) -> list[Figure]:
-        figures = []
+    def _counts_and_quantiles(self, sums: Sums) -> list[Figure]:
+        figures = counts(sums, self.labels)
         for part in self.quantiles:
             name = "median" if part == Fraction(1, 2) else f"{float(part * _PERCENT):.6g} %"
             # Of the values as released: quantiles are of bins without noise in common.
@@ -244,10 +234,11 @@ class Scale(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (labelled("histogram", self.points, self._mean),)
+        return (self.labelled("histogram", self.points, self._counts_and_mean),)
 
-    def _mean(self, sums: Sums) -> list[Figure]:
-        return self.of_counts(sums.best[:-1], answered(sums))
+    def _counts_and_mean(self, sums: Sums) -> list[Figure]:
+        mean = self.of_counts(sums.best[:-1], answered(sums))
+        return [*counts(sums, self.points), *mean]
 
     @override
     def of_counts(self, values: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:

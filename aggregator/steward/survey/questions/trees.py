@@ -1,6 +1,5 @@
 """Questions about the leaves of a hierarchy."""
 
-import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -12,13 +11,12 @@ from typing_extensions import override
 
 from aggregator.collector.results import Tree
 from aggregator.steward.survey.cells import Cell, Reading, label
-from aggregator.steward.survey.designs import NO_ANSWER, Answer, Design, Entries, Figure, Sums
+from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
     Question,
     bin_of,
     check_labels,
-    labelled,
     range_labels,
     shares,
 )
@@ -120,16 +118,10 @@ class Hierarchy(Question):
             levels = [sums.released[low : high - 1] for low, high in itertools.pairwise(starts)]
             return _nodes(Tree(levels, parents), names, paths, sums)
 
-        def hot(answer: Answer | None) -> Entries:
-            entries = [0] * starts[-1]
-            for start, end, path in zip(starts, starts[1:], paths, strict=False):
-                entries[end - 1 if answer is None else start + path[answer[0]]] = 1
-            return entries
-
-        ways = [dataclasses.replace(labelled("leaves", names[-1]), figures=from_leaves)]
+        ways = [self.labelled("leaves", names[-1], from_leaves)]
         if parents:
-            sections = tuple(f"onehot:{len(level) + 1}" for level in labels)
-            ways.append(Design("every level", sections, hot, from_all, ((0,), (leaves - 1,))))
+            name = "every level"
+            ways.append(Design(name, self.as_asked(name), from_all, ((0,), (leaves - 1,))))
         return tuple(ways)
 
 

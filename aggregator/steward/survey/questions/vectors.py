@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, step
-from aggregator.steward.survey.designs import NO_ANSWER, Answer, Design, Entries, Figure, Sums
+from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact, Grid
 from aggregator.steward.survey.questions.base import Question, grid_of, sum_and_mean
 
@@ -84,10 +84,6 @@ class Vector(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         steps = [entry.grid.steps for entry in self.entries]
-        sections = ("onehot:2", *(f"given:0,1,{each}" for each in steps))
-
-        def measurement(answer: Answer | None) -> Entries:
-            return [0, 1, *[0] * len(steps)] if answer is None else [1, 0, *answer]
 
         def figures(sums: Sums) -> list[Figure]:
             people, nobody, *numbers = sums.best
@@ -98,4 +94,4 @@ class Vector(Question):
             return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
         extremes = (tuple(0 for _ in steps), tuple(steps))
-        return (Design("sums", sections, measurement, figures, extremes, nobody=1),)
+        return (Design("sums", self.as_asked("sums"), figures, extremes, nobody=1),)
