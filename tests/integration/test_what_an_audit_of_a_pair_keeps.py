@@ -14,12 +14,18 @@ from aggregator.cli.steward.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, W
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
-from aggregator.entropy import SystemEntropy
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.release import add_noise
+from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.protocol import collection
 from aggregator.protocol.collection import release
 from aggregator.protocol.task import Task, task_from_toml, task_to_toml
+from aggregator.steward.audit.by_scale import audit_by_scale, scales_of
+from aggregator.steward.audit.fault import FaultKind
+from aggregator.vdaf.circuits import Circuit
 from aggregator.vdaf.instances import TYPES, VdafType
-from field import Vector
+from field import Vector, lift, project
 from tests.support.entropy import SeededEntropy
 
 KEYPAIR = generate_keypair(0, SystemEntropy())
@@ -31,11 +37,11 @@ def audit(tmp_path: Path) -> PairAudit:
     return audit_of({"type": "Prio3Histogram", "length": LENGTH}, tmp_path)
 
 
-def audit_of(vdaf: Mapping[str, Setting], tmp_path: Path) -> PairAudit:
+def audit_of(vdaf: Mapping[str, Setting], tmp_path: Path, **privacy: Setting) -> PairAudit:
     task = make_task(
         KEYPAIR.config,
         vdaf,
-        {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"},
+        {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1", **privacy},
         leader="https://leader.invalid/",
         helper="https://helper.invalid/",
         time_precision=60,
@@ -47,9 +53,18 @@ def audit_of(vdaf: Mapping[str, Setting], tmp_path: Path) -> PairAudit:
     return PairAudit.open(tmp_path / "audit")
 
 
-def collected(audit: PairAudit, window: Window, leader: list[int], helper: list[int]) -> None:
+def collected(
+    audit: PairAudit,
+    window: Window,
+    leader: list[int],
+    helper: list[int],
+    entropy: SeededEntropy | None = None,
+) -> None:
     """Let a window be collected, each aggregator having added up these reports."""
-    request, entropy = CollectionJobReq(TimeIntervalQuery(window.interval)), SeededEntropy(1)
+    request, entropy = (
+        CollectionJobReq(TimeIntervalQuery(window.interval)),
+        entropy or SeededEntropy(1),
+    )
     sealed = [
         release(
             audit.task,
@@ -149,6 +164,46 @@ def test_an_audit_of_sections_has_the_noise_of_each_of_them(tmp_path: Path) -> N
     other = dataclasses.replace(wanted, mechanism="PureDpDiscreteLaplace", epsilon="1")
     with pytest.raises(ParameterError, match="mechanism, epsilon, privacy: the task in the folder"):
         other.check(made)
+
+
+@pytest.mark.parametrize(
+    ("silent", "scale"),
+    [(None, None), (slice(7, 9), (2,)), (slice(-4, None), (0, 1, 3))],
+    ids=["right", "in one section", "on the last cells"],
+)
+def test_a_helper_that_adds_noise_to_some_sections_only_is_found_in_its_releases(
+    silent: slice | None,
+    scale: tuple[int, ...] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vdaf = {"type": "Prio3Sections", "sections": "onehot:3 onehot:4 given:0,2,100 table:0,1"}
+    audit = audit_of(vdaf, tmp_path, shares="2x1/5 2/5 1/5", epsilon="1/2")
+    releases = 0
+
+    def faulty(share: Vector, mechanism: Mechanism, circuit: Circuit, entropy: Entropy) -> Vector:
+        nonlocal releases
+        releases += 1
+        draws = lift(add_noise(share, mechanism, circuit, entropy) - share)
+        if silent is not None and releases % 2 == 0:  # the helper's follows the leader's
+            draws[silent] = [0] * len(draws[silent])
+        return share + project(share.field, draws)
+
+    monkeypatch.setattr(collection, "add_noise", faulty)
+    entropy = SeededEntropy(7)
+    windows = audit.begin(4, REPORTS, NOW)
+    for window in windows:
+        collected(audit, window, [*range(REPORTS)], [*range(REPORTS)], entropy)
+    scales = scales_of(audit.task.policy.mechanism, audit.task.prio3.circuit)
+    found = audit_by_scale(releases_of(windows), scales, 1e-6)
+    faults = [(each.scale.sections, fault) for each in found for fault in each.faults]
+    if scale is None:
+        assert faults == []
+        assert not any(check.is_refused for each in found for check in each.checks)
+    else:
+        assert [(sections, fault.party, fault.kind) for sections, fault in faults] == [
+            (scale, "helper", FaultKind.NO_NOISE)
+        ]
 
 
 def task_of_sections(**privacy: Setting) -> Task:

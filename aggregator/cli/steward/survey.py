@@ -209,10 +209,8 @@ app.command(
 
 
 def _print_plan(survey: "Survey", planned: "Plan") -> None:
-    from aggregator.dp.rationals import format_rational
     from aggregator.steward.survey.routing import asked_if
 
-    budget = survey.budget
     for each in planned.parts:
         kind = each.question.model_dump()["kind"]
         what = f"{each.part.name} ({kind}): " if not each.part.by else f"{each.part.name}: "
@@ -228,17 +226,31 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
             )
     for name, times in planned.rivals.items():
         print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
-    name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
-    assert value is not None  # noqa: S101  the model demands one of them
-    print(
-        f"one person: one report per window with every answer, {name} {format_rational(value)}; at "
-        f"most {budget.windows} windows, so {format_rational(value * budget.windows)} in all"
-    )
+    print(f"one person: one report per window with every answer, {_cost(survey, planned)}")
     print(
         f"errors: 95 % intervals of the least precise figure with {survey.min_batch_size} answers; "
         "a mean's falls with more answers"
     )
     print("between windows: from a larger difference of two it can be concluded that they differ")
+
+
+def _cost(survey: "Survey", planned: "Plan") -> str:
+    """Return what a person pays for a window, and for all of them, in words."""
+    from aggregator.dp.composition import Releases
+    from aggregator.dp.rationals import at_most, format_rational
+
+    budget, circuit = survey.budget, planned.sheet.circuit
+    name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
+    assert value is not None  # noqa: S101  the model demands one of them
+    each = f"{name} {format_rational(value)}"
+    delta = planned.mechanism.guarantee(circuit).delta
+    if not delta:
+        of_all = format_rational(value * budget.windows)
+        return f"{each}; at most {budget.windows} windows, so {of_all} in all"
+    epsilon = Releases(planned.mechanism, circuit, budget.windows).epsilon_at(delta)
+    assert epsilon is not None  # noqa: S101  Gaussian noise promises something
+    of_all = f"epsilon {at_most(epsilon, 6)} in all, but for a delta of {format_rational(delta)}"
+    return f"{each}; at most {budget.windows} windows, so {of_all}"
 
 
 def _asked(name: str, error: "PlannedPart | Way") -> str:

@@ -42,6 +42,8 @@ class Run:
 
     @override
     def __str__(self) -> str:
+        if not self.length:
+            return "no buckets"
         return f"buckets {self.first} to {self.first + self.length - 1}"
 
 

@@ -8,11 +8,13 @@ import pytest
 from aggregator.cli.steward.survey_lines import Trouble, change, table_lines, trouble_lines
 from aggregator.collector.results import Noised, Table
 from aggregator.dap.ids import encode_base64url
+from aggregator.dp.rationals import at_most
+from aggregator.protocol.budget import cost
 from aggregator.protocol.task import task_to_toml
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, task_asking
 from tests.support.commands import run_here
 from tests.support.ports import free_ports
-from tests.support.surveys import department
+from tests.support.surveys import VISITS, department, task_of
 
 LONG_AGO = MONDAY - 300 * WEEK
 """Windows that are over, whatever the clock says."""
@@ -176,3 +178,15 @@ def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path])
             {"name": "age", "answers": 2, "missing": 0, "clipped": 0},
         ],
     }
+
+
+def test_what_all_windows_cost_is_said_as_the_ledger_will_say_it(tmp_path: Path) -> None:
+    """With Gaussian noise it is far less than as many times the epsilon of one."""
+    questions = department() + "".join(AGE.replace('"age"', f'"age{n}"') for n in range(6))
+    text = VISITS.replace('epsilon = "1"', 'epsilon = "1"\ndelta = "1/1000000"') + questions
+    (tmp_path / "survey.toml").write_text(text)
+    done = run_here("survey", "check", tmp_path / "survey.toml")
+    (line,) = [each for each in done.stdout.splitlines() if each.startswith("one person: ")]
+    of_all = cost(task_of(text), 52)
+    assert f"so epsilon {at_most(of_all, 6)} in all, but for a delta of 1/1000000" in line
+    assert of_all < 52 / 4
