@@ -17,7 +17,7 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import Cost, total
-from aggregator.dp.gaussian_shifts import Shifts
+from aggregator.dp.gaussian_shifts import Shifts, epsilon_of
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.search import least
@@ -29,7 +29,7 @@ from aggregator.vdaf.circuits import Circuit, Run, Sections, Summed
 
 MAX_SHARES = 2**16 - 1
 
-_FINENESS = 10**4
+_FINENESS = 10**7
 
 Shares = tuple[Fraction, ...]
 """One of each section, above 0; together 1."""
@@ -249,7 +249,7 @@ def with_gaussian_epsilon(
 ) -> BySection:
     """Return Gaussian noise, split over sections, of which a release is (epsilon, delta)-DP.
 
-    It is the least such noise: rho is the largest, up to a ten-thousandth, for which a release
+    It is the least such noise: rho is the largest, up to a ten-millionth, for which a release
     states no more than this epsilon.
 
     Args:
@@ -264,14 +264,19 @@ def with_gaussian_epsilon(
     """
     step = rho_of(epsilon, delta) / _FINENESS
 
-    def noise(count: int) -> BySection:
-        base = DiscreteGaussian(count * step, delta, max_reports_per_person=most)
-        return BySection(base, shares)
+    def noise(rho: Fraction) -> BySection:
+        return BySection(DiscreteGaussian(rho, delta, max_reports_per_person=most), shares)
+
+    whole = noise(Fraction(1)).shifts(circuit) or ()
 
     def is_too_little(count: int) -> bool:
-        return (noise(count + 1).guarantee(circuit).epsilon or Fraction(0)) > epsilon
+        rho = (count + 1) * step
+        scaled = [
+            dataclasses.replace(each, sigma_squared=each.sigma_squared / rho) for each in whole
+        ]
+        return epsilon_of(scaled, delta) > epsilon
 
-    return noise(least(is_too_little, _FINENESS))
+    return noise((least(is_too_little, _FINENESS) if whole else _FINENESS) * step)
 
 
 def with_equal_errors(base: Mechanism, circuit: Circuit) -> Mechanism:

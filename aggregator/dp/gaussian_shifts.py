@@ -44,6 +44,7 @@ Source:
 import dataclasses
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -83,7 +84,14 @@ def epsilon_of(shifts: Iterable[Shifts], delta: Fraction) -> Fraction:
 
     It is the theorem's, or what zero-concentrated differential privacy implies if that is less.
     """
-    return _epsilon_of(tuple(each for each in shifts if each.squared and each.count), delta)
+    entries: Counter[Fraction] = Counter()
+    squared: Counter[Fraction] = Counter()
+    for each in shifts:
+        if each.squared and each.count:
+            entries[each.sigma_squared] += each.count * each.entries
+            squared[each.sigma_squared] += each.count * each.squared
+    found = (Shifts(entries[variance], squared[variance], variance) for variance in entries)
+    return _epsilon_of(tuple(found), delta)
 
 
 @functools.lru_cache(maxsize=256)

@@ -102,7 +102,8 @@ def format_rational(value: Fraction) -> str:
 def at_most(value: Fraction, digits: int = 3) -> str:
     """Return a number in so many digits, rounded up: a stated maximum must be one."""
     with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
-        return f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
+        text = f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def _exact(text: str, name: str, kind: str) -> Fraction:
