@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from aggregator.protocol.task import task_to_toml
 from aggregator.steward.audit.fault import FaultKind
 from tests.support.commands import Done
 from tests.support.processes import Processes
+from tests.support.surveys import VISITS, task_of
 
 pytestmark = pytest.mark.slow
 
@@ -130,3 +132,34 @@ def test_a_fault_that_no_draw_shows_by_itself_is_found_and_named(
     assert [(each["party"], each["kind"]) for each in answer["faults"]] == [(party, kind)]
     refused = {(each["series"], each["name"]) for each in answer["checks"] if each["is_refused"]}
     assert (party, check) in refused
+
+
+def test_silence_on_the_last_cells_of_a_survey_is_found_on_a_task_like_its_own(
+    pair: AuditedPair,
+) -> None:
+    labels = json.dumps([f"label {number}" for number in range(11)])
+    questions = "".join(
+        f'[[question]]\nname = "{name}"\nkind = "choice"\nlabels = {labels}\n' for name in "abc"
+    )
+    age = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 100\n'
+    survey = pair.folder / "survey.toml"
+    survey.write_text(task_to_toml(task_of(VISITS + age + questions)))
+    pair.plant(helper="silent at the end")
+    folder = pair.folder / "like-a-survey"
+    urls = (
+        *("--leader", pair.services.urls["leader"]),
+        *("--helper", pair.services.urls["helper"]),
+    )
+    config = ("--collector", pair.services.configs["collector"])
+    pair.services.prio("audit", "pair", folder, *config, *urls, "--task", survey, status=2)
+    for party in ("leader", "helper"):
+        own = folder / f"{party}.toml"
+        pair.services.prio("task", "add", "--config", pair.services.configs[party], own)
+    answer = json.loads(
+        pair.services.prio("audit", "pair", folder, *config, "--json", status=1).stdout
+    )
+    # Whether a number was given, and three questions, of one scale; the number of another.
+    assert [each["sections"] for each in answer["scales"]] == [[0, 2, 3, 4], [1]]
+    (fault,) = answer["faults"]
+    assert (fault["sections"], fault["party"]) == ([0, 2, 3, 4], "helper")
+    assert fault["kind"] == FaultKind.NO_NOISE
