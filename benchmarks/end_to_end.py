@@ -148,7 +148,8 @@ class _Job:
 
     def leader_init(self) -> None:
         keypairs = {self._leader.config.id: self._leader}
-        reports, _ = ReportColumns.of(self._bodies, report_sizes(self._task))
+        body, width = b"".join(self._bodies), len(self._bodies[0])
+        reports, _ = ReportColumns.joined(body, width, report_sizes(self._task))
         init = leader_init(self._task, self._key, keypairs, reports, _NOW)
         if init.request is None or init.state is None:
             raise AssertionError("no report of ours is left")

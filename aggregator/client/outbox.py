@@ -85,7 +85,8 @@ class Record:
         leader_share: The leader's.
         helper_share: The helper's.
         sealed_to: The encoded configurations that `body` is sealed to; None if it is not sealed.
-        body: The bytes that are sent; zeros of the same length if it is not sealed.
+        body: The bytes that are sent, and zeros behind them that keep room; only these if it is
+            not sealed.
         attempts: How often it was sent in vain.
         due: When it is to be sent, in seconds since the epoch.
     """

@@ -13,7 +13,7 @@ from typing import Self
 
 from aggregator.client.outbox import Outbox, Outcome, Record
 from aggregator.client.posting import PlainPosting, Posting
-from aggregator.client.sending import Pass, Sending, Settled, report_size
+from aggregator.client.sending import Pass, Sending, Settled, room_of
 from aggregator.client.together import Together
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
@@ -139,7 +139,7 @@ class Reporter:
             raise ParameterError(f"claims must be {len(measurements)}, not {len(named)}")
         now = self._clock.now()
         prepared = prepare_reports(self.task, measurements, self.task.time(now), self._entropy)
-        unsealed = bytes(report_size(self.task))
+        unsealed = bytes(room_of(self.task))
         self._outbox.add(
             [
                 Record(

@@ -13,8 +13,9 @@ from enum import StrEnum
 from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
 from aggregator.client.posting import Later, Posting, Refused, TooLarge
 from aggregator.clock import Clock
-from aggregator.codec import DecodeError, decode, encode
+from aggregator.codec import DecodeError, Reader, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, seal
+from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata, UploadErrors, UploadRequest
 from aggregator.dap.report_errors import ReportError
@@ -32,9 +33,10 @@ _MOST_REQUEST_BYTES = 1_000_000
 """What proxies take that were told nothing."""
 
 _STATUS_SIZE = ReportId.size + 1
+_MOST_CONFIG = 9 + max(ENC_SIZES)  # bytes of an encoded configuration
+_ROW_HEADER = 4  # by how much what a row says of its fields' sizes may grow
 _MOST_CONFIG_BYTES = 2**16 + 1
 _LONGEST_WAIT = 3600
-_HEAD, _CIPHERTEXT_HEAD = ReportId.size + 8 + 2 + 4, 1 + 2 + 4
 """Bytes of a report beside its shares, and of each ciphertext beside its parts."""
 
 _LATE = (
@@ -165,7 +167,7 @@ class Sending:
             return done
 
     def _turn(self, now: int | None, seen: set[bytes]) -> list[Record]:
-        most = min(self.group, max(1, _MOST_REQUEST_BYTES // report_size(self.task)))
+        most = min(self.group, max(1, _MOST_REQUEST_BYTES // room_of(self.task)))
         records = self._outbox.due(self._id, now, most + len(seen))
         return [record for record in records if record.key not in seen][:most]
 
@@ -255,7 +257,7 @@ class Sending:
             answer = self._posting.post(
                 _url(base, path("reports", task_id=self.task.task_id)),
                 UploadRequest.message,
-                b"".join(record.body for record in records),
+                b"".join(self._sent(record) for record in records),
                 UploadErrors.message,
                 len(records) * _STATUS_SIZE,
             )
@@ -308,8 +310,8 @@ class Sending:
 
     def _seal(self, records: Sequence[Record], keys: bytes) -> list[Record]:
         """Seal records and store them, before they can be sent; return those that still wait."""
-        half, bodies = len(keys) // 2, []
-        leader, helper = (decode(HpkeConfig, each) for each in (keys[:half], keys[half:]))
+        bodies = []
+        leader, helper = _configs(keys)
         for record in records:
             prepared = PreparedReport(
                 ReportMetadata(ReportId(record.key), Time(record.time)),
@@ -318,15 +320,30 @@ class Sending:
                 record.helper_share,
             )
             sealed = seal_report(self.task, prepared, leader, helper, self._entropy)
-            bodies.append(encode(sealed))
+            room = len(record.body) - _ROW_HEADER
+            if record.sealed_to is not None:
+                room = len(record.body) + len(record.sealed_to)
+            bodies.append(encode(sealed).ljust(room - len(keys), b"\0"))
         return self._outbox.seal(records, keys, bodies)
 
+    def _sent(self, record: Record) -> bytes:
+        """Return the report of a sealed record, without what fills its room."""
+        encs = (len(config.public_key) for config in _configs(record.sealed_to or b""))
+        return record.body[: report_sizes(self.task).report_of(*encs)]
 
-def report_size(task: Task) -> int:
-    """Bytes of a sealed report; they are taken at once, so that sealing needs no more room."""
-    sizes = report_sizes(task)
-    ciphertexts = 2 * (_CIPHERTEXT_HEAD + sizes.enc) + sizes.leader_payload + sizes.helper_payload
-    return _HEAD + sizes.public_share + ciphertexts
+
+def room_of(task: Task) -> int:
+    """The most bytes of a sealed report and of what it is sealed to.
+
+    They are taken at once, so that sealing needs no more room in an outbox that is full.
+    """
+    return report_sizes(task).report + 2 * _MOST_CONFIG + _ROW_HEADER
+
+
+def _configs(keys: bytes) -> tuple[HpkeConfig, HpkeConfig]:
+    """Return the leader's and the helper's configuration, which come one after the other."""
+    reader = Reader(keys)
+    return HpkeConfig.read(reader), HpkeConfig.read(reader)
 
 
 def _url(base: str, resource: str) -> str:

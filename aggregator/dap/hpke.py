@@ -1,36 +1,31 @@
 """HPKE in base mode, single shot: seal to a public key, open with a private one.
 
-We need our own because the library's HPKE takes no associated data, which DAP needs. It is composed
-of OpenSSL's X25519, HMAC and AES-GCM. A suite is a row of `SUITES`; the only one is the one that
-DAP requires.
+We need our own because the library's HPKE takes no associated data, which DAP needs. What it is
+composed of is in `hpke_suites`.
 
 Source:
     RFC 9180, "DH-Based KEM (DHKEM)", "Creating the Encryption Context" and "Single-Shot APIs"; DAP,
-    "HPKE Configuration Request", "Upload Request", "Aggregate Share Encryption" and "Compliance
-    Requirements".
+    "HPKE Configuration Request", "Upload Request" and "Aggregate Share Encryption".
 """
 
 import dataclasses
 import hmac
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, Self
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, Reader, Writer
+from aggregator.dap.hpke_suites import PRIVATE_KEY_SIZE, REQUIRED, SUITES, PrivateKey, Suite
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError, ReportRejected
 
-X25519_HKDF_SHA256 = 0x0020
-HKDF_SHA256 = 0x0001
-AES_128_GCM = 0x0001
+NONCE_SIZE = 12
+"""Bytes of a nonce, whatever the AEAD."""
 
 _CIPHERTEXT_HEADER = Struct(">BH")
 _CONFIG_HEADER = Struct(">BHHHH")
@@ -38,52 +33,6 @@ _CONFIG_HEADER = Struct(">BHHHH")
 
 class DecryptError(ReportRejected):
     """A ciphertext that does not open; the message does not say why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """The algorithms of one row: X25519 as the KEM, HKDF-SHA256 in the KEM and the key schedule.
-
-    Attributes:
-        kem_id: RFC 9180's code point of the key encapsulation.
-        kdf_id: That of the key derivation.
-        aead_id: That of the encryption.
-        aead: Makes the cipher from a key.
-        key_size: The encryption's key, in bytes.
-        nonce_size: The encryption's nonce, in bytes.
-    """
-
-    kem_id: int
-    kdf_id: int
-    aead_id: int
-    aead: type[AESGCM]
-    key_size: int
-    nonce_size: int
-
-    @property
-    def kem_label(self) -> bytes:
-        """Domain separation of the KEM's derivations."""
-        return b"HPKE-v1KEM" + self.kem_id.to_bytes(2, "big")
-
-    @property
-    def label(self) -> bytes:
-        """Domain separation of the key schedule's derivations."""
-        ids = (self.kem_id, self.kdf_id, self.aead_id)
-        return b"HPKE-v1HPKE" + b"".join(code.to_bytes(2, "big") for code in ids)
-
-
-SUITES: Mapping[tuple[int, int, int], Suite] = {
-    (X25519_HKDF_SHA256, HKDF_SHA256, AES_128_GCM): Suite(
-        X25519_HKDF_SHA256, HKDF_SHA256, AES_128_GCM, AESGCM, key_size=16, nonce_size=12
-    ),
-}
-"""The suites we speak, by (kem_id, kdf_id, aead_id)."""
-
-PUBLIC_KEY_SIZE = 32
-"""Bytes of an X25519 public key, and so of an encapsulated key."""
-
-TAG_SIZE = 16
-"""Bytes that sealing adds to a plaintext."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +56,13 @@ class HpkeConfig:
     @property
     def is_supported(self) -> bool:
         """Whether we can seal to it."""
-        suite = (self.kem_id, self.kdf_id, self.aead_id)
-        return suite in SUITES and len(self.public_key) == PUBLIC_KEY_SIZE
+        suite = SUITES.get(self.suite_ids)
+        return suite is not None and len(self.public_key) == suite.kem.public_key_size
+
+    @property
+    def suite_ids(self) -> tuple[int, int, int]:
+        """The code points of its algorithms, by which `SUITES` names those we speak."""
+        return self.kem_id, self.kdf_id, self.aead_id
 
     def write(self, writer: Writer) -> None:
         """Append the configuration."""
@@ -197,16 +151,17 @@ class HpkeKeypair:
 
     config: HpkeConfig
     private_key: bytes = dataclasses.field(repr=False)
-    _key: X25519PrivateKey = dataclasses.field(init=False, repr=False, compare=False)
+    _key: PrivateKey = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        suite_of(self.config)
+        kem = suite_of(self.config).kem
         try:
-            key = X25519PrivateKey.from_private_bytes(self.private_key)
-        except ValueError as error:
+            key = kem.key(self.private_key)
+        except ValueError:  # which may tell of the key
             size = len(self.private_key)
-            raise ParameterError(f"HPKE private_key must be 32 bytes long, not {size}") from error
-        if key.public_key().public_bytes_raw() != self.config.public_key:
+            wrong = "is none" if size == PRIVATE_KEY_SIZE else f"must be 32 bytes long, not {size}"
+            raise ParameterError(f"HPKE private_key {wrong}") from None
+        if key.public_key != self.config.public_key:
             raise ParameterError(f"HPKE private_key is not that of configuration {self.config.id}")
         object.__setattr__(self, "_key", key)
 
@@ -219,17 +174,15 @@ class HpkeKeypair:
         """Return the Diffie-Hellman secret with the encapsulated key `enc`.
 
         Raises:
-            ValueError: `enc` is not 32 bytes long, or a point of small order.
+            ValueError: `enc` is no key of the suite's, or leads to no secret.
         """
-        return self._key.exchange(X25519PublicKey.from_public_bytes(enc))
+        return self._key.exchange(enc)
 
 
-def generate_keypair(config_id: int, entropy: Entropy) -> HpkeKeypair:
-    """Return a fresh key pair of the suite DAP requires, under `config_id` (0 to 255)."""
-    private_key = entropy.bytes(32)
-    public_key = X25519PrivateKey.from_private_bytes(private_key).public_key().public_bytes_raw()
-    ids = (X25519_HKDF_SHA256, HKDF_SHA256, AES_128_GCM)
-    return HpkeKeypair(HpkeConfig(config_id, *ids, public_key), private_key)
+def generate_keypair(config_id: int, entropy: Entropy, suite: Suite = REQUIRED) -> HpkeKeypair:
+    """Return a fresh key pair of a suite, under `config_id` (0 to 255)."""
+    private_key, key = suite.kem.draw(entropy)
+    return HpkeKeypair(HpkeConfig(config_id, *suite.ids, key.public_key), private_key)
 
 
 def suite_of(config: HpkeConfig) -> Suite:
@@ -240,7 +193,7 @@ def suite_of(config: HpkeConfig) -> Suite:
         raise ParameterError(
             f"HPKE configuration {config.id} is not supported: {ids}, public key of {size} bytes"
         )
-    return SUITES[config.kem_id, config.kdf_id, config.aead_id]
+    return SUITES[config.suite_ids]
 
 
 def seal(
@@ -253,20 +206,20 @@ def seal(
         info: The message's purpose: `input_share_info` or `aggregate_share_info`.
         aad: What the message is bound to.
         plaintext: The message.
-        entropy: Gives the ephemeral private key, 32 bytes, and nothing else.
+        entropy: Gives the ephemeral private key, 32 bytes, and nothing else (`Kem.draw`).
 
     Raises:
-        ParameterError: The suite is not supported, or the public key is a point of small order.
+        ParameterError: The suite is not supported, or the public key leads to no secret.
     """
     suite = suite_of(config)
-    ephemeral = X25519PrivateKey.from_private_bytes(entropy.bytes(32))
-    enc = ephemeral.public_key().public_bytes_raw()
+    _, ephemeral = suite.kem.draw(entropy)
+    enc = ephemeral.public_key
     try:
-        secret = ephemeral.exchange(X25519PublicKey.from_public_bytes(config.public_key))
+        secret = ephemeral.exchange(config.public_key)
     except ValueError as error:
         raise ParameterError(f"public key of HPKE configuration {config.id} is unusable") from error
     key, nonce = key_schedule(suite, secret, enc + config.public_key, info)
-    return HpkeCiphertext(config.id, enc, suite.aead(key).encrypt(nonce, plaintext, aad))
+    return HpkeCiphertext(config.id, enc, suite.aead.cipher(key).encrypt(nonce, plaintext, aad))
 
 
 def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphertext) -> bytes:
@@ -281,14 +234,14 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
     Raises:
         DecryptError: It does not open.
     """
-    suite = SUITES[keypair.config.kem_id, keypair.config.kdf_id, keypair.config.aead_id]
+    suite = SUITES[keypair.config.suite_ids]
     enc = ciphertext.enc
     try:
-        # A wrong length or a point of small order is a bare ValueError, a wrong tag InvalidTag, and
+        # What is no key of the suite's is a bare ValueError, a wrong tag InvalidTag, and
         # a payload shorter than a tag either of them: all of it the sender's fault.
         secret = keypair.exchange(enc)
         key, nonce = key_schedule(suite, secret, enc + keypair.config.public_key, info)
-        return suite.aead(key).decrypt(nonce, ciphertext.payload, aad)
+        return suite.aead.cipher(key).decrypt(nonce, ciphertext.payload, aad)
     except (InvalidTag, ValueError) as error:
         config_id = ciphertext.config_id
         raise DecryptError(f"a ciphertext for configuration {config_id} does not open") from error
@@ -318,15 +271,15 @@ class Schedule:
 @lru_cache(maxsize=64)
 def fixed_schedule(suite: Suite, info: bytes) -> Schedule:
     """Return what the key schedules of all messages of one purpose have in common."""
-    kem, label = suite.kem_label, suite.label
+    kem, label = suite.kem.label, suite.label
     psk_id_hash = _extract(b"", label + b"psk_id_hash")  # of an empty id
     context = b"\0" + psk_id_hash + _extract(b"", label + b"info_hash" + info)  # 0: base mode
     return Schedule(
         eae_prk=kem + b"eae_prk",
         shared_secret=_size(32) + kem + b"shared_secret",
         secret=label + b"secret",
-        key=_size(suite.key_size) + label + b"key" + context + FIRST_BLOCK,
-        base_nonce=_size(suite.nonce_size) + label + b"base_nonce" + context + FIRST_BLOCK,
+        key=_size(suite.aead.key_size) + label + b"key" + context + FIRST_BLOCK,
+        base_nonce=_size(NONCE_SIZE) + label + b"base_nonce" + context + FIRST_BLOCK,
     )
 
 
@@ -338,8 +291,8 @@ def key_schedule(
     prk = _extract(b"", fixed.eae_prk + secret)
     shared = _extract(prk, fixed.shared_secret + kem_context + FIRST_BLOCK)
     prk = _extract(shared, fixed.secret)  # of an empty pre-shared key
-    key = _extract(prk, fixed.key)[: suite.key_size]
-    return key, _extract(prk, fixed.base_nonce)[: suite.nonce_size]
+    key = _extract(prk, fixed.key)[: suite.aead.key_size]
+    return key, _extract(prk, fixed.base_nonce)[:NONCE_SIZE]
 
 
 FIRST_BLOCK = b"\x01"

@@ -13,12 +13,13 @@ from cryptography.exceptions import InvalidTag
 from aggregator.dap.hmac_rows import hmac_rows
 from aggregator.dap.hpke import (
     FIRST_BLOCK,
-    SUITES,
+    NONCE_SIZE,
     HpkeKeypair,
-    Suite,
     fixed_schedule,
     key_schedule,
+    suite_of,
 )
+from aggregator.dap.hpke_suites import Suite
 
 _A_FEW = 4
 """For fewer messages than these, calls of numpy take longer than what they save."""
@@ -34,7 +35,7 @@ def dh_many(keypair: HpkeKeypair, encs: Sequence[bytes]) -> list[bytes | None]:
     for enc in encs:
         try:
             secrets.append(keypair.exchange(enc))
-        except ValueError:  # of another size, or a point of small order
+        except ValueError:  # it is no key of the suite's
             secrets.append(None)
     return secrets
 
@@ -60,8 +61,8 @@ def key_schedules(
     prk = _extracted(nothing, fixed.eae_prk, _rows(secrets))
     shared = _extracted(prk, fixed.shared_secret, _rows(kem_contexts), FIRST_BLOCK)
     prk = _extracted(shared, fixed.secret, nothing)
-    keys = _extracted(prk, fixed.key, nothing)[:, : suite.key_size]
-    nonces = _extracted(prk, fixed.base_nonce, nothing)[:, : suite.nonce_size]
+    keys = _extracted(prk, fixed.key, nothing)[:, : suite.aead.key_size]
+    nonces = _extracted(prk, fixed.base_nonce, nothing)[:, :NONCE_SIZE]
     return [(k.tobytes(), n.tobytes()) for k, n in zip(keys, nonces, strict=True)]
 
 
@@ -90,7 +91,7 @@ def open_many(
     for config_id in {*config_ids} & keypairs.keys():
         keypair = keypairs[config_id]
         config = keypair.config
-        suite = SUITES[config.kem_id, config.kdf_id, config.aead_id]
+        suite = suite_of(config)
         rows = [row for row, sealed_to in enumerate(config_ids) if sealed_to == config_id]
         secrets = dh_many(keypair, [encs[row] for row in rows])
         agreed = [
@@ -103,7 +104,7 @@ def open_many(
         )
         for (row, _, _), (key, nonce) in zip(agreed, keys, strict=True):
             try:
-                opened[row] = suite.aead(key).decrypt(nonce, payloads[row], aads[row])
+                opened[row] = suite.aead.cipher(key).decrypt(nonce, payloads[row], aads[row])
             except (InvalidTag, ValueError):
                 continue
     return opened

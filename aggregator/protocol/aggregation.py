@@ -329,7 +329,7 @@ def largest_response(task: Task, request: bytes) -> int:
     """
     message = encode(VerifyRespContinue(ReportId(bytes(ReportId.size)), b"?"))
     payload = ping_pong.message_size(task.prio3.verifier_message_size)
-    return report_sizes(task).reports_in(request) * (len(message) - 1 + payload)
+    return report_sizes(task).most_reports_in(request) * (len(message) - 1 + payload)
 
 
 class _RefusedByHelper(ReportRejected):

@@ -11,13 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
-from aggregator.dap.hpke import (
-    PUBLIC_KEY_SIZE,
-    TAG_SIZE,
-    HpkeCiphertext,
-    aggregate_share_info,
-    seal,
-)
+from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
+from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.messages import (
     AggregateShareReq,
     CollectionJobReq,
@@ -126,7 +121,8 @@ def sealed_share_size(task: Task) -> int:
     """Return the encoded size of a sealed aggregate share of a task, in bytes."""
     prio3 = task.prio3
     payload = prio3.output_len * prio3.field.encoded_size + TAG_SIZE
-    return len(encode(HpkeCiphertext(0, bytes(PUBLIC_KEY_SIZE), bytes(payload))))
+    enc = len(task.collector_hpke_config.public_key)
+    return len(encode(HpkeCiphertext(0, bytes(enc), bytes(payload))))
 
 
 def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) -> None:

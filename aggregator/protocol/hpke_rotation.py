@@ -9,6 +9,7 @@ Source: DAP, "HPKE Configuration Request" and "Uploading Reports".
 
 import dataclasses
 
+from aggregator.dap.hpke_suites import REQUIRED, Suite
 from aggregator.dap.times import DAY
 
 UPLOAD_SECONDS = 600
@@ -26,11 +27,13 @@ class HpkeRotation:
         cache_seconds: How long clients may keep our configurations.
         age_seconds: How old the newest key may become; 0 to change it by command only.
         wait_seconds: How long reports may wait at the leader until the helper sees them.
+        suites: Of which there is a key each, the one that we prefer first.
     """
 
     cache_seconds: int = DAY
     age_seconds: int = 30 * DAY
     wait_seconds: int = 14 * DAY
+    suites: tuple[Suite, ...] = (REQUIRED,)
 
     def is_due(self, created_at: int, now: int) -> bool:
         """Return whether the newest key, made at `created_at`, is to be replaced."""
@@ -44,9 +47,9 @@ class HpkeRotation:
     def most_keys(self) -> int:
         """How many keys there are at once, at least, when each is kept as long as it must be."""
         if not self.age_seconds:
-            return 1
+            return len(self.suites)
         kept = 2 * self.cache_seconds + UPLOAD_SECONDS + self.wait_seconds
-        return 1 + -(-kept // self.age_seconds)
+        return len(self.suites) * (1 + -(-kept // self.age_seconds))
 
     def is_taken(self, retired_at: int | None, now: int) -> bool:
         """Return whether uploads may be sealed to a key; it is not retired if that is None."""

@@ -92,7 +92,7 @@ def open_shares(
         keypairs,
         input_share_info(task.profile.tag, role),
         sealed.config_ids,
-        strings(sealed.encs),
+        sealed.encs,
         strings(sealed.payloads),
         [prefix + head for head in strings(sealed.head)],
     )

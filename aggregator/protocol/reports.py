@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
-    PUBLIC_KEY_SIZE,
-    TAG_SIZE,
     DecryptError,
     HpkeCiphertext,
     HpkeConfig,
     input_share_info,
     seal,
 )
+from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import (
     PlaintextInputShare,
@@ -129,7 +128,7 @@ def seal_report(
 
 
 def report_sizes(task: Task) -> ReportSizes:
-    """Return the sizes that all reports of a task have.
+    """Return the sizes that all reports of a task have, but for their encapsulated keys.
 
     A sealed input share is an empty list of extensions, the share with its length prefix, and what
     sealing adds.
@@ -144,7 +143,6 @@ def _sizes_of(prio3: Prio3) -> ReportSizes:
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
     return ReportSizes(
         public_share=prio3.public_share_size,
-        enc=PUBLIC_KEY_SIZE,
         leader_payload=prio3.input_share_size(0) + added,
         helper_payload=prio3.input_share_size(1) + added,
         verify_payload=ping_pong.message_size(prio3.verifier_share_size),

@@ -152,6 +152,15 @@ test('a public key of small order seals nothing', async () => {
   await assert.rejects(seal(config, new Uint8Array(1), new Uint8Array(1), new Uint8Array(1), zeros), Unsupported);
 });
 
+test('of several configurations the first is taken that is known', () => {
+  const known = bytes(files[0].hpke.leader.hpke_config_list).slice(2);
+  const p256 = [known[0] ^ 1, 0, 0x10, 0, 1, 0, 2, 0, 65, 4, ...new Uint8Array(64)];
+  const aes256 = [known[0] ^ 2, 0, 0x20, 0, 1, 0, 2, ...known.slice(7)];
+  const list = [...p256, ...aes256, ...known];
+  const found = preferredConfig(new Uint8Array([list.length >> 8, list.length & 255, ...list]));
+  assert.equal(found.id, known[0]);
+});
+
 test('lists of keys and of errors are refused if they are cut', () => {
   const list = bytes(files[0].hpke.leader.hpke_config_list);
   for (let size = 0; size < list.length; size++) {

@@ -240,7 +240,9 @@ async def test_keys_that_were_made_too_fast_for_their_ids_go_on_once_one_is_free
     assert {"event": "no hpke key could be made", "reason": reason, "log_level": "error"} in lines
     pair.clock.advance(HOUR)
     (fault,) = faults_of(helper, hourly)
-    assert fault.startswith("the newest HPKE key is 7,200 s old, twice what it may be (3,600 s)")
+    assert fault.startswith(
+        "the newest HPKE key of a suite is 7,200 s old, twice what it may be (3,600 s)"
+    )
     pair.clock.advance(60 * DAY)
     assert await settle(rotation, running) == CONFIG_IDS  # 255 destroyed and one made
     assert len(await opening(helper)) == 2

@@ -162,7 +162,7 @@ async def test_jobs_are_no_larger_than_the_helper_has_shown_that_it_takes(
 ) -> None:
     pair.job_size = 8
     await pair.upload(await pair.reports([0] * 8))
-    most = report_sizes(pair.task).job_of(5)
+    most = report_sizes(pair.task).job_of(5, enc=32)
     between.gate = lambda request: refusal(413) if len(request.content) > most else None
     await pair.work_until_idle()
     refused = len(between.posts)

@@ -17,6 +17,7 @@ from aggregator.dap.hpke import (
     seal,
 )
 from aggregator.dap.hpke_batch import open_many
+from aggregator.dap.hpke_suites import SUITES, Suite
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import (
     AggregationJobInitReq,
@@ -41,26 +42,27 @@ from aggregator.dap.messages.columns import (
 from aggregator.dap.times import Time
 from tests.support.entropy import SeededEntropy
 
-SIZES = ReportSizes(public_share=3, enc=32, leader_payload=5, helper_payload=4, verify_payload=6)
+SIZES = ReportSizes(public_share=3, leader_payload=5, helper_payload=4, verify_payload=6)
+NARROW, WIDE = 32, 65  # keys of X25519 and of P-256
 SPOILED = ("public_share", "enc", "payload", "extension", "message")
 
 
-def ciphertext(fill: int, payload: int) -> HpkeCiphertext:
-    return HpkeCiphertext(fill % 256, bytes([fill % 251]) * SIZES.enc, bytes([fill % 7]) * payload)
+def ciphertext(fill: int, payload: int, enc: int) -> HpkeCiphertext:
+    return HpkeCiphertext(fill % 256, bytes([fill % 251]) * enc, bytes([fill % 7]) * payload)
 
 
-def report(number: int) -> Report:
+def report(number: int, leader_enc: int = NARROW, helper_enc: int = NARROW) -> Report:
     return Report(
         ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(2**63 + number)),
         bytes([number]) * SIZES.public_share,
-        ciphertext(number, SIZES.leader_payload),
-        ciphertext(number + 1, SIZES.helper_payload),
+        ciphertext(number, SIZES.leader_payload, leader_enc),
+        ciphertext(number + 1, SIZES.helper_payload, helper_enc),
     )
 
 
 def verify_init(number: int, spoiled: str | None = None) -> VerifyInit:
     """Return a report of a job as its leader sends it, one of its fields of another size."""
-    whole = report(number)
+    whole = report(number, helper_enc=WIDE if spoiled == "wide" else NARROW)
     share = ReportShare(
         whole.report_metadata, whole.public_share, whole.helper_encrypted_input_share
     )
@@ -87,7 +89,7 @@ def verify_init(number: int, spoiled: str | None = None) -> VerifyInit:
     return VerifyInit(share, bytes([number]) * size)
 
 
-@given(st.lists(st.sampled_from([None, *SPOILED]), min_size=1, max_size=6))
+@given(st.lists(st.sampled_from([None, "wide", *SPOILED]), min_size=1, max_size=6))
 def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
     kinds: list[str | None],
 ) -> None:
@@ -98,7 +100,7 @@ def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
     assert job.extensions == request.extensions
     assert job.ids == [each.report_share.report_metadata.report_id.value for each in inits]
     assert job.extended == {n for n, kind in enumerate(kinds) if kind == "extension"}
-    fitting = [n for n, kind in enumerate(kinds) if kind in (None, "message")]
+    fitting = [n for n, kind in enumerate(kinds) if kind in (None, "wide", "message")]
     assert job.places == fitting
     expected = [inits[place].report_share for place in fitting]
     shares = job.shares
@@ -106,12 +108,15 @@ def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
     assert shares.times.tolist() == [each.report_metadata.time.units for each in expected]
     sealed = [each.encrypted_input_share for each in expected]
     assert shares.config_ids == [each.config_id for each in sealed]
-    assert strings(shares.encs) == [each.enc for each in sealed]
+    assert shares.encs == [each.enc for each in sealed]
     assert strings(shares.payloads) == [each.payload for each in sealed]
     blank = bytes(SIZES.verify_payload)
     assert strings(job.messages) == [
-        inits[place].payload if kinds[place] is None else blank for place in fitting
+        blank if kinds[place] == "message" else inits[place].payload for place in fitting
     ]
+    if {*kinds} <= {None, "wide"}:
+        head = job.verification_key_id, job.agg_param, job.extensions
+        assert write_job(*head, shares, job.messages) == encode(request)
 
 
 @given(st.integers(1, 5), st.data())
@@ -136,37 +141,45 @@ def test_a_job_with_a_bit_changed_is_read_or_refused_as_the_message_is(
         assert write_job(*head, job.shares, job.messages) == bytes(body)
 
 
-@given(st.lists(st.tuples(st.integers(0, 255), st.booleans()), min_size=1, max_size=6))
+ENCS = {
+    2 * NARROW: [(NARROW, NARROW)],
+    NARROW + WIDE: [(NARROW, WIDE), (WIDE, NARROW)],
+    2 * WIDE: [(WIDE, WIDE)],
+}
+"""Which keys a report can have, by the bytes of both."""
+
+
+@given(
+    st.sampled_from([*ENCS]),
+    st.lists(st.tuples(st.integers(0, 255), st.booleans(), st.integers(0, 1)), max_size=6),
+)
 def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
-    made: list[tuple[int, bool]],
+    keys: int, made: list[tuple[int, bool, int]]
 ) -> None:
-    whole = [encode(report(number)) for number, _ in made]
-    width = len(whole[0])
+    encs = ENCS[keys]
+    reports = [report(number, *encs[which % len(encs)]) for number, _, which in made]
+    fits = [each for _, each, _ in made]
+    whole = [encode(each) for each in reports]
+    width = SIZES.report_of(*encs[0])
     spoiled = [
-        body if fits else (body[:24] + b"\1" + body[25:] if n % 2 else body[:-1])
-        for n, (body, (_, fits)) in enumerate(zip(whole, made, strict=True))
+        body if is_whole else body[:24] + b"\1" + body[25:]
+        for body, is_whole in zip(whole, fits, strict=True)
     ]
-    found, others = ReportColumns.of(spoiled, SIZES)
-    assert width == SIZES.report
-    assert others == [n for n, (_, fits) in enumerate(made) if not fits]
-    flipped = [
-        body if fits else body[:24] + b"\1" + body[25:]
-        for body, (_, fits) in zip(whole, made, strict=True)
-    ]
-    alike, damaged = ReportColumns.joined(b"".join(flipped), width, SIZES)
-    assert (alike.rows.tobytes(), damaged) == (found.rows.tobytes(), others)
+    found, others = ReportColumns.joined(b"".join(spoiled), width, SIZES)
+    assert {len(each) for each in whole} <= {width}
+    assert others == [n for n, is_whole in enumerate(fits) if not is_whole]
     none, all_ = ReportColumns.joined(b"".join(whole) + bytes(len(whole)), width + 1, SIZES)
-    assert (len(none), all_) == (0, [*range(len(whole))])
-    kept = [report(number) for number, fits in made if fits]
+    assert (len(none), none.ids, all_) == (0, [], [*range(len(whole))])
+    kept = [each for each, is_whole in zip(reports, fits, strict=True) if is_whole]
     assert found.ids == [each.report_metadata.report_id.value for each in kept]
     for shares, sealed in (
         (found.leader_shares, [each.leader_encrypted_input_share for each in kept]),
         (found.helper_shares, [each.helper_encrypted_input_share for each in kept]),
     ):
+        assert strings(shares.public_shares) == [each.public_share for each in kept]
         assert shares.config_ids == [each.config_id for each in sealed]
-        if kept:
-            assert strings(shares.encs) == [each.enc for each in sealed]
-            assert strings(shares.payloads) == [each.payload for each in sealed]
+        assert shares.encs == [each.enc for each in sealed]
+        assert strings(shares.payloads) == [each.payload for each in sealed]
 
 
 @given(st.lists(st.none() | st.integers(1, 255), min_size=1, max_size=6))
@@ -220,8 +233,16 @@ def test_answers_of_any_other_form_are_left_to_the_reader_of_messages(spoil: str
     assert read_answers(body, asked, size) is None
 
 
-def test_many_ciphertexts_open_as_each_does_alone() -> None:
-    keypairs = {n: generate_keypair(n, SeededEntropy(b"%d" % n)) for n in (1, 2)}
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [*zip(SUITES.values(), [*SUITES.values()][::-1], strict=True)],
+    ids=lambda suite: suite.name,
+)
+def test_many_ciphertexts_open_as_each_does_alone(first: Suite, second: Suite) -> None:
+    keypairs = {
+        1: generate_keypair(1, SeededEntropy(b"1"), first),
+        2: generate_keypair(2, SeededEntropy(b"2"), second),
+    }
     entropy = SeededEntropy(b"seal")
     sealed = [
         seal(keypairs[1 + n % 2].config, b"info", b"aad %d" % n, b"secret %d" % n, entropy)

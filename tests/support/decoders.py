@@ -265,7 +265,7 @@ KINDS: Sequence[type[Message]] = sorted({type(each) for each in SAMPLES}, key=la
 DECODERS: Mapping[str, Decoded] = {
     **{kind.__name__: Decoded(message(kind), _samples(kind)) for kind in KINDS},
     "uploaded_reports": Decoded(uploaded_reports, _samples(UploadRequest)),
-    "aggregation_job": Decoded(aggregation_job, [bytes(7) + bytes(SIZES.verify_init)]),
+    "aggregation_job": Decoded(aggregation_job, [bytes(7) + bytes(SIZES.verify_init(32))]),
     "framed_request": Decoded(
         framed_request,
         [

@@ -30,6 +30,8 @@ def make_reports(
 
 def columns(task: Task, reports: Sequence[Report]) -> ReportColumns:
     """Return reports as the leader takes them from its store; all have the task's sizes."""
-    found, others = ReportColumns.of([encode(report) for report in reports], report_sizes(task))
+    encoded = [encode(report) for report in reports]
+    width = len(encoded[0]) if encoded else 0
+    found, others = ReportColumns.joined(b"".join(encoded), width, report_sizes(task))
     assert not others
     return found

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from aggregator.client.posting import Later
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
+from aggregator.dap.hpke_suites import REQUIRED, Suite
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors, UploadRequest
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from tests.support.entropy import SeededEntropy
+from tests.support.tasks import HELPER_URL
 
 Turn = Callable[["ToldLeader", bytes], bytes]
 
@@ -51,9 +53,10 @@ class ToldLeader:
         self.turns: list[Turn] = []
         self.is_down = False
         self.keypair = self.keys(1)
+        self.helper: HpkeKeypair | None = None  # where it has another than the leader
 
-    def keys(self, config_id: int) -> HpkeKeypair:
-        self.keypair = generate_keypair(config_id, SeededEntropy(config_id))
+    def keys(self, config_id: int, suite: Suite = REQUIRED) -> HpkeKeypair:
+        self.keypair = generate_keypair(config_id, SeededEntropy(config_id), suite)
         return self.keypair
 
     def get(self, url: str, message: str, limit: int) -> bytes:
@@ -61,7 +64,9 @@ class ToldLeader:
         if self.is_down:
             raise Later("unreachable")
         self.gets += 1
-        answer = encode(HpkeConfigList((self.keypair.config,)))
+        its_own = self.helper if url.startswith(HELPER_URL) else None
+        keypair = its_own or self.keypair
+        answer = encode(HpkeConfigList((keypair.config,)))
         assert len(answer) <= limit
         return answer
 

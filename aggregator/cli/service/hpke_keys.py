@@ -5,22 +5,26 @@ taken for as long as clients may use it, and destroyed by the service when no re
 """
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli.options import Config, time_text
+
+if TYPE_CHECKING:
+    from aggregator.service.storage.tasks.hpke_keys import StoredConfig
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pairs.")
 
 
 @app.command()
 def new(config: Config = None) -> None:
-    """Make an HPKE key pair, which is advertised before the others, and print its id."""
+    """Make an HPKE key pair of each suite that is set, and print their ids."""
     from aggregator.cli.service.parties import open_aggregator
 
     with open_aggregator(config) as desk:
-        print(desk.new_hpke_key())
+        for config_id in desk.new_hpke_keys():
+            print(config_id)
 
 
 @app.command("list")
@@ -37,6 +41,7 @@ def list_keys(
         listed = [
             {
                 "config_id": key.config_id,
+                "suite": _suite_of(key),
                 "created_at": key.created_at,
                 "retired_at": key.retired_at,
                 "needed_for": need,
@@ -47,10 +52,19 @@ def list_keys(
         return
     for key, need in found:
         if key.retired_at is None:
-            print(f"{key.config_id} advertised since {time_text(key.created_at)}")
+            since = time_text(key.created_at)
+            print(f"{key.config_id} advertised since {since}, {_suite_of(key)}")
         else:
             why = f"kept for {need}" if need else "to be destroyed by the service"
-            print(f"{key.config_id} retired {time_text(key.retired_at)}, {why}")
+            retired = time_text(key.retired_at)
+            print(f"{key.config_id} retired {retired}, {_suite_of(key)}, {why}")
+
+
+def _suite_of(key: "StoredConfig") -> str:
+    from aggregator.codec import decode
+    from aggregator.dap.hpke import HpkeConfig, suite_of
+
+    return suite_of(decode(HpkeConfig, key.config)).name
 
 
 @app.command()

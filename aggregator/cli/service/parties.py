@@ -181,15 +181,18 @@ class AggregatorDesk:
             ],
         )
 
-    def new_hpke_key(self) -> int:
-        """Make an HPKE key pair, which is advertised before the others; return its id.
+    def new_hpke_keys(self) -> list[int]:
+        """Make an HPKE key pair of each suite that is set; return their ids.
 
         Raises:
             Conflict: All ids are taken.
         """
         from aggregator.service.runtime.key_rotation import new_key
 
-        return self.database.run_sync("new hpke key", lambda tx: new_key(tx, SystemEntropy()))
+        suites, entropy = self.settings.rotation.suites, SystemEntropy()
+        return self.database.run_sync(
+            "new hpke keys", lambda tx: [new_key(tx, entropy, suite) for suite in suites]
+        )
 
     def retire_hpke_key(self, config_id: int) -> None:
         """Stop advertising an HPKE key pair.

@@ -1,7 +1,8 @@
 """Reports of one task as arrays: a row a report, a field the same columns of every row.
 
 All reports of a task have the same sizes (`ReportSizes`), so a message with many of them is an
-array of bytes between two headers. Here messages become arrays and arrays become messages, without
+array of bytes between two headers. Where their encapsulated keys are of different sizes, the
+columns have room for the largest. Here messages become arrays and arrays become messages, without
 an object for each report. What has other sizes is left to the readers of `sized` and `aggregation`,
 which say what a message means; the arrays are tested against them.
 
@@ -12,6 +13,7 @@ Source:
 import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +21,7 @@ import numpy.typing as npt
 
 from aggregator.codec import DecodeError, Reader, encode
 from aggregator.dap.extensions import Extensions, read_increasing
+from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages.aggregation import (
     AggregationJobInitReq,
@@ -49,8 +52,9 @@ class ShareColumns:
     Attributes:
         head: Shape `(rows, head_size)`: id, time, no extensions, and the public share with its
             size. So begins a report, and so ends what its shares are bound to.
-        sealed: Shape `(rows, sealed_size)`: the ciphertexts, encoded.
-        enc: Bytes of an encapsulated key.
+        sealed: Shape `(rows, sealed_size)`: the ciphertexts, encoded, but each with `enc` bytes for
+            its encapsulated key, which may have fewer.
+        enc: Bytes of the largest encapsulated key.
     """
 
     head: ByteRows = dataclasses.field(repr=False)
@@ -88,9 +92,17 @@ class ShareColumns:
         return ids
 
     @property
-    def encs(self) -> ByteRows:
+    def enc_sizes(self) -> npt.NDArray[np.intp]:
+        """How many bytes each encapsulated key has."""
+        return self.sealed[:, 1].astype(np.intp) << 8 | self.sealed[:, 2]
+
+    @property
+    def encs(self) -> list[bytes]:
         """The encapsulated keys."""
-        return self.sealed[:, _ENC : _ENC + self.enc]
+        rows, sizes = strings(self.sealed[:, _ENC : _ENC + self.enc]), self.enc_sizes
+        if (sizes == self.enc).all():
+            return rows
+        return [row[:size] for row, size in zip(rows, sizes.tolist(), strict=True)]
 
     @property
     def payloads(self) -> ByteRows:
@@ -109,63 +121,53 @@ class ReportColumns:
     """Reports as they were uploaded; those of other sizes are left out.
 
     Attributes:
-        rows: Shape `(reports, sizes.report)`.
-        sizes: The task's.
+        leader_shares: The shares that the Leader opens.
+        helper_shares: The shares that the Helper opens.
     """
 
-    rows: ByteRows = dataclasses.field(repr=False)
-    sizes: ReportSizes
+    leader_shares: ShareColumns
+    helper_shares: ShareColumns
 
     def __len__(self) -> int:
         """Return how many reports there are."""
-        return len(self.rows)
-
-    @classmethod
-    def of(cls, reports: Sequence[bytes], sizes: ReportSizes) -> tuple["ReportColumns", list[int]]:
-        """Return encoded reports as columns, and which of them have other sizes than the task's."""
-        width = sizes.report
-        fitting = [index for index, report in enumerate(reports) if len(report) == width]
-        joined = b"".join(reports[index] for index in fitting)
-        rows = np.frombuffer(joined, np.uint8).reshape(-1, width)
-        is_right = _is_right(rows, _layout(_report_fields(sizes)))
-        if not is_right.all():
-            rows = rows[is_right]
-            fitting = [index for index, right in zip(fitting, is_right, strict=True) if right]
-        others = sorted({*range(len(reports))} - {*fitting}) if len(rows) < len(reports) else []
-        return cls(rows, sizes), others
+        return len(self.leader_shares)
 
     @classmethod
     def joined(
         cls, body: bytes, width: int, sizes: ReportSizes
     ) -> tuple["ReportColumns", list[int]]:
-        """The same of encoded reports of one width that come one after another, without a copy."""
-        count = len(body) // width if width else 0
-        if width != sizes.report:
-            return cls(np.empty((0, sizes.report), np.uint8), sizes), [*range(count)]
-        rows = np.frombuffer(body, np.uint8).reshape(-1, width)
-        is_right = _is_right(rows, _layout(_report_fields(sizes)))
-        if is_right.all():
-            return cls(rows, sizes), []
-        return cls(rows[is_right], sizes), [int(place) for place in np.flatnonzero(~is_right)]
+        """Return encoded reports of one width, which come one after another, as columns.
+
+        Returns:
+            The reports, without a copy if their keys are of the same sizes, and which of them have
+            other sizes than the task's.
+        """
+        rows = np.empty((len(body) // width if width else 0, sizes.head), np.uint8)
+        kinds = [encs for encs in product(ENC_SIZES, repeat=2) if sizes.report_of(*encs) == width]
+        if kinds:
+            rows = np.frombuffer(body, np.uint8).reshape(-1, width)
+        which = [_is_right(rows, _layout(_report_fields(sizes, *encs))) for encs in kinds]
+        is_right = np.logical_or.reduce(which) if which else np.zeros(len(rows), np.bool_)
+        others = np.flatnonzero(~is_right).tolist()
+        if others:
+            rows, which = rows[is_right], [each[is_right] for each in which]
+        leader, helper = [], []
+        for encs, of in zip(kinds, which, strict=True):
+            if of.any():
+                start = sizes.head
+                leader.append((of, start, encs[0]))
+                helper.append((of, start + sizes.leader_sealed(encs[0]), encs[1]))
+        head = rows[:, : sizes.head]
+        shares = (
+            _gathered(head, rows, leader, sizes.leader_payload),
+            _gathered(head, rows, helper, sizes.helper_payload),
+        )
+        return cls(*shares), others
 
     @property
     def ids(self) -> list[bytes]:
         """The reports' ids."""
-        return strings(self.rows[:, :_ID])
-
-    @property
-    def leader_shares(self) -> ShareColumns:
-        """The shares that the Leader opens."""
-        sizes = self.sizes
-        end = sizes.head + sizes.leader_sealed
-        return ShareColumns(self.rows[:, : sizes.head], self.rows[:, sizes.head : end], sizes.enc)
-
-    @property
-    def helper_shares(self) -> ShareColumns:
-        """The shares that the Helper opens."""
-        sizes = self.sizes
-        start = sizes.head + sizes.leader_sealed
-        return ShareColumns(self.rows[:, : sizes.head], self.rows[:, start:], sizes.enc)
+        return self.leader_shares.ids
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,9 +213,17 @@ def write_job(
         messages: The Leader's ping-pong messages, one a row.
     """
     head = encode(AggregationJobInitReq(verification_key_id, agg_param, extensions, ()))
-    size = messages.shape[1]
-    parts = (shares.head, shares.sealed, _repeated(size.to_bytes(_U32, "big"), len(shares)))
-    return head + np.concatenate((*parts, messages), axis=1).tobytes()
+    sizes = shares.enc_sizes
+    found = np.unique(sizes).tolist()
+    if len(found) == 1:
+        return head + _inits(shares, messages, found[0]).tobytes()
+    inits = [b""] * len(shares)
+    for enc in found:
+        places = np.flatnonzero(sizes == enc)
+        rows = strings(_inits(shares.take(places), messages[places], enc))
+        for place, row in zip(places.tolist(), rows, strict=True):
+            inits[place] = row
+    return head + b"".join(inits)
 
 
 def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
@@ -226,25 +236,25 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
     reader = Reader(body)
     try:
         head = reader.u8(), reader.opaque32(name="agg_param"), read_increasing(reader)
-        rows = _equal_rows(body, reader.offset, sizes)
-        if rows is not None:
-            ids = strings(rows[:, :_ID])
-            return JobColumns(*head, ids, [*range(len(ids))], frozenset(), *_parted(rows, sizes))
+        for enc in ENC_SIZES:
+            rows = _equal_rows(body, reader.offset, sizes, enc)
+            if rows is not None:
+                ids = strings(rows[:, :_ID])
+                parts = _parted(rows, sizes, enc)
+                return JobColumns(*head, ids, [*range(len(ids))], frozenset(), *parts)
         inits = _read_one_by_one(reader, sizes)
     except DecodeError as error:
         error.message_name = AggregationJobInitReq.__name__
         raise
     ids = [init.report_share.report_metadata.report_id.value for init in inits]
-    places = [place for place, init in enumerate(inits) if _is_whole(init, sizes)]
+    places = [place for place, init in enumerate(inits) if _enc_of(init)]
+    enc = max((_enc_of(inits[place]) for place in places), default=min(ENC_SIZES))
     blank = bytes(sizes.verify_payload)
-    fitting = [
-        encode(dataclasses.replace(inits[place], payload=inits[place].payload or blank))
-        for place in places
-    ]
-    rows = np.frombuffer(b"".join(fitting), np.uint8).reshape(-1, sizes.verify_init)
+    fitting = [_padded(inits[place], enc, blank) for place in places]
+    rows = np.frombuffer(b"".join(fitting), np.uint8).reshape(-1, sizes.verify_init(enc))
     metadata = [init.report_share.report_metadata for init in inits]
     extended = frozenset(place for place, each in enumerate(metadata) if each.public_extensions)
-    return JobColumns(*head, ids, places, extended, *_parted(rows, sizes))
+    return JobColumns(*head, ids, places, extended, *_parted(rows, sizes, enc))
 
 
 def write_answers(
@@ -327,16 +337,16 @@ def _layout(fields: tuple[int | bytes, ...]) -> _Layout:
     return _Layout(width, np.array(fixed, np.intp), np.frombuffer(bytes(content), np.uint8))
 
 
-def _report_fields(sizes: ReportSizes) -> tuple[int | bytes, ...]:
+def _report_fields(sizes: ReportSizes, leader_enc: int, helper_enc: int) -> tuple[int | bytes, ...]:
     return (
         *_head_fields(sizes),
-        *_sealed_fields(sizes.enc, sizes.leader_payload),
-        *_sealed_fields(sizes.enc, sizes.helper_payload),
+        *_sealed_fields(leader_enc, sizes.leader_payload),
+        *_sealed_fields(helper_enc, sizes.helper_payload),
     )
 
 
-def _verify_init_fields(sizes: ReportSizes) -> tuple[int | bytes, ...]:
-    sealed = _sealed_fields(sizes.enc, sizes.helper_payload)
+def _verify_init_fields(sizes: ReportSizes, enc: int) -> tuple[int | bytes, ...]:
+    sealed = _sealed_fields(enc, sizes.helper_payload)
     payload = sizes.verify_payload
     return (*_head_fields(sizes), *sealed, payload.to_bytes(_U32, "big"), payload)
 
@@ -360,19 +370,56 @@ def _is_right(rows: ByteRows, layout: _Layout) -> npt.NDArray[np.bool_]:
     return is_right
 
 
-def _equal_rows(body: bytes, start: int, sizes: ReportSizes) -> ByteRows | None:
-    """Return the rest of a body as rows, if all its reports have the task's sizes."""
-    rows, rest = divmod(len(body) - start, sizes.verify_init)
+def _gathered(
+    head: ByteRows,
+    rows: ByteRows,
+    pieces: Sequence[tuple[npt.NDArray[np.bool_], int, int]],
+    payload: int,
+) -> ShareColumns:
+    """Return ciphertexts that lie at other places in some rows than in others.
+
+    Args:
+        head: What is public of each report.
+        rows: The reports.
+        pieces: Which rows these are, where their ciphertexts begin, and their keys' bytes.
+        payload: The payloads' bytes.
+    """
+    enc = max((size for _, _, size in pieces), default=min(ENC_SIZES))
+    width = _ENC + enc + _U32 + payload
+    if len(pieces) == 1:
+        start = pieces[0][1]
+        return ShareColumns(head, rows[:, start : start + width], enc)
+    sealed = np.zeros((len(rows), width), np.uint8)
+    for of, start, size in pieces:
+        end = start + _ENC + size
+        sealed[of, : _ENC + size] = rows[of, start:end]
+        sealed[of, _ENC + enc :] = rows[of, end : end + _U32 + payload]
+    return ShareColumns(head, sealed, enc)
+
+
+def _inits(shares: ShareColumns, messages: ByteRows, enc: int) -> ByteRows:
+    """Return the encoded reports of a job, whose encapsulated keys all have `enc` bytes."""
+    sealed = [shares.sealed]
+    if enc < shares.enc:
+        sealed = [shares.sealed[:, : _ENC + enc], shares.sealed[:, _ENC + shares.enc :]]
+    size = _repeated(messages.shape[1].to_bytes(_U32, "big"), len(shares))
+    return np.concatenate((shares.head, *sealed, size, messages), axis=1)
+
+
+def _equal_rows(body: bytes, start: int, sizes: ReportSizes, enc: int) -> ByteRows | None:
+    """Return the rest of a body as rows, if all its reports have the task's sizes and this one."""
+    width = sizes.verify_init(enc)
+    rows, rest = divmod(len(body) - start, width)
     if rest or rows > LARGEST_JOB:
         return None
     found = np.frombuffer(body, np.uint8, offset=start) if rows else np.empty(0, np.uint8)
-    found = found.reshape(rows, sizes.verify_init)
-    return found if _is_right(found, _layout(_verify_init_fields(sizes))).all() else None
+    found = found.reshape(rows, width)
+    return found if _is_right(found, _layout(_verify_init_fields(sizes, enc))).all() else None
 
 
-def _parted(rows: ByteRows, sizes: ReportSizes) -> tuple[ShareColumns, ByteRows]:
-    end = sizes.head + sizes.helper_sealed
-    shares = ShareColumns(rows[:, : sizes.head], rows[:, sizes.head : end], sizes.enc)
+def _parted(rows: ByteRows, sizes: ReportSizes, enc: int) -> tuple[ShareColumns, ByteRows]:
+    end = sizes.head + sizes.helper_sealed(enc)
+    shares = ShareColumns(rows[:, : sizes.head], rows[:, sizes.head : end], enc)
     return shares, rows[:, end + _U32 :]
 
 
@@ -385,8 +432,17 @@ def _read_one_by_one(reader: Reader, sizes: ReportSizes) -> list[VerifyInit]:
     return inits
 
 
-def _is_whole(init: VerifyInit, sizes: ReportSizes) -> bool:
-    return len(init.report_share.encrypted_input_share.enc) == sizes.enc
+def _enc_of(init: VerifyInit) -> int:
+    """Return the bytes of a report's encapsulated key, 0 if the report has other sizes."""
+    return len(init.report_share.encrypted_input_share.enc)
+
+
+def _padded(init: VerifyInit, enc: int, blank: bytes) -> bytes:
+    """Return a report of a job with room for an encapsulated key of `enc` bytes."""
+    share = init.report_share
+    end = len(encode(share.report_metadata)) + _U32 + len(share.public_share) + _ENC + _enc_of(init)
+    encoded = encode(dataclasses.replace(init, payload=init.payload or blank))
+    return encoded[:end] + bytes(enc - _enc_of(init)) + encoded[end:]
 
 
 def _continue_head(size: int) -> bytes:

@@ -1,8 +1,9 @@
 """Reads reports by the sizes that their task fixes.
 
 Every field of a report has one size per task, and there may be no report extensions, because we
-know none. A report of other sizes is refused alone and its fields are not parsed: what a stranger
-puts into them costs no more memory than it has bytes.
+know none. Only an encapsulated key has one size per key encapsulation, and which of these the
+Helper offers, the Leader does not know. A report of other sizes is refused alone and its fields are
+not parsed: what a stranger puts into them costs no more memory than it has bytes.
 
 Source:
     DAP, "Upload Request" and "Aggregate Initialization".
@@ -14,6 +15,7 @@ from typing import NamedTuple, Self
 from aggregator.codec import DecodeError, Reader
 from aggregator.dap.extensions import Extension, Extensions
 from aggregator.dap.hpke import HpkeCiphertext
+from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages.aggregation import ReportShare, VerifyInit
 from aggregator.dap.messages.upload import ReportMetadata
@@ -28,6 +30,7 @@ _U32 = Struct(">I")
 _JOB_HEAD_SIZE = 7  # verification key id, no aggregation parameter, no extensions
 _JOB_EXTENSIONS_SIZE = 4 + BatchId.size
 """The most bytes of a job's extensions, less than any report has: a batch id with its header."""
+_LEAST_ENC, _MOST_ENC = min(ENC_SIZES), max(ENC_SIZES)
 
 
 class ReportSizes(NamedTuple):
@@ -35,62 +38,61 @@ class ReportSizes(NamedTuple):
 
     Attributes:
         public_share: The public share.
-        enc: An encapsulated HPKE key.
         leader_payload: The Leader's input share, sealed.
         helper_payload: The Helper's input share, sealed.
         verify_payload: The Leader's first ping-pong message about a report.
     """
 
     public_share: int
-    enc: int
     leader_payload: int
     helper_payload: int
     verify_payload: int
 
     @property
     def report(self) -> int:
-        """Bytes of an encoded report."""
-        return self.head + self.leader_sealed + self.helper_sealed
+        """The most bytes of an encoded report."""
+        return self.report_of(_MOST_ENC, _MOST_ENC)
 
-    @property
-    def verify_init(self) -> int:
-        """Bytes of an encoded report in an aggregation job."""
-        return self.head + self.helper_sealed + _U32.size + self.verify_payload
+    def report_of(self, leader_enc: int, helper_enc: int) -> int:
+        """Return the bytes of an encoded report by those of its encapsulated keys."""
+        return self.head + self.leader_sealed(leader_enc) + self.helper_sealed(helper_enc)
+
+    def verify_init(self, enc: int) -> int:
+        """Return the bytes of an encoded report in an aggregation job."""
+        return self.head + self.helper_sealed(enc) + _U32.size + self.verify_payload
 
     @property
     def job(self) -> int:
         """The most bytes of an encoded aggregation job of `LARGEST_JOB` reports."""
         return self.job_of(LARGEST_JOB)
 
-    def job_of(self, reports: int) -> int:
+    def job_of(self, reports: int, enc: int = _MOST_ENC) -> int:
         """Return the most bytes of an encoded aggregation job of so many reports."""
-        return _JOB_HEAD_SIZE + _JOB_EXTENSIONS_SIZE + reports * self.verify_init
+        return _JOB_HEAD_SIZE + _JOB_EXTENSIONS_SIZE + reports * self.verify_init(enc)
 
-    def reports_in(self, job: bytes) -> int:
-        """Return how many reports an encoded aggregation job of our own has."""
-        return (len(job) - _JOB_HEAD_SIZE) // self.verify_init
+    def most_reports_in(self, job: bytes) -> int:
+        """Return how many reports an encoded aggregation job of our own has at most."""
+        return (len(job) - _JOB_HEAD_SIZE) // self.verify_init(_LEAST_ENC)
 
     def reports_within(self, size: int) -> int:
-        """Return how many reports an aggregation job of `size` bytes has room for."""
-        return (size - self.job_of(0)) // self.verify_init
+        """Return how many reports an aggregation job of `size` bytes has room for at most.
+
+        Of reports with larger keys it has room for fewer, and a job of too many is split.
+        """
+        return (size - self.job_of(0)) // self.verify_init(_LEAST_ENC)
 
     @property
     def head(self) -> int:
         """Bytes of what is public: id, time, no extensions, and the public share with its size."""
         return _HEAD.size + _U32.size + self.public_share
 
-    @property
-    def leader_sealed(self) -> int:
-        """Bytes of the Leader's ciphertext, encoded."""
-        return self._sealed(self.leader_payload)
+    def leader_sealed(self, enc: int) -> int:
+        """Return the bytes of the Leader's ciphertext, encoded."""
+        return _CIPHERTEXT_HEAD.size + enc + _U32.size + self.leader_payload
 
-    @property
-    def helper_sealed(self) -> int:
-        """Bytes of the Helper's ciphertext, encoded."""
-        return self._sealed(self.helper_payload)
-
-    def _sealed(self, payload: int) -> int:
-        return _CIPHERTEXT_HEAD.size + self.enc + _U32.size + payload
+    def helper_sealed(self, enc: int) -> int:
+        """Return the bytes of the Helper's ciphertext, encoded."""
+        return _CIPHERTEXT_HEAD.size + enc + _U32.size + self.helper_payload
 
 
 class UploadedReport(NamedTuple):
@@ -128,8 +130,15 @@ class UploadedReport(NamedTuple):
         found = [_skip_opaque(reader)]
         leader_config_id = _skip_ciphertext(reader, found)
         _skip_ciphertext(reader, found)
-        wanted = [sizes.public_share, sizes.enc, sizes.leader_payload]
-        fits = extensions == 0 and found == [*wanted, sizes.enc, sizes.helper_payload]
+        public_share, leader_enc, leader_payload, helper_enc, helper_payload = found
+        fits = (
+            extensions == 0
+            and public_share == sizes.public_share
+            and leader_enc in ENC_SIZES
+            and leader_payload == sizes.leader_payload
+            and helper_enc in ENC_SIZES
+            and helper_payload == sizes.helper_payload
+        )
         encoding = reader.since(start) if fits else None
         return cls(ReportId(report_id), Time(time), leader_config_id, extensions > 0, encoding)
 
@@ -145,7 +154,7 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     metadata = ReportMetadata(ReportId(report_id), Time(time), first)
     public_share = _sized(reader, reader.u32(), sizes.public_share)
     config_id, enc_size = reader.unpack(_CIPHERTEXT_HEAD)
-    enc = _sized(reader, enc_size, sizes.enc)
+    enc = _sized(reader, enc_size, *ENC_SIZES)
     sealed = _sized(reader, reader.u32(), sizes.helper_payload)
     payload = _sized(reader, reader.u32(), sizes.verify_payload) or b""
     if extensions or public_share is None or enc is None or sealed is None:
@@ -167,9 +176,9 @@ def _first_extension(reader: Reader, size: int) -> Extensions:
         return ()  # the report is refused all the same, for its sizes
 
 
-def _sized(reader: Reader, size: int, wanted: int) -> bytes | None:
-    """Take a field of `size` bytes; return it if it has the size wanted."""
-    if size == wanted:
+def _sized(reader: Reader, size: int, *wanted: int) -> bytes | None:
+    """Take a field of `size` bytes; return it if it has a size wanted."""
+    if size in wanted:
         return reader.fixed(size)
     reader.skip(size)
     return None

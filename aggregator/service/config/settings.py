@@ -25,6 +25,7 @@ from pydantic import (
 from typing_extensions import override
 
 from aggregator.dap.auth import LEAST_CHARACTERS
+from aggregator.dap.hpke_suites import NAMED, REQUIRED
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import (
@@ -168,7 +169,18 @@ def _check_rotation(rotation: HpkeRotation) -> None:
         )
 
 
+def _suites(value: str) -> str:
+    names = [name.strip() for name in value.split(",")]
+    for name in names:
+        if name not in NAMED:
+            raise ValueError(f"{name!r} is none of {', '.join(NAMED)}")
+    if len({*names}) < len(names):
+        raise ValueError("names a suite twice")
+    return value
+
+
 Address = Annotated[str, BeforeValidator(_address)]
+Suites = Annotated[str, AfterValidator(_suites)]
 OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
 OptionalUrl = Annotated[
     HttpUrl | None,
@@ -288,6 +300,13 @@ class AggregatorSettings(ServiceSettings):
         description="How old our HPKE key may become until a new one takes its place; 0 to change "
         "it by command only. At least hpke_cache_seconds.",
     )
+    hpke_suites: Suites = Field(
+        REQUIRED.name,
+        description="Of which HPKE suites we have a key each, with commas between, the one that we "
+        "prefer first: X25519 or P-256, a slash, and AES-128-GCM, AES-256-GCM or "
+        "ChaCha20-Poly1305. DAP requires the one that is set by itself; other clients may have it "
+        "only.",
+    )
     retention_seconds: Seconds = Field(
         90 * 86_400,
         description="How long ended jobs, answers that nobody can ask for any more, and what "
@@ -364,7 +383,8 @@ class AggregatorSettings(ServiceSettings):
     @property
     def rotation(self) -> HpkeRotation:
         """When HPKE keys change; a leader knows which reports wait."""
-        return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds, wait_seconds=0)
+        suites = tuple(NAMED[name.strip()] for name in self.hpke_suites.split(","))
+        return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds, 0, suites)
 
     @property
     def floor(self) -> Floor:

@@ -1,5 +1,7 @@
 """Changes an aggregator's HPKE key by age, and destroys old private keys.
 
+Of each suite that is set there is one; of a suite that is set no longer, the key is retired.
+
 A key is advertised, then retired, then destroyed: once no report can need it that was accepted
 while it was taken (`protocol.hpke_rotation`), which is
 
@@ -24,10 +26,12 @@ nobody sets.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from aggregator.codec import encode
-from aggregator.dap.hpke import generate_keypair
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeConfig, generate_keypair
+from aggregator.dap.hpke_suites import REQUIRED, Suite
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dap.times import DAY
@@ -66,15 +70,39 @@ SETTLING_SECONDS = 3600
 _FOR_EVER = 2**62
 
 
-def new_key(tx: Transaction, entropy: Entropy) -> int:
-    """Make a key pair, which is advertised before the others; return its id.
+def new_key(tx: Transaction, entropy: Entropy, suite: Suite = REQUIRED) -> int:
+    """Make a key pair, which is advertised before others of its suite; return its id.
 
     Raises:
         Conflict: All ids are taken.
     """
-    made = generate_keypair(next_config_id(tx), entropy)
+    made = generate_keypair(next_config_id(tx), entropy, suite)
     put_hpke_key(tx, HpkeKey(made.config.id, encode(made.config), made.private_key))
     return made.config.id
+
+
+def newest_keys(keys: Sequence[StoredConfig], rotation: HpkeRotation) -> dict[Suite, StoredConfig]:
+    """Return the key that is advertised first of each suite that is set and has one."""
+    found: dict[Suite, StoredConfig] = {}
+    for suite in rotation.suites:
+        for key in keys:  # newest first
+            if key.retired_at is None and _ids_of(key) == suite.ids:
+                found.setdefault(suite, key)
+    return found
+
+
+def advertised_keys(keys: Sequence[StoredConfig], rotation: HpkeRotation) -> list[HpkeConfig]:
+    """Return what we advertise, in the order of the suites that are set, others last."""
+    ids = [suite.ids for suite in rotation.suites]
+    found = [decode(HpkeConfig, key.config) for key in keys if key.retired_at is None]
+    return sorted(
+        found,
+        key=lambda each: ids.index(each.suite_ids) if each.suite_ids in ids else len(ids),
+    )
+
+
+def _ids_of(key: StoredConfig) -> tuple[int, int, int]:
+    return decode(HpkeConfig, key.config).suite_ids
 
 
 def needed_for(
@@ -133,15 +161,15 @@ class KeyRotation:
         self._unneeded_since: dict[int, float] = {}
 
     async def run_once(self) -> int:
-        """Do what is due now; return how many keys were made or destroyed."""
-        is_due, unneeded = await self._database.read("hpke keys that are due", self._due)
-        settled = self._settled(unneeded)
+        """Do what is due now; return how many keys were made, left without one, or destroyed."""
+        due = await self._database.read("hpke keys that are due", self._due)
+        settled = self._settled(due.unneeded)
         waited = self._waited(await self._database.read("hpke keys ahead", dated_ahead))
         wrong = await self._database.read("wrong dates", lambda tx: self._wrong_dates(tx, waited))
-        if not (is_due or settled or wrong):
+        if not (due.suites or due.retiring or settled or wrong):
             return 0
         try:
-            made, destroyed = await self._database.run(
+            made, retired, destroyed = await self._database.run(
                 "rotate hpke keys", lambda tx: self._rotate(tx, waited, settled)
             )
         except Conflict as error:
@@ -149,9 +177,11 @@ class KeyRotation:
             return 0
         for config_id in made:
             log.info("hpke key made", config_id=config_id)
+        for config_id in retired:
+            log.info("hpke key of a suite that is not set retired", config_id=config_id)
         for config_id in destroyed:
             log.info("hpke key destroyed", config_id=config_id)
-        return len(made) + len(destroyed)
+        return len(made) + len(retired) + len(destroyed)
 
     def _settled(self, unneeded: list[int]) -> set[int]:
         """Return those of the keys that have been of no use for long enough to be destroyed."""
@@ -191,18 +221,29 @@ class KeyRotation:
             return received_between(tx, tx.now + LATE_SECONDS, _FOR_EVER)
         return any(_open_windows(tx, tx.now + CLOCK_SECONDS, _FOR_EVER))
 
-    def _due(self, tx: Transaction) -> tuple[bool, list[int]]:
-        """Return whether a key is to be made, and which can be destroyed."""
+    def _due(self, tx: Transaction) -> "_Due":
+        """Return of which suites a key is to be made, and which keys have had their time."""
         keys = list_hpke_configs(tx)
-        unneeded = [
-            key.config_id for key in keys if needed_for(tx, self._role, self._rotation, key) is None
-        ]
-        return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
+        newest = newest_keys(keys, self._rotation)
+        ids = [suite.ids for suite in self._rotation.suites]
+        return _Due(
+            [
+                suite
+                for suite in self._rotation.suites
+                if suite not in newest or self._rotation.is_due(newest[suite].created_at, tx.now)
+            ],
+            [key.config_id for key in keys if key.retired_at is None and _ids_of(key) not in ids],
+            [
+                key.config_id
+                for key in keys
+                if needed_for(tx, self._role, self._rotation, key) is None
+            ],
+        )
 
     def _rotate(
         self, tx: Transaction, waited: float, settled: set[int]
-    ) -> tuple[list[int], list[int]]:
-        """Do what is due; return which keys were made, and which destroyed.
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Do what is due; return which keys were made, left without a suite, and destroyed.
 
         Args:
             tx: The transaction.
@@ -212,14 +253,28 @@ class KeyRotation:
         for retired in self._wrong_dates(tx, waited):
             dated = date_back(tx, retired=retired)
             log.warning("hpke keys were dated by a clock ahead", config_ids=dated)
-        is_due, unneeded = self._due(tx)  # again: another process may have been faster
-        destroyed = [config_id for config_id in unneeded if config_id in settled]
+        due = self._due(tx)  # again: another process may have been faster
+        destroyed = [config_id for config_id in due.unneeded if config_id in settled]
         for config_id in destroyed:
             destroy_hpke_key(tx, config_id)  # first: a new key needs an id that is free
-        made = []
-        if is_due:
-            before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
-            made.append(new_key(tx, self._entropy))
-            for key in before:
+        ids = [suite.ids for suite in due.suites]
+        before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
+        made = [new_key(tx, self._entropy, suite) for suite in due.suites]
+        for key in before:
+            if key.config_id in due.retiring or _ids_of(key) in ids:
                 retire_hpke_key(tx, key.config_id)
-        return made, destroyed
+        return made, due.retiring, destroyed
+
+
+class _Due(NamedTuple):
+    """What is to be done.
+
+    Attributes:
+        suites: Of which a key is to be made.
+        retiring: Keys that are advertised and of a suite that is not set.
+        unneeded: Keys that nothing needs any more.
+    """
+
+    suites: list[Suite]
+    retiring: list[int]
+    unneeded: list[int]

@@ -24,7 +24,12 @@ from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.service.runtime.key_rotation import KeyRotation, new_key
+from aggregator.service.runtime.key_rotation import (
+    KeyRotation,
+    advertised_keys,
+    new_key,
+    newest_keys,
+)
 from aggregator.service.runtime.verification import VerificationThreads
 from aggregator.service.storage.backup.reconciliation import (
     write_down_share,
@@ -242,10 +247,9 @@ class Runtime:
         return {keypair.config.id: keypair for keypair in keypairs}
 
     async def configs(self) -> HpkeConfigList:
-        """Return the HPKE configurations that we advertise, newest first."""
+        """Return the HPKE configurations that we advertise, the one that we prefer first."""
         stored = await self.database.read("hpke configurations", list_hpke_configs)
-        advertised = [each.config for each in stored if each.retired_at is None]
-        return HpkeConfigList(tuple(decode(HpkeConfig, config) for config in advertised))
+        return HpkeConfigList(tuple(advertised_keys(stored, self._rotation)))
 
     @property
     def wait_seconds(self) -> int:
@@ -264,11 +268,14 @@ class Runtime:
         )
 
     async def ensure_keypair(self) -> None:
-        """Make an HPKE key pair if this aggregator has none."""
+        """Make an HPKE key pair of each suite that is set, if this aggregator has none."""
 
         def ensure(tx: Transaction) -> None:
-            if not list_hpke_keys(tx):  # decrypts them: a wrong store key is found at the start
-                new_key(tx, self.entropy)
+            list_hpke_keys(tx)  # decrypts them: a wrong store key is found at the start
+            there = newest_keys(list_hpke_configs(tx), self._rotation)
+            for suite in self._rotation.suites:
+                if suite not in there:
+                    new_key(tx, self.entropy, suite)
 
         await self.database.run("ensure hpke key", ensure)
 

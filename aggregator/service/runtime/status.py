@@ -18,6 +18,7 @@ from aggregator.protocol.budget import horizon
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.task import task_from_toml
 from aggregator.service.config import STALLED_SECONDS, AggregatorSettings
+from aggregator.service.runtime.key_rotation import newest_keys
 from aggregator.service.storage.engine.condition import (
     SHOWN_JOBS,
     common_details,
@@ -97,9 +98,10 @@ def read_aggregator_health(
     if tasks and len(broken) == len(tasks):
         stalls.append(f"no task can be served: {next(iter(broken.values()))}")
     keys = list_hpke_configs(tx)
-    if keys and rotation.is_overdue(keys[0].created_at, tx.now):
+    newest = min((key.created_at for key in newest_keys(keys, rotation).values()), default=None)
+    if newest is not None and rotation.is_overdue(newest, tx.now):
         stalls.append(
-            f"the newest HPKE key is {tx.now - keys[0].created_at:,} s old, twice what it may be "
+            f"the newest HPKE key of a suite is {tx.now - newest:,} s old, twice what it may be "
             f"({rotation.age_seconds:,} s), and {len(keys):,} are kept: the log says why none is "
             "made, `prio hpke list` what each is kept for"
         )
@@ -114,7 +116,7 @@ def read_aggregator_health(
         "waiting_jobs": [_job_document(each, tx.now) for each in hindered],
         "tasks": [_task_document(task, broken.get(task.task_id), tx.now) for task in tasks],
         "hpke_keys": len(keys),
-        "newest_hpke_key_seconds": tx.now - keys[0].created_at if keys else None,
+        "newest_hpke_key_seconds": None if newest is None else tx.now - newest,
     }
     metrics = [
         *common_metrics(tx),
@@ -157,9 +159,9 @@ def read_aggregator_health(
         Metric("prio_hpke_keys", "HPKE keys that are kept.", "gauge", [({}, len(keys))]),
         Metric(
             "prio_hpke_key_age_seconds",
-            "Age of the newest HPKE key.",
+            "Age of the newest HPKE key; of several suites, the oldest of these.",
             "gauge",
-            [({}, tx.now - keys[0].created_at if keys else 0)],
+            [({}, 0 if newest is None else tx.now - newest)],
         ),
     ]
     return Health(faults, document, metrics, stalls)

@@ -118,6 +118,11 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_if_it_is_the_d
         ("linger_seconds = 61", "linger_seconds"),
         ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),
         (
+            'hpke_suites = "X25519/AES-128-GCM, P-521/AES-128-GCM"',
+            "hpke_suites: .* 'P-521/AES-128-GCM' is none of",
+        ),
+        ('hpke_suites = "P-256/AES-256-GCM,P-256/AES-256-GCM"', "hpke_suites: .* a suite twice"),
+        (
             "hpke_rotation_seconds = 3\nhpke_cache_seconds = 3",
             r"hpke_rotation_seconds: with 3 there would be 203 keys at once",
         ),

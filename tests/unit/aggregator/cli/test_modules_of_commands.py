@@ -147,7 +147,7 @@ def party(tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = make_task(id="A" * 43)
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
-        desk.new_hpke_key()
+        desk.new_hpke_keys()
     (folder / "task.toml").write_text(task_to_toml(task))
     (folder / "survey.toml").write_text(SURVEY.read_text())
     return folder

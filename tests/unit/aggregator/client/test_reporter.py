@@ -24,12 +24,15 @@ from aggregator.client.posting import Later, Refused, TooLarge
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import KEYS_SECONDS, Reason
 from aggregator.codec import decode, encode
-from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.hpke import HpkeConfigList, generate_keypair
+from aggregator.dap.hpke_suites import NAMED
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import task_to_toml
 from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 from tests.support.told_leader import ToldLeader, Turn, fails, says, stores
 
@@ -375,9 +378,11 @@ def test_a_report_that_waited_too_long_is_given_up_by_name(world: World) -> None
     assert world.settled == [(None, Outcome(State.LATE, "too_old"))]
 
 
+@pytest.mark.parametrize("suite", ["X25519/AES-128-GCM", "P-256/AES-128-GCM"])
 def test_a_full_outbox_refuses_reports_and_still_sends_and_empties_what_it_has(
-    world: World,
+    world: World, suite: str
 ) -> None:
+    world.leader.keys(1, NAMED[suite])
     reporter = world.begin(max_bytes=2**16)
     world.leader.is_down = True
     kept = 0
@@ -394,6 +399,19 @@ def test_a_full_outbox_refuses_reports_and_still_sends_and_empties_what_it_has(
     world.leader.is_down = False
     assert reporter.flush(now=True).counted == kept == len(world.leader.stored)
     reporter.put(1, claim=str(kept))
+
+
+def test_reports_are_sealed_to_aggregators_with_keys_of_different_kinds(world: World) -> None:
+    reporter = world.begin()
+    world.leader.is_down = True
+    reporter.put_many([1, 0, 1])
+    world.leader.is_down = False
+    world.leader.helper = generate_keypair(2, SeededEntropy(b"helper"), NAMED["P-256/AES-256-GCM"])
+    world.leader.turns = [fails(Later("unreachable"), after=stores)]
+    assert reporter.flush(now=True).waiting == 3
+    assert reporter.flush(now=True).counted == len(world.leader.stored) == 3
+    sizes = {len(report) for report in world.leader.stored.values()}
+    assert sizes == {report_sizes(world.task).report_of(32, 65)}
 
 
 def test_nothing_of_an_answer_is_left_in_the_file_once_it_is_settled(world: World) -> None:

@@ -16,6 +16,7 @@ from aggregator.dap.hpke import (
     open_,
     seal,
 )
+from aggregator.dap.hpke_suites import NAMED, SUITES
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.errors import ParameterError
 from tests.support.dap_messages import ScriptedEntropy
@@ -74,6 +75,39 @@ def test_anything_else_is_rejected_as_one_report(
         open_(keypair, info, aad, ciphertext)
 
 
+P256_KEYPAIR = generate_keypair(9, ScriptedEntropy(b"\x44" * 32), NAMED["P-256/AES-256-GCM"])
+P256_SEALED = seal(P256_KEYPAIR.config, INFO, b"aad", b"plaintext", ScriptedEntropy(b"\x55" * 32))
+POINT = P256_SEALED.enc
+
+
+@pytest.mark.parametrize(
+    "enc",
+    [
+        bytes((2 + POINT[64] % 2,)) + POINT[1:33],
+        bytes((6 + POINT[64] % 2,)) + POINT[1:],
+        b"\0",
+        bytes(65),
+        b"\4" + bytes(64),
+        POINT[:64] + bytes((POINT[64] ^ 1,)),
+        SEALED.enc,
+    ],
+    ids=["compressed", "hybrid", "infinity", "zeros", "zero point", "off the curve", "X25519's"],
+)
+def test_only_a_point_in_its_one_form_is_an_encapsulated_key_of_p256(enc: bytes) -> None:
+    assert open_(P256_KEYPAIR, INFO, b"aad", P256_SEALED) == b"plaintext"
+    with pytest.raises(DecryptError):
+        open_(P256_KEYPAIR, INFO, b"aad", HpkeCiphertext(9, enc, P256_SEALED.payload))
+
+
+@pytest.mark.parametrize("drawn", [bytes(32), b"\xff" * 32])
+def test_what_is_no_private_key_of_p256_is_drawn_again(drawn: bytes) -> None:
+    suite = P256_KEYPAIR.config.suite_ids
+    made = generate_keypair(9, ScriptedEntropy(drawn + b"\x44" * 32), SUITES[suite])
+    assert made == P256_KEYPAIR
+    with pytest.raises(ParameterError, match="HPKE private_key is none"):
+        HpkeKeypair(P256_KEYPAIR.config, drawn)
+
+
 @pytest.mark.parametrize("index", range(len(SEALED.payload)))
 def test_a_flipped_bit_anywhere_in_the_payload_is_found(index: int) -> None:
     payload = bytearray(SEALED.payload)
@@ -103,7 +137,7 @@ def test_keys_that_do_not_belong_together_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"kem_id": 0x0010}, {"kdf_id": 2}, {"aead_id": 3}, {"public_key": bytes(31)}]
+    "changes", [{"kem_id": 0x0010}, {"kdf_id": 2}, {"aead_id": 4}, {"public_key": bytes(31)}]
 )
 def test_a_configuration_we_do_not_support_is_refused(changes: dict[str, int | bytes]) -> None:
     config = dataclasses.replace(KEYPAIR.config, **changes)  # type: ignore[arg-type]  # any field
@@ -119,7 +153,7 @@ def test_sealing_to_a_point_of_small_order_is_refused() -> None:
 
 
 def test_the_first_supported_configuration_is_preferred() -> None:
-    unknown = HpkeConfig(1, 0x0010, 1, 3, b"point")
+    unknown = HpkeConfig(1, 0x0012, 1, 3, b"point")
     configs = HpkeConfigList((unknown, OTHER_KEYPAIR.config, KEYPAIR.config))
     assert decode(HpkeConfigList, encode(configs)).preferred() == OTHER_KEYPAIR.config
     with pytest.raises(DecodeError, match="none of 1 HPKE configurations"):

@@ -48,7 +48,7 @@ def test_a_reports_size_is_that_of_its_task(vdaf: dict[str, str | int]) -> None:
     entropy = SeededEntropy(b"client")
     configs = [generate_keypair(each, entropy).config for each in (1, 2)]
     reports = make_reports(task, *configs, [0, 1], task.time(NOW), entropy)
-    assert {len(encode(report)) for report in reports} == {report_sizes(task).report}
+    assert {len(encode(report)) for report in reports} == {report_sizes(task).report_of(32, 32)}
 
 
 def test_an_uploaded_report_is_kept_as_it_came() -> None:

@@ -1,0 +1,187 @@
+"""The algorithms that HPKE is put together from, and the suites that we speak.
+
+Each is OpenSSL's. What differs from one key encapsulation to the other is how keys are written and
+drawn; the Diffie-Hellman secret, the KEM's secret and HKDF's blocks are 32 bytes in all of them.
+
+Source:
+    RFC 9180, "Algorithm Identifiers" and "DH-Based KEM (DHKEM)"; DAP, "Compliance Requirements".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from aggregator.entropy import Entropy
+
+PRIVATE_KEY_SIZE = 32
+"""Bytes of a private key, whatever the KEM."""
+
+TAG_SIZE = 16
+"""Bytes that sealing adds to a plaintext, whatever the AEAD."""
+
+HKDF_SHA256 = 0x0001
+
+
+class PrivateKey(Protocol):
+    """A private key that is parsed once."""
+
+    @property
+    def public_key(self) -> bytes:
+        """The public key, as the KEM serializes it."""
+
+    def exchange(self, public_key: bytes) -> bytes:
+        """Return the Diffie-Hellman secret with a public key.
+
+        Raises:
+            ValueError: It is no public key of this KEM, or leads to no secret.
+        """
+
+
+class X25519Key:
+    """A private key of DHKEM(X25519, HKDF-SHA256)."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, private_key: bytes) -> None:
+        """Parse 32 bytes, of which any are a key; raises ValueError for another size."""
+        self._key = X25519PrivateKey.from_private_bytes(private_key)
+
+    @property
+    def public_key(self) -> bytes:
+        """32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    def exchange(self, public_key: bytes) -> bytes:
+        """Return the secret; raises ValueError for another size or a point of small order."""
+        return self._key.exchange(X25519PublicKey.from_public_bytes(public_key))
+
+
+class P256Key:
+    """A private key of DHKEM(P-256, HKDF-SHA256)."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, private_key: bytes) -> None:
+        """Parse 32 bytes; raises ValueError for another size, zero, or the order and above."""
+        if len(private_key) != PRIVATE_KEY_SIZE:
+            raise ValueError("a private key has 32 bytes")
+        self._key = ec.derive_private_key(int.from_bytes(private_key, "big"), ec.SECP256R1())
+
+    @property
+    def public_key(self) -> bytes:
+        """The point without compression, 65 bytes."""
+        return self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+
+    def exchange(self, public_key: bytes) -> bytes:
+        """Return the secret point's x; raises ValueError for what is no point of the curve."""
+        if len(public_key) != P256.public_key_size:  # RFC 9180 knows no compressed points
+            raise ValueError("a public key has 65 bytes")
+        point = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public_key)
+        return self._key.exchange(ec.ECDH(), point)
+
+
+@dataclass(frozen=True, slots=True)
+class Kem:
+    """A key encapsulation.
+
+    Attributes:
+        name: As settings have it.
+        id: RFC 9180's code point.
+        public_key_size: Bytes of a public key, and so of an encapsulated key.
+        key: Parses a private key.
+    """
+
+    name: str
+    id: int
+    public_key_size: int
+    key: type[X25519Key] | type[P256Key]
+
+    @property
+    def label(self) -> bytes:
+        """Domain separation of the KEM's derivations."""
+        return b"HPKE-v1KEM" + self.id.to_bytes(2, "big")
+
+    def draw(self, entropy: Entropy) -> tuple[bytes, PrivateKey]:
+        """Return a fresh private key, and the same parsed.
+
+        Each private key is as likely as any other. For P-256 one draw of 2³² is no private key, and
+        is drawn again.
+        """
+        while True:
+            drawn = entropy.bytes(PRIVATE_KEY_SIZE)
+            try:
+                return drawn, self.key(drawn)
+            except ValueError:
+                continue
+
+
+X25519 = Kem("X25519", 0x0020, 32, X25519Key)
+P256 = Kem("P-256", 0x0010, 65, P256Key)
+
+ENC_SIZES = tuple(kem.public_key_size for kem in (X25519, P256))
+"""How many bytes an encapsulated key may have, the usual ones first."""
+
+Cipher: TypeAlias = type[AESGCM] | type[ChaCha20Poly1305]
+
+
+@dataclass(frozen=True, slots=True)
+class Aead:
+    """An encryption; nonces have 12 bytes.
+
+    Attributes:
+        name: As settings have it.
+        id: RFC 9180's code point.
+        key_size: Bytes of a key.
+        cipher: Makes the cipher from a key.
+    """
+
+    name: str
+    id: int
+    key_size: int
+    cipher: Cipher
+
+
+AEADS = (
+    Aead("AES-128-GCM", 0x0001, 16, AESGCM),
+    Aead("AES-256-GCM", 0x0002, 32, AESGCM),
+    Aead("ChaCha20-Poly1305", 0x0003, 32, ChaCha20Poly1305),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A key encapsulation and an encryption; the key derivation is HKDF-SHA256."""
+
+    kem: Kem
+    aead: Aead
+
+    @property
+    def name(self) -> str:
+        """As settings have it, like `X25519/AES-128-GCM`."""
+        return f"{self.kem.name}/{self.aead.name}"
+
+    @property
+    def ids(self) -> tuple[int, int, int]:
+        """RFC 9180's code points of the KEM, the key derivation and the AEAD."""
+        return self.kem.id, HKDF_SHA256, self.aead.id
+
+    @property
+    def label(self) -> bytes:
+        """Domain separation of the key schedule's derivations."""
+        return b"HPKE-v1HPKE" + b"".join(code.to_bytes(2, "big") for code in self.ids)
+
+
+SUITES: Mapping[tuple[int, int, int], Suite] = {
+    suite.ids: suite for suite in (Suite(kem, aead) for kem in (X25519, P256) for aead in AEADS)
+}
+"""The suites we speak, by (kem_id, kdf_id, aead_id)."""
+
+REQUIRED = Suite(X25519, AEADS[0])
+"""The suite that DAP requires of everyone."""
+
+NAMED: Mapping[str, Suite] = {suite.name: suite for suite in SUITES.values()}

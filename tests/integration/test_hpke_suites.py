@@ -1,0 +1,105 @@
+"""Aggregators with several HPKE suites at once: whoever knows one of them is served."""
+
+from collections.abc import AsyncIterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, generate_keypair
+from aggregator.dap.hpke_suites import NAMED, REQUIRED
+from aggregator.dap.ids import encode_base64url
+from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.times import DAY
+from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.results import open_result
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import Pair, Service
+from tests.support.reports import make_reports
+from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
+
+pytestmark = pytest.mark.anyio
+
+SUITES = NAMED["P-256/AES-256-GCM"], NAMED["X25519/ChaCha20-Poly1305"]
+COLLECTOR = generate_keypair(3, SeededEntropy(b"collector"), NAMED["P-256/ChaCha20-Poly1305"])
+MONTH = 30 * DAY
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    task = make_task(collector_hpke_config=encode_base64url(encode(COLLECTOR.config)))
+    pair = Pair(tmp_path, task, rotation=HpkeRotation(suites=SUITES))
+    await pair.provision()
+    yield pair
+    await pair.close()
+
+
+async def advertised(pair: Pair) -> list[tuple[HpkeConfig, ...]]:
+    """Return what clients are told, of the leader and of the helper."""
+    answers = [await pair.send("GET", f"{url}hpke_config") for url in (LEADER_URL, HELPER_URL)]
+    return [decode(HpkeConfigList, answer.body).configs for answer in answers]
+
+
+async def upload_to_each(pair: Pair, told: list[tuple[HpkeConfig, ...]]) -> int:
+    """Upload a report to every choice of the two aggregators' keys; return how many these are."""
+    time = pair.task.time(pair.clock.now())
+    reports = [
+        make_reports(pair.task, *configs, [1], time, pair.client_entropy)[0]
+        for configs in product(*told)
+    ]
+    assert (await pair.upload(reports)).status == ()
+    return len(reports)
+
+
+async def count(pair: Pair) -> tuple[int, ...]:
+    """Collect the batch of now, and open it with the collector's own key."""
+    interval = pair.interval(pair.clock.now())
+    location = (await pair.ask(interval)).headers["location"]
+    await pair.work_until_idle()
+    response = decode(CollectionJobResp, (await pair.poll(location)).body)
+    return open_result(pair.task, COLLECTOR, pair.request(interval), response).values
+
+
+async def test_reports_to_any_of_the_suites_are_counted_together(pair: Pair) -> None:
+    told = await advertised(pair)
+    for configs in told:
+        assert [each.suite_ids for each in configs] == [suite.ids for suite in SUITES]
+    assert await upload_to_each(pair, told) == 4
+    assert await count(pair) == (0, 4, 0, 0)
+
+
+async def rotate(service: Service) -> int:
+    return await service.runtime.key_rotation().run_once()
+
+
+async def test_a_key_of_each_suite_is_replaced_by_age(pair: Pair) -> None:
+    told = await advertised(pair)
+    pair.clock.advance(MONTH)
+    for service in (pair.leader, pair.helper):
+        assert await rotate(service) == len(SUITES)
+        assert await rotate(service) == 0
+    for configs in await advertised(pair):
+        assert [each.suite_ids for each in configs] == [suite.ids for suite in SUITES]
+        assert {each.id for each in configs} == {2, 3}
+    both = [old + new for old, new in zip(told, await advertised(pair), strict=True)]
+    assert await upload_to_each(pair, both) == 16
+    assert await count(pair) == (0, 16, 0, 0)
+
+
+async def test_a_suite_that_is_set_no_longer_is_advertised_no_longer_but_opened(
+    pair: Pair,
+) -> None:
+    told = await advertised(pair)
+    for service in (pair.leader, pair.helper):
+        service.database.close()
+        service.rotation = HpkeRotation(suites=(SUITES[1], REQUIRED))
+        service.start()
+        await service.runtime.ensure_keypair()
+        assert await rotate(service) == 1
+        assert await rotate(service) == 0
+    for configs, before in zip(await advertised(pair), told, strict=True):
+        assert [each.suite_ids for each in configs] == [SUITES[1].ids, REQUIRED.ids]
+        assert configs[0] == before[1]
+    assert await upload_to_each(pair, told) == 4
+    assert await count(pair) == (0, 4, 0, 0)
