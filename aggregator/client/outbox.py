@@ -9,6 +9,7 @@ import dataclasses
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -247,6 +248,15 @@ class Outbox:
                 "SELECT state, reason FROM claims WHERE task = ? AND claim = ?", (task, claim)
             ).fetchone()
         return None if row is None else Outcome(State(row[0]), row[1])
+
+    def outcomes(self, task: bytes) -> Counter[Outcome]:
+        """Return of how many claims of a task what became."""
+        with self._transaction() as execute:
+            rows = execute(
+                "SELECT state, reason, count(*) FROM claims WHERE task = ? GROUP BY state, reason",
+                (task,),
+            ).fetchall()
+        return Counter({Outcome(State(state), reason): count for state, reason, count in rows})
 
     def keys(self, task: bytes, since: int) -> bytes | None:
         """Return the configurations that were fetched no longer ago than `since`, if any."""

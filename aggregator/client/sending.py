@@ -37,7 +37,6 @@ _MOST_CONFIG = 9 + max(ENC_SIZES)  # bytes of an encoded configuration
 _ROW_HEADER = 4  # by how much what a row says of its fields' sizes may grow
 _MOST_CONFIG_BYTES = 2**16 + 1
 _LONGEST_WAIT = 3600
-"""Bytes of a report beside its shares, and of each ciphertext beside its parts."""
 
 _LATE = (
     ReportError.BATCH_COLLECTED.draft_name,

@@ -80,6 +80,14 @@ def upload(
             "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the reports in this file until they are settled: the same command again "
+            "goes on where it ended, and nothing counts twice.",
+        ),
+    ] = None,
     which: WhichTask = None,
     *,
     floor: "Floor",
@@ -101,7 +109,8 @@ def upload(
 
     task = read_task(task_file, which)
     check_endpoints(task, insecure_http=insecure_http)
-    http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
+    if resume is not None and (state is not None or environment_proxy):
+        raise ParameterError("resume: goes neither with --state nor with --environment-proxy")
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
         raise ParameterError(
@@ -120,16 +129,71 @@ def upload(
         task.policy.max_reports_per_person,
         delimiter,
     )
-    summary = anyio.run(_upload, task, http, values, parse_time(time, "time"), per_request, limits)
-    if as_json:
-        refused = {error.draft_name: count for error, count in summary.refused.items()}
-        print(json.dumps({"version": 1, "accepted": summary.accepted, "refused": refused}))
-    else:
-        print(f"{summary.accepted} of {summary.total} reports accepted")
-        for error, count in summary.refused.items():
-            meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
-            print(f"{count} refused: {error.draft_name}{meaning}")
+    seconds = parse_time(time, "time")
+    if resume is not None:
+        _resumed(task, resume, values, seconds, per_request, floor, as_json=as_json)
+        return
+    http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
+    summary = anyio.run(_upload, task, http, values, seconds, per_request, limits)
+    refused = {error.draft_name: count for error, count in summary.refused.items()}
+    _say(summary.accepted, summary.total, refused, as_json=as_json)
     if summary.refused:
+        raise SystemExit(faults.PARTLY)
+
+
+def _say(accepted: int, total: int, refused: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"version": 1, "accepted": accepted, "refused": refused}))
+        return
+    print(f"{accepted} of {total} reports accepted")
+    meanings = {error.draft_name: meaning for error, meaning in MEANINGS.items()}
+    for name, count in refused.items():
+        meaning = f" ({meanings[name]})" if name in meanings else ""
+        print(f"{count} refused: {name}{meaning}")
+
+
+def _resumed(
+    task: "Task",
+    file: Path,
+    measurements: "list[Measurement]",
+    seconds: int | None,
+    per_request: int,
+    floor: "Floor",
+    *,
+    as_json: bool,
+) -> None:
+    """Send what is not settled, with reports that wait in a file, and say what became of all."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.client.outbox import State
+    from aggregator.client.resuming import upload_from
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("uploading", total=len(measurements))
+        outcomes, reason = upload_from(
+            file,
+            task,
+            measurements,
+            seconds=seconds,
+            per_request=per_request,
+            floor=floor,
+            settled=lambda count: progress.update(bar, completed=count),
+        )
+    counts = dict.fromkeys(State, 0)
+    refused: dict[str, int] = {}
+    for outcome, count in outcomes.items():
+        counts[outcome.state] += count
+        if outcome.state in (State.LATE, State.REFUSED):
+            refused[outcome.reason] = count
+    _say(counts[State.COUNTED], len(measurements), refused, as_json=as_json)
+    if counts[State.WAITING]:
+        raise PeerError(
+            f"{counts[State.WAITING]} reports wait in {file} ({reason}); the same command sends "
+            "them"
+        )
+    if refused:
         raise SystemExit(faults.PARTLY)
 
 

@@ -1,0 +1,109 @@
+"""An upload that goes on where it was interrupted: its reports stay in a file until it is over.
+
+Each measurement claims its place, and its report is made once: whoever calls again with the same
+measurements sends the same bytes of those that were not settled, and makes what was not made. What
+became of each place stays in the file, and nothing of a measurement does.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from aggregator.client.outbox import Outbox, Outcome
+from aggregator.client.posting import Posting
+from aggregator.client.reporter import Reporter
+from aggregator.client.sending import Reason
+from aggregator.clock import Clock, SystemClock
+from aggregator.errors import ParameterError
+from aggregator.protocol.floor import Floor
+from aggregator.protocol.task import Task
+from aggregator.vdaf.circuits.measurements import Measurement
+
+ATTEMPTS = 5
+"""How often a call tries to send what waits, after 2, 4, 8 and 16 seconds."""
+
+_AT_ONCE = 1000
+_MOST_BYTES = 2**40
+_PATIENCE_SECONDS = 10 * 366 * 86_400  # whether a report is too old, its leader says
+
+
+def upload_from(
+    file: Path,
+    task: Task,
+    measurements: Sequence[Measurement],
+    *,
+    seconds: int | None = None,
+    per_request: int,
+    floor: Floor | None = None,
+    posting: Posting | None = None,
+    clock: Clock | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    settled: Callable[[int], None] = lambda _: None,
+) -> tuple[Counter[Outcome], Reason | None]:
+    """Make the reports that `file` has not, and send those that wait there.
+
+    Args:
+        file: Where they wait; made if it is missing.
+        task: Whose reports they are.
+        measurements: All of them, in the same order each time.
+        seconds: The time of reports that are made now; now if not given.
+        per_request: The most reports of one request.
+        floor: The least protection of a task that this client takes part in.
+        posting: Sends requests.
+        clock: What time it is.
+        sleep: Waits between two tries.
+        settled: Called with how many measurements are settled by now.
+
+    Returns:
+        What became of all measurements, in this call or before, and why some still wait.
+
+    Raises:
+        ParameterError: The file has more reports of the task than there are measurements; or a
+            measurement is out of range, and none is sent; or the task is below the floor.
+        ConfigurationError, OutboxFull: The file cannot be used, or its disk is full.
+    """
+    clock = SystemClock() if clock is None else clock
+    making = clock if seconds is None else _At(seconds)
+    task_id = task.task_id.value
+    with closing(Outbox(file, _MOST_BYTES)) as outbox:
+        made = outbox.outcomes(task_id).total()
+        if made > len(measurements):
+            raise ParameterError(
+                f"resume: {file} has {made} reports of this task, more than the "
+                f"{len(measurements)} measurements: give the same ones, or another file"
+            )
+        with closing(Reporter(task, outbox, clock=making, posting=posting, floor=floor)) as maker:
+            for start in range(made, len(measurements), _AT_ONCE):
+                some = measurements[start : start + _AT_ONCE]
+                maker.put_many(some, [str(start + place) for place in range(len(some))])
+        sender = Reporter(
+            task,
+            outbox,
+            clock=clock,
+            posting=posting,
+            floor=floor,
+            max_age_seconds=_PATIENCE_SECONDS,
+            reports_per_request=per_request,
+        )
+        with closing(sender):
+            reason = None
+            for attempt in range(1, ATTEMPTS + 1):
+                reason = sender.flush(now=True).reason
+                settled(len(measurements) - outbox.waiting(task_id))
+                if reason is None or attempt == ATTEMPTS:
+                    break
+                sleep(2**attempt)
+        return outbox.outcomes(task_id), reason
+
+
+class _At:
+    """A clock that stands."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+
+    def now(self) -> int:
+        """Return its time."""
+        return self._seconds

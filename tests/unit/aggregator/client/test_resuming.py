@@ -1,0 +1,109 @@
+"""An upload is interrupted, and the same call goes on: each measurement counts once."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from aggregator.client.outbox import Outcome, State
+from aggregator.client.posting import Later
+from aggregator.client.resuming import ATTEMPTS, upload_from
+from aggregator.client.sending import Reason
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import task_to_toml
+from tests.support.clock import ManualClock
+from tests.support.commands import run_here
+from tests.support.ports import free_ports
+from tests.support.tasks import make_task
+from tests.support.told_leader import ToldLeader, fails, says, stores
+
+NOW = 1_700_000_000
+TASK = make_task({"type": "Prio3Count"})
+COUNTED, WAITING = Outcome(State.COUNTED), Outcome(State.WAITING)
+
+
+def upload(
+    file: Path, leader: ToldLeader, measurements: list[int], seconds: int | None = None
+) -> tuple[Counter[Outcome], Reason | None]:
+    clock = ManualClock(NOW)
+    return upload_from(
+        file,
+        TASK,
+        measurements,
+        seconds=seconds,
+        per_request=2,
+        posting=leader,
+        clock=clock,
+        sleep=lambda pause: clock.advance(int(pause)),
+    )
+
+
+def test_after_an_answer_that_was_lost_the_same_bytes_follow_until_all_are_settled(
+    tmp_path: Path,
+) -> None:
+    """A leader's answers are replaced by another server's 404; it has the reports nevertheless."""
+    leader, file = ToldLeader(), tmp_path / "reports"
+    foreign = Later("not_an_aggregator")
+    leader.turns = [stores, *[fails(foreign, after=stores) for _ in range(ATTEMPTS)]]
+    measurements = [1, 0, 1, 1, 0]
+    assert upload(file, leader, measurements) == (
+        Counter({COUNTED: 2, WAITING: 3}),
+        Reason.NOT_AN_AGGREGATOR,
+    )
+    assert upload(file, leader, measurements) == (Counter({COUNTED: 5}), None)
+    assert len(leader.stored) == 5  # and under no id were there other bytes
+    posts = len(leader.posts)
+    assert upload(file, leader, measurements) == (Counter({COUNTED: 5}), None)
+    assert len(leader.posts) == posts
+
+
+def test_what_was_refused_is_said_again_and_not_sent_again(tmp_path: Path) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.turns = [says(ReportError.INVALID_MESSAGE)]
+    refused = Outcome(State.REFUSED, ReportError.INVALID_MESSAGE.draft_name)
+    for _ in range(2):
+        assert upload(file, leader, [1, 0]) == (Counter({COUNTED: 1, refused: 1}), None)
+    assert len(leader.posts) == 1
+
+
+def test_an_interrupted_making_goes_on_with_the_measurements_that_follow(tmp_path: Path) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.is_down = True
+    assert upload(file, leader, [1, 0])[0] == Counter({WAITING: 2})
+    leader.is_down = False
+    assert upload(file, leader, [1, 0, 1])[0] == Counter({COUNTED: 3})
+    assert len(leader.stored) == 3
+
+
+def test_other_measurements_than_before_are_refused_when_they_are_fewer(tmp_path: Path) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    upload(file, leader, [1, 0])
+    with pytest.raises(ParameterError, match="has 2 reports of this task, more than the 1"):
+        upload(file, leader, [1])
+
+
+def test_a_measurement_out_of_range_leaves_the_file_without_reports(tmp_path: Path) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    with pytest.raises(ParameterError, match="measurement"):
+        upload(file, leader, [1, 2])
+    assert leader.posts == []
+    assert upload(file, leader, [1, 1])[0] == Counter({COUNTED: 2})
+
+
+def test_the_command_says_what_waits_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.client.resuming.ATTEMPTS", 1)
+    nobody = f"http://127.0.0.1:{free_ports(1)[0]}/"
+    task = make_task({"type": "Prio3Count"}, leader=nobody, helper=nobody)
+    file, reports = tmp_path / "task.toml", tmp_path / "reports"
+    file.write_text(task_to_toml(task))
+    for _ in range(2):
+        done = run_here("upload", file, "1", "0", "--resume", reports)
+        assert done.returncode == 3
+        assert "0 of 2 reports accepted" in done.stdout
+        assert f"2 reports wait in {reports} (unreachable)" in done.stderr
+    done = run_here("upload", file, "1", "--resume", reports, "--state", tmp_path / "state")
+    assert done.returncode == 2
+    assert "resume: goes neither with --state" in done.stderr
