@@ -41,7 +41,7 @@ from aggregator.service.config import CollectorSettings, read_settings_of
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.opening import open_database
-from aggregator.service.transport.client import open_client
+from aggregator.service.transport.client import client_of
 from aggregator.steward.survey import Meaning, SurveyResults
 
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
@@ -240,10 +240,7 @@ class AsyncCollector:
         stored = await begin_collection(self._database, task, named, SystemEntropy(), now=now)
         if stored.state is CollectionState.PENDING:
             keypair = await anyio.to_thread.run_sync(keypair_of, self._database)
-            async with open_client(
-                insecure_http=self._settings.insecure_http,
-                environment_proxy=self._settings.environment_proxy,
-            ) as http:
+            async with client_of(self._settings) as http:
                 driver = Driver(self._database, keypair, http)
                 with anyio.move_on_after(wait.total_seconds()):
                     while (pause := await driver.ask(stored.collection_id)) is not None:

@@ -382,7 +382,7 @@ def notebook_of(folder: Path, pair: Pair, patch: pytest.MonkeyPatch) -> AsyncCol
         return await pair.http.send(request)
 
     transport = httpx.MockTransport(answer)
-    patch.setattr(opened, "open_client", lambda **_: httpx.AsyncClient(transport=transport))
+    patch.setattr(opened, "client_of", lambda _: httpx.AsyncClient(transport=transport))
     patch.setattr(opened, "keypair_of", lambda _: collector_keypair())
     store = str(folder / "collector.sqlite")
     database = Database.open(f"sqlite:///{store}", Crypter([bytes(32)]), pair.clock)

@@ -78,7 +78,7 @@ async def _give_up(desk: "CollectorDesk", text: str) -> str:
     from aggregator.collector.collect import TaskCollector
     from aggregator.collector.store import get_collector_task
     from aggregator.protocol.task import task_from_toml
-    from aggregator.service.transport.client import open_client
+    from aggregator.service.transport.client import client_of
 
     try:
         collection_id = bytes.fromhex(text)
@@ -92,11 +92,7 @@ async def _give_up(desk: "CollectorDesk", text: str) -> str:
     record = desk.database.read_sync("get task", lambda tx: get_collector_task(tx, stored.task_id))
     assert record is not None  # noqa: S101 - a collection is of a task
     settings = desk.settings
-    client = open_client(
-        TELL_SECONDS,
-        insecure_http=settings.insecure_http,
-        environment_proxy=settings.environment_proxy,
-    )
+    client = client_of(settings, TELL_SECONDS)
     task = task_from_toml(record.definition)
     async with client as http:
         collector = TaskCollector(task, desk.keypair(), record.token, http)
@@ -143,7 +139,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     from aggregator.collector.service import create_collector_app
     from aggregator.collector.status import examine_collector
     from aggregator.service.storage.opening import open_database
-    from aggregator.service.transport.client import open_client
+    from aggregator.service.transport.client import client_of
 
     make_token(settings)
     if settings.token is None:
@@ -151,10 +147,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     database = await to_thread.run_sync(open_database, settings)
     try:
         desk = CollectorDesk(settings, database)
-        async with open_client(
-            insecure_http=settings.insecure_http,
-            environment_proxy=settings.environment_proxy,
-        ) as http:
+        async with client_of(settings) as http:
             driver = Driver(database, desk.keypair(), http)
             application = create_collector_app(
                 database,

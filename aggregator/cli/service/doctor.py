@@ -67,7 +67,7 @@ def doctor(
 async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
     from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
     from aggregator.service.config import AggregatorSettings
-    from aggregator.service.transport.client import check_scheme, open_client
+    from aggregator.service.transport.client import check_scheme, client_of
     from aggregator.service.transport.examination import Finding, examine, findings
     from aggregator.service.transport.peer import Peer
 
@@ -78,11 +78,7 @@ async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
         else CLOCK_SKEW_SECONDS
     )
     check_scheme(endpoint, "peer", insecure_http=settings.insecure_http)
-    async with open_client(
-        _SECONDS,
-        insecure_http=settings.insecure_http,
-        environment_proxy=settings.environment_proxy,
-    ) as http:
+    async with client_of(settings, _SECONDS) as http:
         shown = await examine(http, Peer(http, endpoint, name="the peer", attempts=1), endpoint)
         found = list(findings(shown, time.time(), skew))
         shared = _shared(desk, endpoint)

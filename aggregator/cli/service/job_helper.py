@@ -41,14 +41,10 @@ def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
 
 
 async def _tell(leader: "AggregatorDesk", job: "ListedJob", location: str) -> str:
-    from aggregator.service.transport.client import open_client
+    from aggregator.service.transport.client import client_of
 
     settings = leader.settings
-    client = open_client(
-        SECONDS,
-        insecure_http=settings.insecure_http,
-        environment_proxy=settings.environment_proxy,
-    )
+    client = client_of(settings, SECONDS)
     async with client as http:
         return await delete_at_helper(leader.database, http, job.task_id, location)
 

@@ -1,6 +1,7 @@
 """A service's addresses: sockets that are its own from the start, and the servers behind them."""
 
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -13,6 +14,7 @@ from typing_extensions import override
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.telemetry.lines import log
+from aggregator.service.transport.tls import Identity
 from aggregator.service.web.connections import BoundedConnection
 
 GRACE_SECONDS = 20
@@ -27,8 +29,10 @@ _LOOK_SECONDS = 0.05
 class Server(uvicorn.Server):
     """A server that leaves signals to us, because several run in one process."""
 
-    def __init__(self, app: ASGIApp, max_connections: int) -> None:
-        """Serve `app` over at most so many connections at once."""
+    def __init__(
+        self, app: ASGIApp, max_connections: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve `app` over at most so many connections at once, with TLS if there is a context."""
         self._protocol = BoundedConnection.limited_to(max_connections)
         super().__init__(
             uvicorn.Config(
@@ -42,6 +46,15 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=GRACE_SECONDS // 2,
             )
         )
+
+        self._tls = tls
+        self.config.load()
+        self.config.ssl = tls
+
+    def show(self, identity: Identity) -> None:
+        """Show a certificate to those who connect from now on, instead of the one before."""
+        if self._tls is not None:
+            identity.show(self._tls)
 
     def limit_to(self, max_connections: int) -> None:
         """Take at most so many connections at once from now on."""

@@ -13,7 +13,10 @@ from aggregator.service.config import (
 
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
 
-FIXED = ("database", "release_journal", "listen", "health_listen", "traces_endpoint")
+FIXED = (
+    *("database", "release_journal", "listen", "health_listen", "traces_endpoint"),
+    *("tls_certificate", "tls_key", "caller_ca"),
+)
 """Settings that hold until the service is started again."""
 
 

@@ -13,6 +13,7 @@ wait, drops them, which loses nothing: their leases expire and the work goes on 
 import dataclasses
 import gc
 import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -27,6 +28,7 @@ from aggregator.cli import hangups
 from aggregator.cli.service.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
+from aggregator.service.transport.tls import Identity
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes in Python may keep the others waiting: the health listener's
@@ -51,6 +53,7 @@ class Service:
             answers while the others are busy.
         after: An address at which another process of the same service takes requests: the health
             listener answers once one can connect to it.
+        tls: What the applications speak TLS with, but not the health application, if they do.
     """
 
     listeners: Sequence[tuple[ASGIApp, str]]
@@ -58,6 +61,7 @@ class Service:
     max_connections: int
     health: tuple[ASGIApp, str] | None = None
     after: str | None = None
+    tls: tuple[Identity, ssl.SSLContext] | None = None
 
 
 Opening = AbstractAsyncContextManager[Service]
@@ -189,7 +193,12 @@ class Front:
             for _, address in (*service.listeners, *([service.health] if service.health else []))
         ]
         self._switches = [_Switch(app) for app in present.apps]
-        self._servers = [Server(switch, service.max_connections) for switch in self._switches]
+        context = None if service.tls is None else service.tls[1]
+        contexts = [context] * len(service.listeners) + [None]
+        self._servers = [
+            Server(switch, service.max_connections, tls)
+            for switch, tls in zip(self._switches, contexts, strict=False)
+        ]
 
     def serve(self, group: TaskGroup, stop: anyio.Event) -> None:
         """Serve from tasks of `group` until `stop` is set."""
@@ -209,6 +218,8 @@ class Front:
             switch.app = app
         for server in self._servers:
             server.limit_to(other.service.max_connections)
+            if other.service.tls is not None:
+                server.show(other.service.tls[0])
         before.stop.set()
         before.leave.set()
 

@@ -56,7 +56,8 @@ from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.compiling import AWAITED
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
-from aggregator.service.transport.client import open_client
+from aggregator.service.transport.client import client_of
+from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 
@@ -192,7 +193,8 @@ def _run(
 
 
 def _open_once(settings: AggregatorSettings) -> None:
-    """Open the store, and find out whether it can be used with these settings."""
+    """Find out whether the store and the certificate can be used with these settings."""
+    tls_of(settings)
     database, journal = open_aggregator_store(settings)
     database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
     database.close()
@@ -236,11 +238,7 @@ async def _leader(
 ) -> AsyncIterator[Service]:
     async with (
         open_aggregator(settings, Role.LEADER) as runtime,
-        open_client(
-            settings.request_timeout_seconds,
-            insecure_http=settings.insecure_http,
-            environment_proxy=settings.environment_proxy,
-        ) as http,
+        client_of(settings, settings.request_timeout_seconds) as http,
     ):
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
         # Whoever hears from this one that the leader is up can reach them.

@@ -14,6 +14,7 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.telemetry.probe import Probe
 from aggregator.service.transport.client import is_loopback
+from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.health import create_health_app
 
 WATCH_SECONDS = 60
@@ -34,7 +35,13 @@ async def service_of(
     is_watched = listener is not None  # for the log alone a look a minute is enough
     watching = [probe.watch] if is_watched else []
     telling = _telling(probe, is_watched=is_watched)
-    return Service(listeners, [*works, *watching, telling], settings.max_connections, listener)
+    return Service(
+        listeners,
+        [*works, *watching, telling],
+        settings.max_connections,
+        listener,
+        tls=tls_of(settings),
+    )
 
 
 def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, str] | None:

@@ -295,7 +295,7 @@ def _run(
     from rich.progress import Progress
 
     from aggregator.collector.collect import CollectionTimeout
-    from aggregator.service.transport.client import open_client
+    from aggregator.service.transport.client import client_of
     from aggregator.service.transport.peer import PeerRefused
 
     missing = sum(window.released is None for window in windows)
@@ -304,10 +304,7 @@ def _run(
         bar = progress.add_task("uploading and collecting", total=2 * missing)
 
         async def run() -> None:
-            async with open_client(
-                insecure_http=settings.insecure_http,
-                environment_proxy=settings.environment_proxy,
-            ) as http:
+            async with client_of(settings) as http:
                 await stated.run(windows, keypair, http, timeout, lambda: progress.advance(bar))
 
         try:

@@ -159,7 +159,10 @@ async def _upload(
             sent += count
             progress.advance(bar, count)
 
-        async with open_client(**http_options) as http:
+        async with open_client(
+            insecure_http=http_options["insecure_http"],
+            environment_proxy=http_options["environment_proxy"],
+        ) as http:
             client = Client(task, http, floor=floor)
             for start, of_window in sorted(answers.by_start.items()):
                 try:

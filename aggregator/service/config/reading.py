@@ -63,6 +63,13 @@ def read_settings(path: Path | None) -> AnySettings:
     return _validated(_ROLES[role], values, place)
 
 
+_PATHS = (
+    *("database", "store_key_file", "token_file", "release_journal"),
+    *("tls_certificate", "tls_key", "caller_ca", "peer_ca", "client_certificate", "client_key"),
+)
+"""Settings that name files, from the service file's folder on unless they are absolute."""
+
+
 def read_settings_of(kind: type[S], path: Path | None) -> S:
     """Read one party's settings; raises as `read_settings`, or if they are another party's."""
     settings = read_settings(path)
@@ -100,7 +107,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     values = _without_tables(values, path)
     if _has_secret(values):
         check_private(path)
-    for name in ("database", "store_key_file", "token_file", "release_journal"):
+    for name in _PATHS:
         value = values.get(name)
         if isinstance(value, str) and "://" not in value:
             values[name] = str(path.parent.absolute() / value)

@@ -57,6 +57,12 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "listen",
         "health_listen",
         "allowed_hosts",
+        "tls_certificate",
+        "tls_key",
+        "caller_ca",
+        "peer_ca",
+        "client_certificate",
+        "client_key",
         "insecure_http",
         "log_format",
         "retention_seconds",
@@ -253,6 +259,29 @@ class ServiceSettings(BaseModel):
         description="Connections open at once, at each address; above it one of the peer with the "
         "most is closed, or the newest refused.",
     )
+    tls_certificate: Path | None = Field(
+        None,
+        description="A PEM file with the certificate that `listen` shows, and those above it; the "
+        "service then speaks TLS itself. Read again on SIGHUP. Health stays plain HTTP.",
+    )
+    tls_key: Path | None = Field(
+        None,
+        description="A PEM file with its private key, without a password, readable by its owner "
+        "only.",
+    )
+    peer_ca: Path | None = Field(
+        None,
+        description="A PEM file with the authorities that may have issued the certificates of "
+        "those whom we ask, instead of the system's.",
+    )
+    client_certificate: Path | None = Field(
+        None,
+        description="A PEM file with the certificate that we show to those whom we ask, if they "
+        "want one.",
+    )
+    client_key: Path | None = Field(
+        None, description="A PEM file with its private key, as with tls_key."
+    )
     insecure_http: bool = Field(
         default=False,
         description="Whether plain http:// may go to other machines than this one: reports, "
@@ -266,6 +295,14 @@ class ServiceSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least serious lines that are written."
     )
+
+    @model_validator(mode="after")
+    def _have_keys(self) -> Self:
+        for certificate in ("tls_certificate", "client_certificate"):
+            key = certificate.replace("certificate", "key")
+            if (getattr(self, certificate) is None) != (getattr(self, key) is None):
+                raise ValueError(f"{certificate}: goes with {key}, neither without the other")
+        return self
 
     @property
     def database_url(self) -> str:
@@ -291,6 +328,11 @@ class AggregatorSettings(ServiceSettings):
         description="The journal of releases: a file, for the processes of one machine, or the URL "
         "of another database, for those of several; the SQLite file's path and .journal, if not "
         "given. Better on another disk than the database, and never in its backups.",
+    )
+    caller_ca: Path | None = Field(
+        None,
+        description="A PEM file of authorities. Whoever has a token must then show a certificate "
+        "of theirs as well; who needs no token needs no certificate. Needs tls_certificate.",
     )
     hpke_cache_seconds: Seconds = Field(
         _ROTATION.cache_seconds, description="How long clients may keep our HPKE configurations."
@@ -385,6 +427,14 @@ class AggregatorSettings(ServiceSettings):
         """When HPKE keys change; a leader knows which reports wait."""
         suites = tuple(NAMED[name.strip()] for name in self.hpke_suites.split(","))
         return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds, 0, suites)
+
+    @model_validator(mode="after")
+    def _can_ask_for_certificates(self) -> Self:
+        if self.caller_ca is not None and self.tls_certificate is None:
+            raise ValueError(
+                "caller_ca: needs tls_certificate, as only TLS has certificates of callers"
+            )
+        return self
 
     @property
     def floor(self) -> Floor:

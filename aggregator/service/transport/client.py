@@ -6,6 +6,7 @@ memory with them, and what we send to others on the same host, whatever their po
 """
 
 import ipaddress
+import ssl
 import time
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from aggregator.service.transport.answers import Answers
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task
+    from aggregator.service.config import ServiceSettings
 
 CONNECT_SECONDS = 10
 
@@ -50,7 +52,11 @@ class Client(httpx.AsyncClient):
 
 
 def open_client(
-    timeout_seconds: float = 60, *, insecure_http: bool = False, environment_proxy: bool = False
+    timeout_seconds: float = 60,
+    *,
+    insecure_http: bool = False,
+    environment_proxy: bool = False,
+    tls: ssl.SSLContext | None = None,
 ) -> Client:
     """Return a client.
 
@@ -58,6 +64,8 @@ def open_client(
         timeout_seconds: How long one answer may take.
         insecure_http: Whether it may speak plain HTTP to other machines.
         environment_proxy: Whether it uses the proxies of `HTTPS_PROXY` and the like.
+        tls: Whom it trusts and what it shows; by default the authorities of the system or of
+            SSL_CERT_FILE, and nothing.
     """
 
     async def refuse(request: httpx.Request) -> None:
@@ -66,10 +74,26 @@ def open_client(
     return Client(
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
         # The operator's own certificate authorities (SSL_CERT_FILE) are honoured either way.
-        verify=httpx.create_ssl_context(trust_env=True),
+        verify=tls or httpx.create_ssl_context(trust_env=True),
         trust_env=environment_proxy,
         event_hooks={"request": [refuse]},
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+    )
+
+
+def client_of(settings: "ServiceSettings", timeout_seconds: float = 60) -> Client:
+    """Return the client with which a party of these settings asks the others.
+
+    Raises:
+        ConfigurationError: A file of a certificate or of authorities cannot be used.
+    """
+    from aggregator.service.transport.tls import Identity, asking_context
+
+    return open_client(
+        timeout_seconds,
+        insecure_http=settings.insecure_http,
+        environment_proxy=settings.environment_proxy,
+        tls=asking_context(settings.peer_ca, Identity.asking(settings)),
     )
 
 

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from aggregator.dap.auth import shown_token, token_matches
 from aggregator.dap.problems import Unauthorized
-from aggregator.service.web.connections import CALLER_KNOWN
+from aggregator.service.web.connections import CALLER_KNOWN, UNCERTIFIED
 
 
 def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
@@ -21,8 +21,11 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
             a wrong token.
 
     Raises:
-        Unauthorized: The token is missing or wrong.
+        Unauthorized: The token is missing or wrong, or there is no certificate where one is asked
+            for.
     """
+    if request.scope.get(UNCERTIFIED):
+        raise Unauthorized("it shows no certificate")
     token = shown_token(request.headers)
     if token is None:
         raise Unauthorized("it shows no token")

@@ -14,6 +14,7 @@ from one, the leader's, and strangers with an address each would displace them.
 """
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
@@ -57,6 +58,10 @@ CALLER_KNOWN = "prio.caller_known"
 """Where a request's scope has what to call once its caller has shown a token that is taken."""
 
 
+UNCERTIFIED = "prio.uncertified"
+"""Where a request's scope says that its caller could have shown a certificate, and has not."""
+
+
 class BoundedConnection(HttpToolsProtocol):
     """One connection; `limited_to` makes the class that a server takes.
 
@@ -80,6 +85,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_proxy = is_trusted_proxy(peer, self.config.forwarded_allow_ips)
         self._address = "" if self._is_proxy else sharing(peer)  # empty if nobody says
         self._is_named = not self._is_proxy  # whether we have heard for whom it is
+        self._is_uncertified = _is_uncertified(transport.get_extra_info("ssl_object"))
         self._is_idle = False
         self._began = self.loop.time()
         self._frame_bytes = 0
@@ -229,6 +235,7 @@ class BoundedConnection(HttpToolsProtocol):
                 raise ValueError("too many connections")
         self._is_answering = self._is_body_coming = True
         self.scope[CALLER_KNOWN] = self._know_caller  # type: ignore[literal-required]  # ours
+        self.scope[UNCERTIFIED] = self._is_uncertified  # type: ignore[literal-required]  # ours
         super().on_headers_complete()
         if len(self.connections) > self.max_connections * _CROWDED:
             self.cycle.keep_alive = False
@@ -306,3 +313,10 @@ class BoundedConnection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_uncertified(tls: ssl.SSLObject | None) -> bool:
+    """Return whether a certificate was asked for in vain; one of another authority ends it all."""
+    if tls is None or tls.context.verify_mode is not ssl.CERT_OPTIONAL:
+        return False
+    return not tls.getpeercert(binary_form=True)

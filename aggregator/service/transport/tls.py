@@ -1,0 +1,138 @@
+"""TLS from the files that settings name: what a service shows, and whom it and its calls trust.
+
+Without such files a proxy speaks TLS for the service, and calls trust the system's authorities.
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.config import AggregatorSettings, ServiceSettings, check_private
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A certificate and its private key.
+
+    Attributes:
+        certificate: A PEM file with the certificate, and those up to a root that others know.
+        key: A PEM file with its private key.
+        names: The settings that name the two, by which errors name them.
+    """
+
+    certificate: Path
+    key: Path
+    names: tuple[str, str]
+
+    @classmethod
+    def served(cls, settings: ServiceSettings) -> Self | None:
+        """Return what a service shows to those who connect, if the service speaks TLS."""
+        if settings.tls_certificate is None or settings.tls_key is None:
+            return None
+        return cls(settings.tls_certificate, settings.tls_key, ("tls_certificate", "tls_key"))
+
+    @classmethod
+    def asking(cls, settings: ServiceSettings) -> Self | None:
+        """Return what we show to those whom we ask, if anything."""
+        if settings.client_certificate is None or settings.client_key is None:
+            return None
+        names = ("client_certificate", "client_key")
+        return cls(settings.client_certificate, settings.client_key, names)
+
+    def show(self, context: ssl.SSLContext) -> None:
+        """Let the context show the certificate to whom it connects from now on.
+
+        Raises:
+            ConfigurationError: A file cannot be read or used, the two do not belong together, or
+                others can read the key.
+        """
+        for name, path in zip(self.names, (self.certificate, self.key), strict=True):
+            _check_readable(name, path)
+        check_private(self.key)
+        try:
+            # An empty password in place of one that would be asked for at the terminal.
+            context.load_cert_chain(self.certificate, self.key, password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigurationError(
+                f"{' and '.join(self.names)}: no certificate and its key, in PEM and without a "
+                f"password: {_reason(error)}"
+            ) from None
+
+
+def serving_context(identity: Identity, caller_ca: Path | None) -> ssl.SSLContext:
+    """Return how a service speaks TLS to whoever connects.
+
+    Args:
+        identity: What it shows.
+        caller_ca: A PEM file of authorities. Whoever connects may show a certificate of theirs, and
+            none of others; who shows none is told apart by `web.auth`.
+
+    Raises:
+        ConfigurationError: A file cannot be read or used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    identity.show(context)
+    if caller_ca is not None:
+        _trust(context, "caller_ca", caller_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def tls_of(settings: ServiceSettings) -> tuple[Identity, ssl.SSLContext] | None:
+    """Return what a service of these settings shows, and how it speaks TLS, if it does.
+
+    Raises:
+        ConfigurationError: A file cannot be read or used.
+    """
+    identity = Identity.served(settings)
+    if identity is None:
+        return None
+    caller_ca = settings.caller_ca if isinstance(settings, AggregatorSettings) else None
+    return identity, serving_context(identity, caller_ca)
+
+
+def asking_context(peer_ca: Path | None = None, identity: Identity | None = None) -> ssl.SSLContext:
+    """Return how we speak TLS to those whom we ask.
+
+    Args:
+        peer_ca: A PEM file of the authorities that are trusted, and no others; by default those of
+            the system, or of SSL_CERT_FILE.
+        identity: What we show to those who want to know who asks.
+
+    Raises:
+        ConfigurationError: A file cannot be read or used.
+    """
+    if peer_ca is None:
+        context = httpx.create_ssl_context(trust_env=True)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        _trust(context, "peer_ca", peer_ca)
+    if identity is not None:
+        identity.show(context)
+    return context
+
+
+def _trust(context: ssl.SSLContext, name: str, path: Path) -> None:
+    _check_readable(name, path)
+    try:
+        context.load_verify_locations(path)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigurationError(f"{name}: no certificates in PEM: {_reason(error)}") from None
+
+
+def _check_readable(name: str, path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigurationError(f"{name}: {path}: {error.strerror}") from error
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or type(error).__name__
