@@ -41,6 +41,14 @@ async def advertised(pair: Pair) -> list[tuple[HpkeConfig, ...]]:
     return [decode(HpkeConfigList, answer.body).configs for answer in answers]
 
 
+async def test_configurations_have_distinct_ids_and_say_how_long_they_may_be_kept(
+    pair: Pair,
+) -> None:
+    answer = await pair.send("GET", f"{LEADER_URL}hpke_config")
+    assert [each.id for each in decode(HpkeConfigList, answer.body).configs] == [0, 1]
+    assert answer.headers["cache-control"] == "max-age=86400"
+
+
 async def upload_to_each(pair: Pair, told: list[tuple[HpkeConfig, ...]]) -> int:
     """Upload a report to every choice of the two aggregators' keys; return how many these are."""
     time = pair.task.time(pair.clock.now())

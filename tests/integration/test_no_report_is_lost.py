@@ -287,17 +287,36 @@ async def test_an_answer_garbled_once_is_asked_for_again(
     assert len(between.posts) == 2
 
 
-def _always_cut(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-    assert request.method == "POST", "nothing that was not understood is deleted"
-    headers = {name: answer.headers[name] for name in ("location", "content-type")}
-    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
+def _cut(data: bytes) -> bytes:
+    return data[:-1]
 
 
+def _reversed(data: bytes) -> bytes:
+    size = len(data) // 3  # as each of three reports has
+    return b"".join(data[start : start + size] for start in (2 * size, size, 0))
+
+
+def _always(
+    spoil: Callable[[bytes], bytes],
+) -> Callable[[httpx.Request, httpx.Response], httpx.Response]:
+    def change(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        assert request.method == "POST", "nothing that was not understood is deleted"
+        headers = {name: answer.headers[name] for name in ("location", "content-type")}
+        return httpx.Response(answer.status_code, content=spoil(answer.content), headers=headers)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_other_byte(0), _reversed, _cut],
+    ids=["another report", "another order", "cut"],
+)
 async def test_a_job_whose_answers_cannot_be_used_is_held_for_an_operator(
-    pair: Pair, between: Between
+    pair: Pair, between: Between, spoil: Callable[[bytes], bytes]
 ) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
-    between.change = _always_cut
+    between.change = _always(spoil)
     await work_for_long(pair)
     assert len(between.posts) == 5  # `max_attempts`
     ((state, job_id, reason, _),) = await jobs(pair)
@@ -314,7 +333,7 @@ async def test_only_the_operator_drops_the_reports_of_a_held_job(
     pair: Pair, between: Between
 ) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
-    between.change = _always_cut
+    between.change = _always(_cut)
     await work_for_long(pair)
     ((_, job_id, _, _),) = await jobs(pair)
 

@@ -47,7 +47,9 @@ _FAILURES: Mapping[type[BaseException], str] = {
     httpx.RemoteProtocolError: "the connection broke, or the answer is not HTTP",
     httpx.ReadError: "the connection broke",
 }
-_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+_LASTING_STATUSES = frozenset({501, 505})
+"""Of the server's errors; one that we do not know means what 500 does."""
 
 
 class PeerUnreachable(PeerError):
@@ -332,7 +334,8 @@ class Peer:
         retry_after = _retry_after(response.headers)
         status = response.status_code
         note({"http.response.status_code": status})
-        if status in _TRANSIENT_STATUSES:
+        is_error = response.is_server_error and status not in _LASTING_STATUSES
+        if is_error or status in _TRANSIENT_STATUSES:
             is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
             cause = f"status {status}"
             if is_turned_away and _is_problem(response):

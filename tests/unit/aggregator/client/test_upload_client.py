@@ -147,6 +147,16 @@ async def test_refused_reports_are_counted_by_reason_and_others_names_are_ignore
     assert summary.refused == {ReportError.REPORT_DROPPED: 1}
 
 
+async def test_a_report_that_is_refused_for_an_unknown_reason_is_refused() -> None:
+    def answer(reports: tuple[Report, ...]) -> httpx.Response:
+        refused = ReportUploadStatus(reports[1].report_metadata.report_id, 200)
+        return carrying(UploadErrors((refused,)))
+
+    summary = await Aggregators(answer).client().upload([0, 1, 2])
+    assert summary.accepted == 2
+    assert sum(summary.refused.values()) == 1
+
+
 async def test_on_outdated_config_the_same_report_is_sealed_again_never_a_second_one() -> None:
     aggregators = Aggregators(accepting)
     before = aggregators.keypair(Role.LEADER)

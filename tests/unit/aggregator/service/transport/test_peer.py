@@ -138,6 +138,16 @@ async def test_an_error_without_a_usable_document_is_a_bare_refusal(body: bytes)
     assert "403" in str(refused.value)
 
 
+async def test_a_code_that_nobody_knows_means_what_its_class_does() -> None:
+    assert (await peer_of(answering(299, b"answer")).get("/x")).body == b"answer"
+    with pytest.raises(PeerRefused):
+        await peer_of(answering(499), 3).get("/x")
+    waits = Waits()
+    with pytest.raises(PeerUnreachable):
+        await peer_of(answering(599), 3, waits).get("/x")
+    assert len(waits.seconds) == 2
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status: int) -> None:
     waits = Waits()
