@@ -14,6 +14,10 @@ A survey that is changed is another task of the same people, so reports for it a
 before are counted together, by the survey's title and who is asked: nobody is in both within one
 window.
 
+Of a group of tasks a person is in one place, for ever: the first task that a report is counted for
+decides, and tasks of other places are refused. So nobody pays for two because of what a task calls
+a group, related or not.
+
 Reports are counted on disk before they are sent, and never uncounted. A crash in between costs the
 person's chance to be counted, not their privacy; and only the leader's word, which may be false,
 says that a report was refused.
@@ -32,6 +36,11 @@ from aggregator.protocol.task import Task
 
 _FILE_VERSION = 1
 _OWNER_ONLY = 0o600
+
+_GROUPS = "groups"
+
+_Places = dict[str, int]
+"""The place of the person in each group."""
 
 _Tasks = dict[str, dict[str, int]]
 """Numbers of reports by task identifier and by unit of the task's time, as in the JSON file; of a
@@ -62,19 +71,26 @@ class Contributions:
             seconds: Their time, in seconds since the epoch.
 
         Raises:
-            TooManyReports: There would be more than the task allows one person.
+            TooManyReports: There would be more than the task allows one person, or the person is in
+                another place of the task's group.
             ConfigurationError: The file cannot be read or written, or is not such a file: a person
                 who was counted is never taken for one who was not.
         """
         with self._locked():
-            tasks = self._read()
+            tasks, places = self._read()
+            group = task.policy.group
+            if group is not None and places.setdefault(group.name, group.place) != group.place:
+                raise TooManyReports(
+                    f"group: this person is in place {places[group.name]} of {group.name!r}, so in "
+                    f"no task with place {group.place}, ever"
+                )
             survey = _survey_of(task)
             counted = tasks.setdefault(survey or str(task.task_id), {})
             precision = task.time_precision if survey else 1
             unit = str(task.time(seconds).units * precision)
             counted[unit] = counted.get(unit, 0) + reports
             _check(task, {int(unit) // precision: count for unit, count in counted.items()})
-            self._write(tasks)
+            self._write(tasks, places)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -93,11 +109,11 @@ class Contributions:
         finally:
             os.close(descriptor)
 
-    def _read(self) -> _Tasks:
+    def _read(self) -> tuple[_Tasks, _Places]:
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return {}
+            return {}, {}
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
         except (ValueError, RecursionError) as error:
@@ -107,15 +123,19 @@ class Contributions:
             raise self._unusable(f"not version {_FILE_VERSION} of a file of reports counted")
         if not all(_is_count(counted) for counted in tasks.values()):
             raise self._unusable("a count is not a number")
-        return tasks
+        places = document.get(_GROUPS, {})
+        if not isinstance(places, dict) or not all(type(place) is int for place in places.values()):
+            raise self._unusable("a place in a group is not a number")
+        return tasks, places
 
-    def _write(self, tasks: _Tasks) -> None:
+    def _write(self, tasks: _Tasks, places: _Places) -> None:
         """Replace the old file by the new one, whole and on disk or not at all."""
         draft = self.path.with_name(self.path.name + ".new")
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump({"version": _FILE_VERSION, "tasks": tasks}, file)
+                document = {"version": _FILE_VERSION, "tasks": tasks}
+                json.dump(document | ({_GROUPS: places} if places else {}), file)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)

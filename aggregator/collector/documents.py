@@ -14,6 +14,7 @@ from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import promise_of_all
+from aggregator.protocol.groups import group_in_words
 from aggregator.protocol.in_short import guarantee_in_short, statement_of, who_must_be_honest
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 
@@ -204,6 +205,7 @@ def _privacy(task: Task, mechanism: str, guarantee: Guarantee) -> Document:
         "statement": statement_of(task, guarantee),
         "all_releases": promise_of_all(task),
         "in_short": guarantee_in_short(task),
+        "group": group_in_words(task),
         "honest": who_must_be_honest(task),
         "bound_into_reports": task.is_policy_bound,
     }

@@ -28,6 +28,7 @@ def conditions(result: Mapping[str, object]) -> list[tuple[str, str]]:
         ("The noise of each aggregator", result["scale"]),
         ("All results of this question together", privacy["all_releases"]),
         ("Who must be honest", privacy["honest"]),
+        ("Who keeps a person in one of several tasks", privacy.get("group")),
         ("When the intervals hold", error["holds"]),
         ("Which values are shown", selected.get("guarantee")),
         *(

@@ -28,6 +28,10 @@ class Privacy(DocumentModel):
     in_short: str | None = Field(
         None, description="Of one batch and of all, in a few words; results from before have none."
     )
+    group: str | None = Field(
+        None,
+        description="Who keeps a person in one of several tasks; null if it is of no group.",
+    )
     honest: str = Field(description="Who has to be, for it to hold.")
     bound_into_reports: bool
 

@@ -16,6 +16,7 @@ from aggregator.dp.decimals import integer_in
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import check_delta
+from aggregator.dp.group import Group
 from aggregator.dp.mechanisms import Mechanism, PolicyParameters
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.rationals import (
@@ -71,8 +72,8 @@ MECHANISMS = mechanism_table(
 )
 """Every mechanism by its code point: one row per mechanism, and the only list of them."""
 
-_VERSION, _VERSION_BY_SECTION = 3, 4
-"""Of policies with one scale for all entries, and of those that split over sections."""
+_VERSION, _BY_SECTION, _IN_GROUP = 3, 1, 2
+"""Of the plainest policies, and what is added where noise is split, and where there is a group."""
 
 _REPLACEMENT = 1
 _MAX_POPULATION_SIZE = 255
@@ -105,6 +106,8 @@ class PrivacyPolicy:
             noise; `dp.suppression` says what it is worth.
         window: Of which times one batch holds the reports; aggregators release no other batches.
             None for any: then clients count a person's reports for ever.
+        group: The group of which a person is in one place only, and the task's place in it. Clients
+            keep to it; no aggregator can check it, but their ledgers add up accordingly.
     """
 
     mechanism: Mechanism
@@ -115,6 +118,7 @@ class PrivacyPolicy:
     thresholds: Thresholds | None = None
     suppression: Suppression | None = None
     window: Window | None = None
+    group: Group | None = None
 
     def __post_init__(self) -> None:
         if _kind(self.mechanism) not in MECHANISMS.values():
@@ -202,7 +206,8 @@ class PrivacyPolicy:
 
     def write(self, writer: Writer) -> None:
         """Append this policy's encoding."""
-        writer.u8(_VERSION_BY_SECTION if self.shares else _VERSION)
+        by_section, in_group = bool(self.shares), self.group is not None
+        writer.u8(_VERSION + _BY_SECTION * by_section + _IN_GROUP * in_group)
         code_points = {kind: code_point for code_point, kind in MECHANISMS.items()}
         writer.u8(code_points[_kind(self.mechanism)])
         writer.u8(_REPLACEMENT)
@@ -218,6 +223,9 @@ class PrivacyPolicy:
         _write_rational(writer, self.budget)
         writer.u32(self.max_releases or 0)
         writer.opaque8(self.population.encode(), name="population")
+        if self.group is not None:
+            writer.opaque8(self.group.name.encode(), name="group")
+            writer.u32(self.group.place)
         if self.thresholds is not None:
             writer.u8(_THRESHOLDS)
             self.thresholds.write(writer)
@@ -232,10 +240,10 @@ class PrivacyPolicy:
     def read(cls, reader: Reader) -> Self:
         """Take one policy off `reader`, or raise `DecodeError`."""
         version = reader.u8()
-        if version not in (_VERSION, _VERSION_BY_SECTION):
+        more, last = version - _VERSION, _VERSION + _BY_SECTION + _IN_GROUP
+        if not _VERSION <= version <= last:
             raise reader.error(
-                f"privacy policy version {version} is not known, only {_VERSION} and "
-                f"{_VERSION_BY_SECTION}"
+                f"privacy policy version {version} is not known, only {_VERSION} to {last}"
             )
         code_point = reader.u8()
         if code_point not in MECHANISMS:
@@ -243,7 +251,7 @@ class PrivacyPolicy:
         _expect(reader, "neighbour relation", _REPLACEMENT)
         parameters = {name: reader.text8(name) or None for name in _PARAMETERS}
         try:
-            shares = read_shares(reader) if version == _VERSION_BY_SECTION else None
+            shares = read_shares(reader) if more & _BY_SECTION else None
             mechanism = _read_mechanism(MECHANISMS[code_point], parameters, reader.u32())
             return cls(
                 mechanism=mechanism if shares is None else split(mechanism, shares),
@@ -252,6 +260,7 @@ class PrivacyPolicy:
                 budget=_optional(reader.text8("budget") or None, "budget", parse_rational),
                 max_releases=reader.u32() or None,
                 population=reader.text8("population"),
+                group=_read_group(reader) if more & _IN_GROUP else None,
                 **_read_selection(reader),
             )
         except ParameterError as error:
@@ -304,13 +313,22 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     population = values.pop("population", "")
     if not isinstance(population, str):
         raise ParameterError(f"population must be text, not {population!r}")
+    group = Group.of(values.pop("group", None), values.pop("group_place", None))
     budget = _optional(values.pop("budget", None), "budget", parse_rational)
     thresholds = Thresholds.from_settings(values, mechanism)
     suppression = Suppression.from_settings(values)
     for key in values:
         raise ParameterError(f"{key}: no such setting for a privacy policy")
     return PrivacyPolicy(
-        mechanism, max_batches, budget, max_releases, population, thresholds, suppression, window
+        mechanism=mechanism,
+        max_batches_per_person=max_batches,
+        budget=budget,
+        max_releases=max_releases,
+        population=population,
+        thresholds=thresholds,
+        suppression=suppression,
+        window=window,
+        group=group,
     )
 
 
@@ -328,6 +346,7 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
         "budget": None if policy.budget is None else format_rational(policy.budget),
         "max_releases": policy.max_releases,
         "population": policy.population or None,
+        **(policy.group.settings() if policy.group else {}),
         **({"private_threshold": "none"} if hides_by_default else {}),
         **(policy.thresholds.settings() if policy.thresholds else {}),
         **(policy.suppression.settings() if policy.suppression else {}),
@@ -366,6 +385,11 @@ def _write_rational(writer: Writer, value: Fraction | None) -> None:
 
 def _optional(text: object, name: str, parse: Callable[[object, str], Fraction]) -> Fraction | None:
     return None if text is None else parse(text, name)
+
+
+def _read_group(reader: Reader) -> Group:
+    name = reader.text8("group")
+    return Group(name, reader.u32())
 
 
 def _read_selection(reader: Reader) -> "_Selection":

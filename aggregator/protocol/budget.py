@@ -9,7 +9,8 @@ results.
 
 That a person is in at most `max_batches_per_person` batches is the clients' word, which no
 aggregator can check. What it would make of the cost is shown (`declared_releases`), and nothing is
-allowed on the strength of it.
+allowed on the strength of it. Nor can it check that a person is in one place of a group of tasks;
+but sums over a population do take it for true (`groups` says why, and who could gain by it).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ from fractions import Fraction
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.dp.composition import Bound, Releases, bounds
 from aggregator.dp.filters import Cost, Filter
+from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational
+from aggregator.protocol.groups import cost_of_a_person, releases_of_a_person
 from aggregator.protocol.task import Task
 
 _MORE_THAN_EVER = 2**64
@@ -93,7 +96,7 @@ def population_bounds(
     is_closed: bool,
     with_pld: bool = False,
 ) -> list[Bound]:
-    """Return the same for tasks that ask the same people.
+    """Return the same for tasks that ask the same people, of each group in one place.
 
     Args:
         made: All tasks of the population with how many releases each has made.
@@ -103,15 +106,21 @@ def population_bounds(
             task's own the population then has a plan.
         with_pld: See `composition.bounds`.
     """
-    horizons = [(task, horizon(task)) for task, _ in made]
-    plan = [releases_of(task, most) for task, most in horizons if most is not None]
+    plan = [(task, most) for task, _ in made if (most := horizon(task)) is not None]
     return bounds(
-        [releases_of(task, count) for task, count in made],
+        population_releases(made),
         delta,
-        plan=plan if is_closed and len(plan) == len(made) else None,
+        plan=population_releases(plan) if is_closed and len(plan) == len(made) else None,
         limits=limits,
         may_grow=True,
         with_pld=with_pld,
+    )
+
+
+def population_releases(made: Sequence[tuple[Task, int]]) -> list[Releases]:
+    """Return the releases of a population that a person is in at most, in one place of a group."""
+    return releases_of_a_person(
+        (task.policy.group, releases_of(task, count)) for task, count in made
     )
 
 
@@ -175,13 +184,13 @@ def check_budget(task: Task, releases: int) -> None:
         )
 
 
-def check_population(task: Task, limits: Filter, spent: Cost) -> None:
+def check_population(task: Task, limits: Filter, made: Sequence[tuple[Group | None, Cost]]) -> None:
     """Refuse one release of the task if its population's limits do not allow it any more.
 
     Args:
         task: The task.
         limits: What all releases of the population may cost together.
-        spent: What they have cost, those that are under way included.
+        made: What they have cost, those that are under way included, each with its task's group.
 
     Raises:
         BudgetExceeded: The sums would pass a limit, or the release has no such cost to add.
@@ -193,8 +202,9 @@ def check_population(task: Task, limits: Filter, spent: Cost) -> None:
             detail=f"population {name!r} has a budget, and no cost bounds the mechanism "
             f"{each.mechanism.name}",
         )
-    if limits.allows(spent + each.cost):
+    if limits.allows(cost_of_a_person([*made, (task.policy.group, each.cost)])):
         return
+    spent = cost_of_a_person(made)
     sums = ", ".join(
         f"{symbol} {_or_none(before)} of {format_rational(limit)}, and the release {_or_none(one)}"
         for symbol, limit, before, one in (

@@ -133,6 +133,11 @@ class Task:
             )
         prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
         policy.check(prio3.circuit)
+        if policy.group is not None and bound_policy is None:
+            raise ParameterError(
+                "group: only in a privacy table that is bound into reports, since it is clients "
+                "who keep to one place; leave bound = false out"
+            )
         if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
             raise ParameterError("window: only in the batch mode time_interval")
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from aggregator.codec import DecodeError
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.group import Group
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import (
@@ -60,18 +61,27 @@ windows = st.integers(1, 2**64 - 1).flatmap(
 )
 
 
+groups = st.builds(
+    Group,
+    st.text(min_size=1, max_size=40).filter(lambda text: not acts(text)),
+    st.integers(0, 2**32 - 1),
+)
+
+
 def policy_of(
     selection: dict[str, Any],
     window: Window | None,
+    group: Group | None,
     *settings: Any,  # noqa: ANN401 - any field
 ) -> PrivacyPolicy:
-    return PrivacyPolicy(*settings, **selection, window=window)
+    return PrivacyPolicy(*settings, **selection, window=window, group=group)
 
 
 policies = st.builds(
     policy_of,
     selections,
     st.none() | windows,
+    st.none() | groups,
     mechanisms(),
     st.none() | reports,
     st.none() | positive,

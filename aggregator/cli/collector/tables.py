@@ -42,11 +42,10 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
     table.columns[1].justify = table.columns[2].justify = "right"
     console.print(table)
     console.print(f"{result['report_count']:,} reports ({result['report_count_source']})")
-    if privacy.get("in_short") is not None:
-        console.print(privacy["in_short"])
-    console.print(f"{privacy['mechanism']}: {privacy['statement']}")
-    if privacy["all_releases"] is not None:
-        console.print(privacy["all_releases"])
+    said = f"{privacy['mechanism']}: {privacy['statement']}"
+    for text in (privacy.get("in_short"), said, privacy["all_releases"], privacy.get("group")):
+        if text is not None:
+            console.print(escaped(text))
     if width:
         console.print(
             "each interval by itself; all at once: plus or minus "

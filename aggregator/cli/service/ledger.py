@@ -42,9 +42,11 @@ def ledger(
 
     A reservation counts as spent until the release turns it into a charge or its failure takes it
     back. A person's cost is that of all releases, added up over the tasks of one declared
-    population. What it is for whoever keeps to max_batches_per_person is shown beside it: that is
-    the clients' declaration, which no aggregator can check. A bound is called valid if it holds for
-    a collector who decides, after seeing results, when to stop and what to ask next.
+    population; of a group of tasks, over those of the dearest place. That a person is in one place
+    only is the clients' promise, which no aggregator can check. What it is for whoever keeps to
+    max_batches_per_person is shown beside it, and is the clients' declaration too. A bound is
+    called valid if it holds for a collector who decides, after seeing results, when to stop and
+    what to ask next.
     """
     from rich.console import Console
 
@@ -141,17 +143,20 @@ def _population_document(
     made: "Sequence[tuple[Task, Sequence[LedgerEntry]]]",
     delta: Fraction,
 ) -> "Document":
-    from aggregator.protocol.budget import population_bounds, releases_of
+    from aggregator.protocol.budget import population_bounds, population_releases, releases_of
 
     members = [(task, len(entries)) for task, entries in made if task.policy.population == name]
-    releases = [releases_of(task, count) for task, count in members]
+    everything = [releases_of(task, count) for task, count in members]
+    releases = population_releases(members)
     limits = fixed.limits
     return {
         "population": name,
         "tasks": [str(task.task_id) for task, _ in members],
-        "releases_that_promise_nothing": _that_promise_nothing(releases),
-        "number_of_releases": sum(each.count for each in releases),
+        "releases_that_promise_nothing": _that_promise_nothing(everything),
+        "number_of_releases": sum(each.count for each in everything),
+        "most_releases_of_a_person": sum(each.count for each in releases),
         **_of_a_person(releases),
+        "groups": _groups([task for task, _ in members], everything),
         "budget": None
         if limits is None
         else {
@@ -163,6 +168,22 @@ def _population_document(
         **_bounds(
             population_bounds(members, delta, limits, is_closed=fixed.is_closed, with_pld=True)
         ),
+    }
+
+
+def _groups(tasks: "Sequence[Task]", everything: "Sequence[Releases]") -> "Document | None":
+    """Return the groups of a population, with what whoever does not keep to one place pays."""
+    from aggregator.dp.composition import spent
+
+    groups = [each.policy.group for each in tasks if each.policy.group is not None]
+    if not groups:
+        return None
+    return {
+        "places": {
+            name: len({each.place for each in groups if each.name == name})
+            for name in dict.fromkeys(each.name for each in groups)
+        },
+        "in_all_places": _cost(spent(everything)),
     }
 
 
@@ -251,6 +272,14 @@ def _print_population(console: "Console", document: "Document", *, show_all: boo
     console.print(f"\npopulation {document['population']!r}, added up over its tasks: {names}")
     _print_smallest(console, document)
     _print_costs(console, document, show_all=show_all)
+    groups = document["groups"]
+    if isinstance(groups, dict):
+        for name, places in groups["places"].items():
+            console.print(
+                f"group {escaped(repr(name))}: of its {places} places a person is in one, and the "
+                "dearest is counted; it is clients who keep to one, which no aggregator can check"
+            )
+        console.print(f"whoever is in all places has spent {_sum(groups['in_all_places'])}")
     budget = document["budget"]
     if isinstance(budget, dict):
         limits = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
@@ -279,8 +308,7 @@ def _print_costs(console: "Console", document: "Document", *, show_all: bool) ->
         )
     if unbounded != document["number_of_releases"]:
         console.print(
-            f"a person's cost, added up: {_sum(document, '_of_a_person')} "
-            f"(in all of {document['number_of_releases']} releases)"
+            f"a person's cost, added up: {_sum(document, '_of_a_person')} ({_in(document)})"
         )
     bounds = document["bounds"]
     if not isinstance(bounds, list) or not bounds:
@@ -298,6 +326,13 @@ def _print_costs(console: "Console", document: "Document", *, show_all: bool) ->
             row["note"],
         )
     console.print(table)
+
+
+def _in(document: "Document") -> str:
+    """Return in which releases a person is at most."""
+    made = document["number_of_releases"]
+    most = document.get("most_releases_of_a_person", made)
+    return f"in all of {made} releases" if most == made else f"in {most} of {made} releases"
 
 
 def _sum(document: "Document", suffix: str = "") -> str:

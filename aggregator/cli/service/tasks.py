@@ -431,6 +431,7 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
 def describe_privacy(task: "Task") -> str:
     """Return a task's guarantee and what it costs in accuracy, for a reader."""
     from aggregator.protocol.budget import horizon, promise_of_all
+    from aggregator.protocol.groups import group_in_words
     from aggregator.protocol.in_short import statement_of
     from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
@@ -454,6 +455,8 @@ def describe_privacy(task: "Task") -> str:
     if promise is not None:
         lines.append(promise)
     lines.append(_describe_persons(task))
+    if (group := group_in_words(task)) is not None:
+        lines.append(group)
     return "\n".join(lines)
 
 

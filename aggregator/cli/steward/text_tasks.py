@@ -86,7 +86,10 @@ def tasks(
         make_task(
             collector_config_of(collector_config),
             {"type": "Prio3Histogram", "length": buckets},
-            {"mechanism": "PureDpDiscreteLaplace"} | settings | {"epsilon": epsilon},
+            {"mechanism": "PureDpDiscreteLaplace"}
+            | settings
+            | {"epsilon": epsilon}
+            | question.group(place).settings(),
             leader=leader,
             helper=helper,
             time_precision=time_precision,

@@ -15,6 +15,7 @@ from aggregator.collector.results.selection import Selected
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.rationals import at_most
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
@@ -89,7 +90,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             "p",
             "As far as this collector's own results go: each aggregator's ledger has all releases. "
             "A bound that holds at any stop also holds if the collector looks at each result "
-            "before deciding whether to ask for another." + _others(asked.task.policy.population),
+            "before deciding whether to ask for another." + _others(asked.task.policy),
             class_="soft",
         ),
         table(
@@ -161,10 +162,13 @@ def _whole(survey: Together | None) -> list[Html]:
     ]
 
 
-def _others(population: str) -> str:
-    if not population:
+def _others(policy: PrivacyPolicy) -> str:
+    if not policy.population:
         return ""
-    return f" Questions to the same people (population {population}) add to this cost."
+    added = f" Questions to the same people (population {policy.population}) add to this cost"
+    if policy.group is None:
+        return f"{added}."
+    return f"{added}, but not those with other places in the group {policy.group.name}."
 
 
 def _noise(shown: Reading, wanted: str) -> list[Html | None]:

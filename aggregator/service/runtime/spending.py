@@ -3,15 +3,18 @@
 Both aggregators do so by their own ledgers, in the transaction that reserves or makes the release.
 """
 
+from bisect import bisect_left
+
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import check_budget, check_population, releases_of
+from aggregator.protocol.groups import check_alike, cost_of_a_person, group_in
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.ledger.charges import Charge, has_released, releases_made, spent_by
+from aggregator.service.storage.ledger.charges import Charge, costs_in, has_released, releases_made
 from aggregator.service.storage.ledger.populations import Population, get_population, put_population
-from aggregator.service.storage.tasks.tasks import list_tasks
+from aggregator.service.storage.tasks.tasks import list_all_tasks, list_tasks
 
 
 def charge_of(task: Task) -> Charge:
@@ -30,7 +33,7 @@ def check_limits(tx: Transaction, task: Task) -> None:
     name = task.policy.population
     limits = get_population(tx, name).limits if name else None
     if limits is not None:
-        check_population(task, limits, spent_by(tx, name))
+        check_population(task, limits, costs_in(tx, name))
 
 
 def releases_left(tx: Transaction, task: Task, most: int) -> int:
@@ -39,19 +42,26 @@ def releases_left(tx: Transaction, task: Task, most: int) -> int:
     limits = get_population(tx, name).limits if name else None
     if limits is None:
         return 0
-    spent, count = spent_by(tx, name), 0
-    while each is not None and count < most and limits.allows(spent := spent + each):
-        count += 1
-    return count
+    if each is None:
+        return 0
+    made = costs_in(tx, name)
+
+    def are_too_many(count: int) -> bool:
+        more = (task.policy.group, each.times(count))
+        return not limits.allows(cost_of_a_person([*made, more]))
+
+    return bisect_left(range(1, most + 1), x=True, key=are_too_many)
 
 
 def check_new_task(tx: Transaction, task: Task) -> None:
-    """Refuse a task that its population has no room for.
+    """Refuse a task that its population has no room for, or that is unlike others of its group.
 
     Raises:
-        ParameterError: Not one release of it would be allowed.
+        ParameterError: Not one release of it would be allowed, or its group is of other people,
+            of another type or noise.
         Conflict: The population is closed, and has made a release.
     """
+    _check_group(tx, task)
     name = task.policy.population
     if not name:
         return
@@ -77,11 +87,22 @@ def fix_population(tx: Transaction, name: str, population: Population) -> None:
             _check_one_release(tx, task, population)
 
 
+def _check_group(tx: Transaction, task: Task) -> None:
+    group = task.policy.group
+    if group is None:
+        return
+    for stored in list_all_tasks(tx):
+        known = group_in(stored.definition)
+        if known is not None and known.name == group.name:
+            check_alike(task, task_from_toml(stored.definition))
+            return  # all others were compared with this one
+
+
 def _check_one_release(tx: Transaction, task: Task, population: Population) -> None:
     name = task.policy.population
     if population.limits is None:
         return
     try:
-        check_population(task, population.limits, spent_by(tx, name))
+        check_population(task, population.limits, costs_in(tx, name))
     except BudgetExceeded as problem:
         raise ParameterError(f"task {task.task_id}: {problem.detail}") from problem

@@ -13,6 +13,7 @@ import json
 from collections.abc import Sequence
 from fractions import Fraction
 
+from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest, task_to_table
@@ -81,6 +82,10 @@ class TextQuestion:
         first = self.title if title is None else title
         return info_with_digest(first, f"{self._text}\n{task}")
 
+    def group(self, task: int) -> Group:
+        """Return the place of one of the tasks, of which a person is in one."""
+        return Group(self.meaning.hex(), task)
+
     def to_json(self, tasks: Sequence[Task]) -> str:
         """Return the public description."""
         ids = {"meaning": self.meaning.hex(), "task_ids": [str(each.task_id) for each in tasks]}
@@ -111,6 +116,10 @@ class TextQuestion:
                 raise ParameterError(
                     f"{about}: its noise is not {_MECHANISM} of epsilon "
                     f"{format_rational(self.epsilon)}"
+                )
+            if task.policy.group != self.group(place):
+                raise ParameterError(
+                    f"{about}: is not in place {place} of the group {self.meaning.hex()}"
                 )
             if _shared(table) != _shared(task_to_table(tasks[0])):
                 raise ParameterError(f"{about}: has other settings than the first")
@@ -144,4 +153,7 @@ def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
 
 
 def _shared(table: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in table.items() if name not in _OWN}
+    shared = {name: value for name, value in table.items() if name not in _OWN}
+    privacy = shared["privacy"]
+    assert isinstance(privacy, dict)  # noqa: S101  what a task file has
+    return shared | {"privacy": {**privacy, "group_place": None}}

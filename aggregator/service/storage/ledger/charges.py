@@ -9,9 +9,11 @@ import dataclasses
 
 from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
-from aggregator.dp.filters import Cost, total
+from aggregator.dp.filters import Cost
+from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_cost
 from aggregator.protocol.batches import Batch
+from aggregator.protocol.groups import cost_of_a_person, group_in
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
@@ -190,18 +192,33 @@ def has_released(tx: Transaction, population: str) -> bool:
     return tx.connection.execute(query).scalar() is not None
 
 
-def spent_by(tx: Transaction, population: str) -> Cost:
-    """Return the sum of the costs of a population's tasks, reservations included.
+def costs_in(tx: Transaction, population: str) -> list[tuple[Group | None, Cost]]:
+    """Return the costs of a population's releases, each with the group of its task.
 
-    Releases that promise nothing are left out.
+    Reservations are included; releases that promise nothing are left out. Many releases of one cost
+    are as one.
     """
     locks.spend(tx)
-    entry = tables.ledger.c
+    entry, task = tables.ledger.c, tables.tasks.c
     columns = (entry.epsilon, entry.delta, entry.rho)
     # Thousands of releases have a few costs, and exact sums take time: each is taken as often.
-    query = select(*columns, func.count()).where(entry.population == population).group_by(*columns)
-    costs = [(cost_of(*row), count) for *row, count in tx.connection.execute(query)]
-    return total(cost.times(count) for cost, count in costs if cost is not None)
+    query = (
+        select(entry.task, *columns, func.count())
+        .where(entry.population == population)
+        .group_by(entry.task, *columns)
+    )
+    rows = tx.connection.execute(query).all()
+    definitions = select(task.id, task.definition).where(
+        task.id.in_(select(entry.task).where(entry.population == population))
+    )
+    groups = {key: group_in(text) for key, text in tx.connection.execute(definitions)}
+    costs = [(groups[key], cost_of(*cost), count) for key, *cost, count in rows]
+    return [(group, cost.times(count)) for group, cost, count in costs if cost is not None]
+
+
+def spent_by(tx: Transaction, population: str) -> Cost:
+    """Return what a population's releases cost a person at most, in one place of each group."""
+    return cost_of_a_person(costs_in(tx, population))
 
 
 def _entries(tx: Transaction, *conditions: ColumnElement[bool]) -> list[LedgerEntry]:

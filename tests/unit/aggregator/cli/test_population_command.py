@@ -134,6 +134,75 @@ def test_a_task_comes_too_late_if_the_budget_has_nothing_left_for_it(config: Pat
     add(config, first)  # the same again changes nothing
 
 
+def place(number: int, where: int, privacy: Mapping[str, str | int] = LAPLACE) -> Task:
+    return patients(number, {**privacy, "group": "a question", "group_place": where})
+
+
+def test_of_a_group_the_place_that_costs_most_is_counted_and_the_ledger_says_who_keeps_to_one(
+    config: Path,
+) -> None:
+    fix(config, "--epsilon", "3/2")
+    first, second, other = place(1, 0), place(2, 1), patients(3, LAPLACE)
+    for task in (first, second, other):
+        add(config, task)
+    for task in (first, second, other):
+        release(config, task)
+    release(config, first, 1)
+    release(config, second, 1)
+    for task in (first, second, other):
+        with pytest.raises(BudgetExceeded, match="epsilon 3/2 of 3/2, and the release 1/2"):
+            release(config, task, 2)
+    found = of_patients(config)
+    assert (found["number_of_releases"], found["most_releases_of_a_person"]) == (5, 3)
+    assert found["epsilon_of_a_person"] == "3/2"
+    assert found["groups"]["places"] == {"a question": 2}
+    assert found["groups"]["in_all_places"]["epsilon"] == "5/2"
+    shown = " ".join(run_here("ledger", "--config", config).stdout.split())
+    assert "clients who keep to one, which no aggregator can check" in shown
+    assert "whoever is in all places has spent epsilon 5/2" in shown
+    assert "epsilon 3/2, delta 0 (in 3 of 5 releases)" in shown
+
+
+def test_a_task_of_a_place_that_is_there_already_adds_up_with_it(config: Path) -> None:
+    fix(config, "--epsilon", "1")
+    again = place(2, 0)
+    for task in (place(1, 0), again, place(3, 1)):
+        add(config, task)
+        release(config, task)
+    with pytest.raises(BudgetExceeded, match="epsilon 1 of 1"):
+        release(config, again, 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "differs"),
+    [
+        (place(2, 1, {**LAPLACE, "epsilon": "1"}), "mechanism"),
+        (
+            make_task(
+                privacy={**LAPLACE, "group": "a question", "group_place": 1},
+                id=str(TaskId(bytes([2]) * 32)),
+            ),
+            "population",
+        ),
+        (
+            make_task(
+                {"type": "Prio3Count"},
+                {**LAPLACE, "population": "patients", "group": "a question", "group_place": 1},
+                id=str(TaskId(bytes([2]) * 32)),
+            ),
+            "type of measurement",
+        ),
+    ],
+    ids=["mechanism", "population", "type"],
+)
+def test_a_designer_cannot_call_tasks_of_other_people_or_kinds_a_group(
+    config: Path, task: Task, differs: str
+) -> None:
+    add(config, place(1, 0))
+    with pytest.raises(ParameterError, match=f"group: .* has another {differs} than task"):
+        add(config, task)
+
+
 def test_what_is_fixed_about_a_population_cannot_change_after_its_first_release(
     config: Path,
 ) -> None:

@@ -97,7 +97,7 @@ def test_what_is_in_no_list_is_counted_by_its_fingerprint(
     tasks = [
         make_task(
             {"type": "Prio3Histogram", "length": 64},
-            LAPLACE,
+            {**LAPLACE, **question.group(place).settings()},
             id=str(TaskId(bytes([place]) * 32)),
             task_info=question.info(place),
         )

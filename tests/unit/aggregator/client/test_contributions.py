@@ -94,6 +94,21 @@ def test_a_changed_survey_may_have_another_unit_of_time(tmp_path: Path) -> None:
     state.count(halves, 1, 720 * day)
 
 
+def test_whatever_a_task_calls_a_group_a_person_is_in_one_place_of_it(tmp_path: Path) -> None:
+    """A designer who calls unrelated tasks a group has no second report to count as one."""
+
+    def at(place: int, name: str = "all that we ask", **settings: str) -> Task:
+        return make_task(privacy={**LAPLACE, "group": name, "group_place": place}, **settings)
+
+    state = Contributions(tmp_path / "reports.json")
+    state.count(at(2), 1, 1000)
+    for place in (1, 3):
+        with pytest.raises(TooManyReports, match=f"in place 2 of .* no task with place {place}"):
+            Contributions(tmp_path / "reports.json").count(at(place, id="A" * 43), 1, 10**9)
+    state.count(at(2, id="A" * 43), 1, 1000)  # the place again, as when a question is made anew
+    state.count(at(1, "another group", id="B" * 42 + "A"), 1, 1000)
+
+
 def test_reports_of_batches_that_the_leader_selects_are_counted_for_ever(tmp_path: Path) -> None:
     task = make_task(privacy={**LAPLACE, "max_reports_per_person": 2}, batch_mode="leader_selected")
     state = Contributions(tmp_path / "reports.json")

@@ -6,6 +6,7 @@ import pytest
 from aggregator.codec import DecodeError
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.group import Group
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import (
     PrivacyPolicy,
@@ -80,6 +81,20 @@ def test_suppression_is_encoded_where_thresholds_would_be() -> None:
         "0000000000000014"  # at or below: 20
         "05"
         "312f323030"  # assumed probability: length, "1/200"
+    )
+    assert encode_policy(policy).hex() == expected
+    assert decode_policy(bytes.fromhex(expected)) == policy
+
+
+def test_a_place_in_a_group_is_encoded_behind_the_population() -> None:
+    policy = PrivacyPolicy(NoPrivacy(), population="p", group=Group("words", 3))
+    expected = (
+        f"05000100000000000001{32 * '0'}000000000000000000"  # as without it, but for the version
+        "0170"  # population
+        "05"
+        "776f726473"  # group: length, UTF-8
+        "00000003"  # place
+        "00"  # everything is shown
     )
     assert encode_policy(policy).hex() == expected
     assert decode_policy(bytes.fromhex(expected)) == policy
@@ -183,6 +198,13 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "population": "x" * 256}, "population must be at most 255 bytes"),
         ({**LAPLACE, "population": "a\x1b[2J"}, "population must be one line, without control"),
         ({**LAPLACE, "population": "\ud800"}, "population must be one line, without control"),
+        ({**LAPLACE, "group": "a"}, "group: needs a group_place"),
+        ({**LAPLACE, "group_place": 1}, "group_place: goes with group only"),
+        ({**LAPLACE, "group": 3, "group_place": 1}, "group must be text"),
+        ({**LAPLACE, "group": "", "group_place": 1}, "group must be 1 to 255 bytes of UTF-8"),
+        ({**LAPLACE, "group": "a\n", "group_place": 1}, "group must be one line"),
+        ({**LAPLACE, "group": "a", "group_place": -1}, "group_place must be an integer from 0"),
+        ({**LAPLACE, "group": "a", "group_place": 2**32}, "group_place must be an integer"),
         ({**LAPLACE, "private_threshold": "4k"}, "private_threshold must be"),
         ({**LAPLACE, "private_threshold": 1.5}, "private_threshold must be"),
         ({**LAPLACE, "public_threshold": 3}, "public buckets need one"),
@@ -237,7 +259,9 @@ def test_the_helper_of_these_tests_encodes_a_valid_policy_correctly() -> None:
         (with_text("1", mechanism=0), "epsilon: the mechanism None has no such parameter"),
         (with_text("1", mechanism=9), "mechanism 9 is not known"),
         (with_text("1", neighbours=2), "neighbour relation 2 is not known"),
-        (with_text("1", version=2), "version 2 is not known, only 3"),
+        (with_text("1", version=2), "version 2 is not known, only 3 to 6"),
+        (with_text("1", version=7), "version 7 is not known, only 3 to 6"),
+        (with_text("1", version=5)[:-1] + bytes(6), "group must be 1 to 255 bytes"),
         (encode_policy(WINDOWED).replace(WINDOW, WINDOW[8:] + WINDOW[:8]), "window_start must be"),
         (encode_policy(WINDOWED).replace(WINDOW, bytes(8) + WINDOW[8:]), "window_start: goes with"),
         (with_text("1/2")[:-1] + b"\3" + bytes.fromhex("0133" + "00" * 8 + "0000"), "selection 3"),

@@ -1,0 +1,62 @@
+"""Groups of tasks of which a person is in one place only, such as those of a text question.
+
+Each task of a group names it and says its place there. Whoever sends a report to a task of one
+place sends none to a task of another, ever: that is the clients' promise, for which the name is
+bound into every report, and no aggregator can check it. Several tasks may have one place, such as
+those of a question that is asked again: a person may be in all of these.
+"""
+
+import dataclasses
+from typing import Self
+
+from aggregator.dp.decimals import integer_in
+from aggregator.errors import ParameterError
+from aggregator.words import acts
+
+_MAX_NAME_SIZE = 255
+_PLACES_END = 2**32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """A task's place in a group.
+
+    Attributes:
+        name: The group's; of all groups in the world that a person may be asked in, since a client
+            knows a group by nothing else.
+        place: The task's, from 0 to 2^32 - 1.
+
+    Raises:
+        ParameterError: The name is empty, too long or no line, or there is no such place.
+    """
+
+    name: str
+    place: int
+
+    def __post_init__(self) -> None:
+        if acts(self.name):
+            raise ParameterError("group must be one line, without control characters")
+        size = len(self.name.encode())
+        if not 1 <= size <= _MAX_NAME_SIZE:
+            raise ParameterError(f"group must be 1 to {_MAX_NAME_SIZE} bytes of UTF-8, not {size}")
+        integer_in(self.place, "group_place", 0, _PLACES_END - 1)
+
+    @classmethod
+    def of(cls, name: object, place: object) -> Self | None:
+        """Return the place that settings name; None if they name none.
+
+        Raises:
+            ParameterError: One of them is given without the other, or is out of range.
+        """
+        if name is None and place is None:
+            return None
+        if not isinstance(name, str):
+            given = "group_place: goes with group only" if name is None else None
+            raise ParameterError(given or f"group must be text, not {name!r}")
+        if place is None:
+            raise ParameterError("group: needs a group_place, the task's in the group")
+        return cls(name, integer_in(place, "group_place", 0, _PLACES_END - 1))
+
+    def settings(self) -> dict[str, str | int]:
+        """Return the settings of a policy that say this."""
+        return {"group": self.name, "group_place": self.place}

@@ -1,0 +1,129 @@
+"""How costs add up for a person who is in one place only of each group of tasks.
+
+A sum over all tasks would count G places of a group where a person is in one. What counts of it is
+the most that the tasks of one place cost together, whichever it is: not the sum of the most of each
+window, as a place is kept for ever, and not the most of one task, as a place may have several.
+
+It is the clients who keep to one place (`client.contributions`); no aggregator can check that. So
+whoever designs tasks could call unrelated ones, with people in several of them, a group, and have
+them charged for less than people pay. Against that stands that the group is no matter of ledgers
+alone: it is bound into every report, with the task's policy, and a client that reads it keeps
+everybody out of all places but one. The designer then has no second report to gain by. What an
+aggregator can see, it requires: the tasks of a group are of the same people, type and noise.
+"""
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from aggregator.dp.composition import Releases
+from aggregator.dp.filters import Cost, total
+from aggregator.dp.group import Group
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+
+_TABLE = "privacy"
+
+
+def group_in(definition: str) -> Group | None:
+    """Return the group that the text of a task file names; None if it names none."""
+    return _group_in(definition) if "group_place" in definition else None
+
+
+@lru_cache(maxsize=4096)
+def _group_in(definition: str) -> Group | None:
+    table = tomllib.loads(definition).get(_TABLE, {})
+    return Group.of(table.get("group"), table.get("group_place"))
+
+
+def cost_of_a_person(costs: Iterable[tuple[Group | None, Cost]]) -> Cost:
+    """Return what releases cost a person at most who is in all of them, but in one place a group.
+
+    Args:
+        costs: Of releases, each with the group of its task.
+    """
+    alone: list[Cost] = []
+    grouped: dict[str, dict[int, Cost]] = {}
+    for group, cost in costs:
+        if group is None:
+            alone.append(cost)
+        else:
+            places = grouped.setdefault(group.name, {})
+            places[group.place] = places.get(group.place, Cost()) + cost
+    return total([*alone, *(_largest(places.values()) for places in grouped.values())])
+
+
+def releases_of_a_person(made: Iterable[tuple[Group | None, Releases]]) -> list[Releases]:
+    """Return releases that no person is in more of who is in one place only of each group.
+
+    Where the places of a group differ in kind (`check_alike` lets none), they are those of all
+    kinds together.
+    """
+    found: list[Releases] = []
+    grouped: dict[str, list[tuple[int, Releases]]] = {}
+    for group, releases in made:
+        if group is None:
+            found.append(releases)
+        else:
+            grouped.setdefault(group.name, []).append((group.place, releases))
+    for members in grouped.values():
+        found += _most_of_each_kind(members)
+    return found
+
+
+def check_alike(task: Task, other: Task) -> None:
+    """Refuse a task that has not the people, the type and the noise of another of its group.
+
+    Raises:
+        ParameterError: It has not; the message names what differs.
+    """
+    policy, others = task.policy, other.policy
+    for name, is_same in (
+        ("population", policy.population == others.population),
+        ("type of measurement", task.prio3.circuit == other.prio3.circuit),
+        ("mechanism", policy.mechanism == others.mechanism),
+    ):
+        if not is_same:
+            raise ParameterError(
+                f"group: task {task.task_id} has another {name} than task {other.task_id}, and the "
+                "tasks of a group are of the same people, type and noise"
+            )
+
+
+def group_in_words(task: Task) -> str | None:
+    """Return what has to be known of a task in a group; None of one in none."""
+    group = task.policy.group
+    if group is None:
+        return None
+    return (
+        f"The task has place {group.place} in the group {group.name!r}, and a person is in one "
+        "place only of a group: that is for the person's client to keep to, and no aggregator can "
+        "check it. Whoever is in several places pays for each of them."
+    )
+
+
+def _largest(costs: Iterable[Cost]) -> Cost:
+    """Return the largest of each of the costs' numbers, which none of them exceeds."""
+    known = list(costs)
+    epsilons = [each.epsilon for each in known if each.epsilon is not None]
+    return Cost(
+        max(epsilons, default=Fraction(0)) if len(epsilons) == len(known) else None,
+        max((each.rho for each in known), default=Fraction(0)),
+        max((each.delta for each in known), default=Fraction(0)),
+    )
+
+
+def _most_of_each_kind(members: Sequence[tuple[int, Releases]]) -> list[Releases]:
+    """Return for each kind of release the most of it that one place has."""
+    most: list[Releases] = []
+    for kind in members:
+        mechanism, circuit = kind[1].mechanism, kind[1].circuit
+        if any((each.mechanism, each.circuit) == (mechanism, circuit) for each in most):
+            continue
+        counts: dict[int, int] = {}
+        for place, each in members:
+            if (each.mechanism, each.circuit) == (mechanism, circuit):
+                counts[place] = counts.get(place, 0) + each.count
+        most.append(Releases(mechanism, circuit, max(counts.values())))
+    return most
