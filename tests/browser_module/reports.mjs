@@ -112,6 +112,8 @@ test('a policy is read from the bytes that reports are bound to', () => {
     policy.mechanism === 'DiscreteGaussian' && policy.rho === '1/8' && policy.delta !== null));
   const shares = policies.map((policy) => policy.shares).filter((each) => each !== null);
   assert.deepEqual(shares, [[[2, '1/4'], [1, '1/2']], [[1, '1/2'], [2, '1/4']], [[1, '1']]]);
+  const groups = policies.map((policy) => policy.group).filter((each) => each !== null);
+  assert.deepEqual(groups, [{ name: 'a', place: 0 }, { name: 'ein Wort für alles', place: 7 }]);
 });
 
 test('shares that are not one of each section, or not together 1, are refused', () => {

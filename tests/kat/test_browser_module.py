@@ -36,11 +36,12 @@ TASKS: tuple[tuple[Mapping[str, str | int], Mapping[str, str | int]], ...] = (
     (SECTIONS, LAPLACE),
     (SECTIONS, LAPLACE | {"epsilon": "3/2", "shares": "2x1/4 1/2"}),
     (SECTIONS, GAUSSIAN | {"shares": "1/2 2x1/4"}),
-    ({"type": "Prio3Count"}, LAPLACE | {"shares": "1"}),
+    ({"type": "Prio3Count"}, LAPLACE | {"shares": "1", "group": "a", "group_place": 0}),
 )
 POLICIES: tuple[Mapping[str, str | int], ...] = (
     LAPLACE | {"window": 24, "window_start": 3, "budget": "7/2", "max_releases": 4},
     LAPLACE | {"population": "staff of Österbro", "private_threshold": 12},
+    LAPLACE | {"population": "staff", "group": "ein Wort für alles", "group_place": 7},
     NO_NOISE | {"suppress_at_or_below": 5},
     {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-6", "private_threshold": "2k"},
 )

@@ -24,6 +24,8 @@ export interface Policy {
   budget: string | null;
   maxReleases: number | null;
   population: string;
+  /** The place of the task in a group, of which whoever sends reports keeps a person in one. */
+  group: { name: string; place: number } | null;
   privateThreshold?: string;
   suppressAtOrBelow?: bigint;
 }

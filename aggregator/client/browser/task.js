@@ -14,7 +14,7 @@ import { Prio3, joined } from './prio3.js';
 const INTERVAL = 1;
 const PRIVACY = 0xff50;
 const BATCH_MODES = { 1: 'time_interval', 2: 'leader_selected' };
-const ONE_SCALE = 3, BY_SECTION = 4; // versions of policies
+const PLAINEST = 3, BY_SECTION = 1, IN_GROUP = 2; // versions of policies: the first, and what is added
 const MAX_SHARES = 2 ** 16 - 1;
 const MECHANISMS = {
   0: ['None'],
@@ -195,7 +195,8 @@ function sharesOf(reader) {
 /** A privacy policy; every one has a single encoding, and no other is taken. */
 function policyOf(reader, sectionCount) {
   const version = reader.number(1);
-  if (![ONE_SCALE, BY_SECTION].includes(version)) {
+  const more = version - PLAINEST;
+  if (more < 0 || more > BY_SECTION + IN_GROUP) {
     fault('the version of the privacy policy is not known');
   }
   const row = MECHANISMS[reader.number(1)] ?? fault('the privacy mechanism is not known');
@@ -211,7 +212,7 @@ function policyOf(reader, sectionCount) {
     if (BigInt(numerator) >= BigInt(denominator)) fault('delta must be below 1');
   }
   policy.shares = null;
-  if (version === BY_SECTION) {
+  if (more & BY_SECTION) {
     if (!SPLIT.includes(mechanism)) fault(`${mechanism}: its noise is not split over sections`);
     const { runs, sections } = sharesOf(reader);
     policy.shares = runs;
@@ -228,6 +229,11 @@ function policyOf(reader, sectionCount) {
   policy.budget = rational(reader, 'budget');
   policy.maxReleases = reader.number(4) || null;
   policy.population = reader.text(1);
+  policy.group = null;
+  if (more & IN_GROUP) {
+    policy.group = { name: reader.text(1), place: reader.number(4) };
+    if (!policy.group.name) fault('group must not be empty');
+  }
   const shown = reader.number(1);
   if (shown === 1) {
     policy.privateThreshold = reader.text(1);
