@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.faults import reported
+from aggregator.steward.text import GUESSED_STRINGS
 
 
 def text(
@@ -19,7 +20,7 @@ def text(
     ] = None,
     strings: Annotated[
         int, typer.Option(help="How many different ones are held, by the guess of the tail.")
-    ] = 50_000,
+    ] = GUESSED_STRINGS,
     exponent: Annotated[
         str, typer.Option(help="The k-th most frequent is held in proportion to k^-exponent.")
     ] = "1",

@@ -73,12 +73,13 @@ def tasks(
     from aggregator.protocol.provisioning import provision_all
     from aggregator.protocol.task import task_for_clients, tasks_to_toml
     from aggregator.service.transport.client import check_endpoints
+    from aggregator.steward.text import GUESSED_STRINGS
     from aggregator.steward.text.plan import best_plan, zipf
     from aggregator.steward.text.question import TextQuestion
 
     whole = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
     if count is None:
-        count = best_plan(zipf(people, _STRINGS), float(whole), buckets).tasks
+        count = best_plan(zipf(people, GUESSED_STRINGS), float(whole), buckets).tasks
     question = TextQuestion(title, whole, count, buckets)
     settings = dict(assignment(text) for text in privacy or [])
     settings |= window_of(window, window_start, time_precision)
@@ -119,7 +120,3 @@ def tasks(
             "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
             file=sys.stderr,
         )
-
-
-_STRINGS = 50_000
-"""How many strings the guess of the tail has, as in `prio plan text`."""

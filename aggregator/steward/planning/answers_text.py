@@ -8,6 +8,7 @@ from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.steward.planning.selection_plan import SelectionPlan
 from aggregator.steward.planning.values import PlanAnswer
+from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
 from aggregator.steward.text.strings import FINGERPRINTS
 from aggregator.vdaf.instances import HISTOGRAM
@@ -26,7 +27,7 @@ def text(
     reports: int,
     buckets: int = 1024,
     tasks: int | None = None,
-    strings: int = 50_000,
+    strings: int = GUESSED_STRINGS,
     exponent: str = "1",
     candidates: int = FINGERPRINTS,
 ) -> PlanAnswer:

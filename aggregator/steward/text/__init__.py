@@ -3,3 +3,8 @@
 `strings` says what makes two answers one, `hashing` in which bucket of which task an answer is, and
 `toss` how a client chooses the task; `laws` has the exact laws that `plan` and `decode` rest on.
 """
+
+from typing import Final
+
+GUESSED_STRINGS: Final = 50_000
+"""How many different strings people hold, by the guess of a tail that nobody knows."""

@@ -11,11 +11,14 @@ characteristic functions, and those of scores by `laws`.
 import dataclasses
 import functools
 import math
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.dp.certified import to_float
+from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
 from aggregator.steward.text.hashing import FEWEST_TASKS, MOST_TASKS, check_shape
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
@@ -220,8 +223,8 @@ def best_plan(
     sum of the squares of the counts that are not found and v the variance of both aggregators'
     noise. Fewer than 8 are never taken: few tasks have a heavy tail.
     """
-    decay = math.exp(-epsilon / 2)
-    noise = 4 * decay / (1 - decay) ** 2
+    law = DiscreteLaplaceLaw(_AGGREGATORS, 2 / Fraction(epsilon))
+    noise = to_float(law.variance())
     plan, found_from = TextPlan(tail, epsilon, FEWEST_TASKS, length, candidates), math.inf
     for _ in range(_ROUNDS):
         left = tail.counts < found_from
