@@ -1,16 +1,20 @@
 """What people write, through two aggregators: tosses, uploads, and words found in releases."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
+from aggregator.cli.steward.survey_texts import send_texts, text_tasks, write_survey
+from aggregator.cli.steward.survey_words import show_words
 from aggregator.cli.steward.text import app
-from aggregator.cli.steward.text_files import read_question
+from aggregator.cli.steward.text_files import read_question, texts_of
 from aggregator.cli.steward.text_upload import send_answers
 from aggregator.codec import encode
+from aggregator.collector import Collected
 from aggregator.collector.documents import result_document
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
@@ -18,9 +22,18 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provisions
 from aggregator.protocol.results import Result
+from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
+from aggregator.steward.survey.texts import plan_texts
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
-from tests.support.tasks import HELPER_URL, LEADER_URL, TIME_PRECISION, collector_keypair
+from tests.support.surveys import VISITS, department
+from tests.support.tasks import (
+    HELPER_URL,
+    LEADER_URL,
+    TIME_PRECISION,
+    collector_keypair,
+    make_task,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +45,11 @@ PEOPLE = {
     f"person {number}": answer
     for number, answer in enumerate(each for each, count in HELD.items() for _ in range(count))
 }
+SURVEY = (
+    VISITS.replace('epsilon = "1"', 'epsilon = "5"')
+    + department()
+    + '[[question]]\nname = "word"\nkind = "text"\nepsilon = "4"\nbuckets = 32\ntasks = 8\n'
+)
 
 
 def made(folder: Path, title: str = "A fruit?") -> Path:
@@ -198,3 +216,62 @@ def test_a_swapped_description_is_refused_and_so_is_another_order_of_tasks(tmp_p
         ParameterError, match="task 1 of 8: was not made for this question and this"
     ):
         question.check(tasks[::-1])
+
+
+async def test_a_surveys_text_question_is_a_group_beside_its_task_and_its_words_are_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever wrote nothing, or has answered before, is one report or none, whatever they wrote."""
+    survey = survey_from_toml(SURVEY)
+    config, urls = collector_keypair().config, (LEADER_URL, HELPER_URL)
+    made, state = tmp_path / "made", tmp_path / "tosses"
+    state.mkdir()
+    tables = task_tables(survey, plan(survey))
+    task = make_task(tables.vdaf, tables.privacy, **tables.settings)
+    write_survey(task, text_tasks(survey, plan_texts(survey), config, *urls), made)
+    provisions = read_provisions((made / "leader.toml").read_text("utf-8"), Role.LEADER)
+    (question, tasks) = texts_of(made / "task.toml")["word"]
+    assert [each.task for each in provisions] == [task, *tasks]
+    start = survey.windows.start(datetime.fromtimestamp(NOW, UTC))
+    answers = {f"person {number}": "back" if number % 4 else "" for number in range(120)}
+    pair = Pair(tmp_path, task)
+    try:
+        for pair.task in [task, *tasks]:
+            await pair.provision()
+        sent = {}
+        for name in (b"once", b"again"):
+            sent[name] = await send_texts(
+                {"word": (question, tasks)},
+                {start: {"word": answers}},
+                state,
+                pair.http,
+                SeededEntropy(name),
+                FLOOR,
+            )
+        assert [(each["word"][0].accepted, each["word"][1]) for each in sent.values()] == [
+            (120, 0),
+            (0, 120),
+        ]
+        end = survey.windows.end(start)
+        pair.clock.advance(int(end.timestamp()) - NOW)
+        units = survey.windows.seconds // task.time_precision
+        window = pair.interval(int(start.timestamp()), units)
+        found = {}
+        for pair.task in tasks:
+            result = result_document(pair.task, await pair.collect(window))
+            document = {"state": "finished", "task_id": str(pair.task.task_id), "result": result}
+            found[pair.task.task_id] = [Collected(pair.task, start, end, document)]
+    finally:
+        await pair.close()
+    words = tmp_path / "words.txt"
+    words.write_text("back\nknee\n", "utf-8")
+    meaning = Meaning.of_task(task)
+    place = made / "task.toml"
+    capsys.readouterr()
+    show_words(place, meaning, [words], lambda of: found[of.task_id], as_json=True)
+    (shown,) = json.loads(capsys.readouterr().out)["texts"]
+    assert (shown["name"], shown["start"]) == ("word", start.isoformat())
+    assert abs(named(shown)["back"]["count"] - 90) < 6 * named(shown)["back"]["deviation"]
+    found.popitem()
+    show_words(place, meaning, [words], lambda of: found.get(of.task_id, []), as_json=True)
+    assert "7 of 8 tasks are collected" in capsys.readouterr().err

@@ -6,7 +6,6 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -399,13 +398,12 @@ def window_of(window: int | None, start: str | None, time_precision: int) -> dic
     return {"window": window, "window_start": first}
 
 
-def write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProxyType({})) -> None:
+def write_files(task: "Task", out: Path) -> None:
     """Write a task's public file and each party's, with fresh secrets, to a new folder.
 
     Args:
         task: The task.
         out: A new folder, which gets the files.
-        beside: Further public files, by name.
 
     Raises:
         FileExistsError: The folder exists.
@@ -413,8 +411,7 @@ def write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProx
     from aggregator.protocol.provisioning import provision
     from aggregator.protocol.task import task_to_toml
 
-    public = {"task.toml": task_to_toml(task), **beside}
-    write_folder(out, public, provision(task, SystemEntropy()))
+    write_folder(out, {"task.toml": task_to_toml(task)}, provision(task, SystemEntropy()))
 
 
 def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
@@ -423,6 +420,7 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
 
     with folder_made_whole(out) as folder:
         for name, text in public.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         for role, text in secret.items():
             _write_secret(folder / f"{role.name.lower()}.toml", text)

@@ -2,9 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,15 +11,19 @@ from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_tasks import TaskFile, task_of_survey
+from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
 from aggregator.cli.steward.survey_upload import upload
 from aggregator.errors import ParameterError
 from aggregator.words import escaped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aggregator.cli.local.folder import LocalFolder
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Plan, PlannedPart, Survey, Way
+    from aggregator.steward.survey.texts import PlannedText
 
 app = typer.Typer(
     no_args_is_help=True, help="Ask people a survey: check it, make its task, upload answers."
@@ -46,13 +48,14 @@ def check(
     """Check a survey file and print how it would be asked, and with what errors."""
     from aggregator.service.config import read_text
     from aggregator.steward.survey import plan
+    from aggregator.steward.survey.texts import plan_texts
 
     survey = _survey_of(file, read_text(file))
-    planned = plan(survey)
+    planned, texts = plan(survey), plan_texts(survey)
     if as_json:
-        print(json.dumps(_plan_document(survey, planned)))
+        print(json.dumps(_plan_document(survey, planned, texts)))
     else:
-        _print_plan(survey, planned)
+        _print_plan(survey, planned, texts)
 
 
 @app.command(
@@ -75,7 +78,8 @@ def new(
     """Make the task of a survey: the public task.toml and one secret file for each party.
 
     Each party adds its file with `prio task add`; whoever uploads needs task.toml only, or
-    task.json, which is the same for programs in any language. With the folder of a `prio up`
+    task.json, which is the same for programs in any language. A text question has tasks of its own,
+    which are in the parties' files too, and public in text/NAME. With the folder of a `prio up`
     instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
     """
     from aggregator.cli.local import folder as local_folder
@@ -83,6 +87,7 @@ def new(
     from aggregator.service.config import read_text
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.survey import plan
+    from aggregator.steward.survey.texts import plan_texts
 
     given = {
         "out": out,
@@ -108,11 +113,11 @@ def new(
             raise ParameterError(f"{name}: missing")
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
-    planned = plan(survey)
+    planned, texts = plan(survey), plan_texts(survey)
     task = _task_of(survey, planned, config, leader, helper)
     check_endpoints(task, insecure_http=insecure_http)
-    _write_files(task, out)
-    _print_plan(survey, planned)
+    write_survey(task, text_tasks(survey, texts, config, leader, helper), out)
+    _print_plan(survey, planned, texts)
     print(
         "wrote task.toml and the same as task.json (public), and leader.toml, helper.toml, "
         f"collector.toml (secret) to {out}",
@@ -127,15 +132,18 @@ def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import tasks as local_tasks
     from aggregator.steward.survey import plan
+    from aggregator.steward.survey.texts import plan_texts
 
     place = local_tasks.place_of(folder, survey)
     if not local_tasks.is_asked(place, text):
-        planned = plan(survey)
+        planned, texts = plan(survey), plan_texts(survey)
         config = local_tasks.collector_config(folder)
-        task = _task_of(survey, planned, config, folder.url("leader"), folder.url("helper"))
+        urls = folder.url("leader"), folder.url("helper")
+        task = _task_of(survey, planned, config, *urls)
         place.parent.mkdir(exist_ok=True)
-        _write_files(task, place, {local_tasks.SURVEY_FILE: text})
-        _print_plan(survey, planned)
+        made = text_tasks(survey, texts, config, *urls)
+        write_survey(task, made, place, {local_tasks.SURVEY_FILE: text})
+        _print_plan(survey, planned, texts)
     # Whatever was cut short before is made up for: who has its file already changes nothing.
     local_tasks.hand_out(folder, local_tasks.files_in(place))
     public = shlex.quote(str(place / "task.toml"))
@@ -144,14 +152,6 @@ def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
         print(f"  prio up {shlex.quote(str(folder.path))}")
     print(f"  prio survey upload {public} answers.csv --time-column time")
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
-
-
-def _write_files(task: "Task", out: Path, beside: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Write a survey's public file, as TOML and as JSON, and one of each party's."""
-    from aggregator.cli.service.tasks import write_files
-    from aggregator.protocol.task import tasks_to_json
-
-    write_files(task, out, {"task.json": tasks_to_json([task]), **beside})
 
 
 def _task_of(
@@ -208,13 +208,14 @@ app.command(
 )(results)
 
 
-def _print_plan(survey: "Survey", planned: "Plan") -> None:
+def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> None:
     from aggregator.steward.survey.routing import asked_if
 
     for each in planned.parts:
         kind = each.question.model_dump()["kind"]
         what = f"{each.part.name} ({kind}): " if not each.part.by else f"{each.part.name}: "
-        share = f"{float(100 * each.share):.3g} % of what a person pays"
+        part = each.share * survey.part_of_a_report
+        share = f"{float(100 * part):.3g} % of what a person pays"
         between = f"{float(each.difference):.4g} {each.unit}".rstrip()
         print(f"{what}{_asked(each.part.source.name, each)}, {between} between windows; {share}")
         for other in each.others:
@@ -226,7 +227,13 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
             )
     for name, times in planned.rivals.items():
         print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
-    print(f"one person: one report per window with every answer, {_cost(survey, planned)}")
+    for text in texts:
+        print(text_line(text, survey.budget.epsilon))
+    each_text = ", and one more for each text question" if texts else ""
+    print(
+        f"one person: one report per window with every answer{each_text}, "
+        f"{_cost(survey, planned, texts)}"
+    )
     print(
         f"errors: 95 % intervals of the least precise figure with {survey.min_batch_size} answers; "
         "a mean's falls with more answers"
@@ -234,7 +241,7 @@ def _print_plan(survey: "Survey", planned: "Plan") -> None:
     print("between windows: from a larger difference of two it can be concluded that they differ")
 
 
-def _cost(survey: "Survey", planned: "Plan") -> str:
+def _cost(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> str:
     """Return what a person pays for a window, and for all of them, in words."""
     from aggregator.dp.composition import Releases
     from aggregator.dp.rationals import at_most, format_rational
@@ -249,6 +256,7 @@ def _cost(survey: "Survey", planned: "Plan") -> str:
         return f"{each}; at most {budget.windows} windows, so {of_all} in all"
     epsilon = Releases(planned.mechanism, circuit, budget.windows).epsilon_at(delta)
     assert epsilon is not None  # noqa: S101  Gaussian noise promises something
+    epsilon += budget.windows * sum(text.question.epsilon for text in texts)
     of_all = f"epsilon {at_most(epsilon, 6)} in all, but for a delta of {format_rational(delta)}"
     return f"{each}; at most {budget.windows} windows, so {of_all}"
 
@@ -274,8 +282,11 @@ def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
     ]
 
 
-def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
+def _plan_document(
+    survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]"
+) -> dict[str, object]:
     from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
+    from aggregator.dp.rationals import format_rational
 
     return {
         "version": 2,
@@ -288,7 +299,7 @@ def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
                 "question": each.question.name,
                 "by": each.part.by or None,
                 "ask_if": {name: [*labels] for name, labels in each.question.ask_if},
-                "share": float(each.share),
+                "share": float(each.share * survey.part_of_a_report),
                 "two_windows_must_differ_by": float(each.difference),
                 "ways": [
                     {
@@ -301,5 +312,17 @@ def _plan_document(survey: "Survey", planned: "Plan") -> dict[str, object]:
                 ],
             }
             for each in planned.parts
+        ],
+        "texts": [
+            {
+                "name": each.asked.name,
+                "tasks": each.question.tasks,
+                "buckets": each.question.length,
+                "epsilon": format_rational(each.question.epsilon),
+                "people": round(each.plan.tail.people),
+                "found_from": each.plan.found_from,
+                "standard_deviation": each.plan.deviation,
+            }
+            for each in texts
         ],
     }

@@ -16,6 +16,8 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.options import Config, Up
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
+from aggregator.cli.steward.survey_words import show_words
+from aggregator.cli.steward.text_files import texts_of
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError, PeerError
 from aggregator.words import escaped
@@ -56,7 +58,8 @@ def collect(
 ) -> None:
     """Collect one or more windows of a survey, and print what they say.
 
-    What was collected before is found and not asked for again. The exit status is 3 if the leader
+    What was collected before is found and not asked for again; what people wrote to text questions
+    is collected too, for `prio survey results --words`. The exit status is 3 if the leader
     refused, or something was not ready in time; what was ready is printed all the same.
     """
     import anyio
@@ -71,7 +74,8 @@ def collect(
     for start in starts:
         if windows.end(start) > now and not shut_out_later_answers:
             raise ParameterError(_not_over(config, task, windows, start))
-    asked = config, task, meaning, starts, wait, shut_out_later_answers
+    others = [each for _, tasks in texts_of(public).values() for each in tasks]
+    asked = config, [task, *others], meaning, starts, wait, shut_out_later_answers
     batches, troubles = anyio.run(_collect, *asked)
     made = SurveyResults(batches).table()
     if as_json:
@@ -101,6 +105,13 @@ def results(
             "all at once.",
         ),
     ] = False,
+    words: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Print instead which strings of this list people wrote to text questions: a file, "
+            "a string a line; repeatable, and costs nobody anything.",
+        ),
+    ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -111,8 +122,12 @@ def results(
     from aggregator.dp.rationals import parse_probability
 
     public, config = _place_of(file, config, up)
+    task, meaning = task_of_survey(public)
     with Collector.open(config) as collector:
-        found = list(collector.results(task_of_survey(public)[0]))
+        if words:
+            show_words(public, meaning, words, collector.results, as_json=as_json)
+            return
+        found = list(collector.results(task))
     probability = parse_probability(confidence, "confidence")
     if changes:
         print_changes(survey_results(found), probability)
@@ -168,13 +183,17 @@ def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
 
 async def _collect(
     config: Path | None,
-    task: "Task",
+    tasks: "Sequence[Task]",
     meaning: "Meaning",
     starts: Sequence[datetime],
     wait: float,
     now: bool,
 ) -> "tuple[list[tuple[Task, Batch]], list[Trouble]]":
-    """Return what was collected, and what could not be; several are asked for at once."""
+    """Return what was collected of the first task, and what could not be of any.
+
+    Several are asked for at once. The other tasks are those of text questions, which are decoded
+    when there are lists of strings.
+    """
     import anyio
     from rich.console import Console
 
@@ -184,11 +203,13 @@ async def _collect(
 
     found: dict[int, tuple[Task, Batch]] = {}
     troubles: dict[int, Trouble] = {}
+    wanted = [(task, start) for task in tasks for start in starts]
     limiter = anyio.CapacityLimiter(AT_ONCE)
     deadline = anyio.current_time() + wait
     console = Console(stderr=True)
 
-    async def collect_one(collector: AsyncCollector, place: int, start: datetime) -> None:
+    async def collect_one(collector: AsyncCollector, place: int) -> None:
+        task, start = wanted[place]
         length = timedelta(seconds=meaning.windows.seconds)
         async with limiter:
             left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
@@ -196,7 +217,8 @@ async def _collect(
                 collected = await collector.collect(task, start, length, wait=left, now=now)
                 found[place] = task, collected.batch()
             except PeerError as error:
-                window = meaning.windows.describe(start)
+                of_text = "" if task is tasks[0] else f" of {task.title}"
+                window = meaning.windows.describe(start) + of_text
                 troubles[place] = Trouble(window, str(error))
 
     async def tell(collector: AsyncCollector) -> None:
@@ -204,17 +226,19 @@ async def _collect(
             reasons = await collector.reasons_for_waiting()
             why = f"; one waits: {reasons[0]}" if reasons else ""
             ended = len(found) + len(troubles)
-            status.update(f"collected {ended} of {len(starts)} windows{why}{said_of_compiling()}")
+            of = f"{len(starts)} windows" if len(tasks) == 1 else f"{len(wanted)} batches"
+            status.update(f"collected {ended} of {of}{why}{said_of_compiling()}")
             await anyio.sleep(1)
 
     with console.status(f"collecting {len(starts)} windows") as status:
         async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
             telling.start_soon(tell, collector)
             async with anyio.create_task_group() as group:
-                for place, start in enumerate(starts):
-                    group.start_soon(collect_one, collector, place, start)
+                for place in range(len(wanted)):
+                    group.start_soon(collect_one, collector, place)
             telling.cancel_scope.cancel()
-    return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
+    of_survey = [found[place] for place in range(len(starts)) if place in found]
+    return of_survey, [troubles[each] for each in sorted(troubles)]
 
 
 def _not_over(config: Path | None, task: "Task", windows: "Windows", start: datetime) -> str:

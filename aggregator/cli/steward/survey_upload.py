@@ -13,14 +13,21 @@ from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.steward.survey_tasks import task_of_survey
+from aggregator.cli.steward.text_files import texts_of
 from aggregator.client.requests import REPORTS_PER_REQUEST
+from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
     from aggregator.client import UploadSummary
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning
+    from aggregator.steward.survey.written import Written
+    from aggregator.steward.text.question import TextQuestion
 
 
 @takes_floor
@@ -62,6 +69,13 @@ def upload(
         list[str] | None,
         typer.Option(help='Text that means no answer, such as "n/a". Repeatable.'),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where there are text questions: the folder that keeps each person's toss and "
+            "counts their reports, for ever. It goes with --person-column."
+        ),
+    ] = None,
     time_zone: Annotated[
         str, typer.Option(help='Of times that name none, such as "Europe/Berlin".')
     ] = "UTC",
@@ -81,10 +95,10 @@ def upload(
     """Upload a table of answers to all questions of a survey.
 
     Each row is one report, of the same size whatever is in it: who gave no answer to a question, or
-    to any, is counted as having given none. Everything is read and checked before the first report
-    is sent. The exit status is 1 if some
-    reports were refused, 2 if the table is bad and nothing was sent, and 3 if an aggregator could
-    not be reached.
+    to any, is counted as having given none. Text questions have a report each besides, to the task
+    that the person is in; those are sent first, and nobody's twice. Everything is read and checked
+    before the first report is sent. The exit status is 1 if some reports were refused, 2 if the
+    table is bad and nothing was sent, and 3 if an aggregator could not be reached.
     """
     import anyio
 
@@ -93,44 +107,77 @@ def upload(
     from aggregator.protocol.floor import check_floor
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
+    from aggregator.steward.survey.written import with_written
 
     *public, answers = files
     if len(public) > 1:
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
-    task, meaning = task_of_survey(public_file(public[0] if public else None, up)[0])
+    place = public_file(public[0] if public else None, up)[0]
+    task, meaning = task_of_survey(place)
+    texts = _checked(texts_of(place), state, person_column)
     check_endpoints(task, insecure_http=insecure_http)
     check_floor(task, floor, "this client")
-    if decimal_mark not in (".", ","):
-        raise ParameterError(f'decimal-mark: must be "." or ",", not {decimal_mark!r}')
     columns = Columns(
         time_column,
         person_column,
         dict(_columns_of(text) for text in column or []),
-        decimal_mark,
+        _decimal_mark(decimal_mark),
         _zone(time_zone),
         time_format,
         missing or (),
     )
     questions = meaning.sheet.questions
-    for name in columns.of_question.keys() - {question.name for question in questions}:
-        raise ParameterError(f"column: the survey has no question {name!r}")
+    _check_names(columns.of_question, {question.name for question in questions} | texts.keys())
     if delimiter is not None:
         check_delimiter(delimiter)
     is_input = str(answers) == "-"
     table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
+    names = {name: ",".join(columns.of_question.get(name, [name])) for name in texts}
+    table, written = with_written(table, names, meaning.windows, columns)
     given = read_answers(table, questions, meaning.windows, columns)
     if not as_json:
         _print_answers(meaning, given)
-    sent = None
+    sent, of_texts = None, {}
     if not dry_run:
         http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
+        if state is not None and texts:
+            state.mkdir(mode=0o700, exist_ok=True)
+            of_texts = anyio.run(_upload_texts, texts, written, state, floor, http_options)
         sent = anyio.run(_upload, task, meaning, given, per_request, floor, http_options)
     if as_json:
-        print(json.dumps(_document(meaning, given, sent)))
+        of_text = {"texts": [_text_document(*each) for each in of_texts.items()]} if texts else {}
+        print(json.dumps(_document(meaning, given, sent) | of_text))
     elif sent is not None:
         _print_sent(sent)
-    if sent is not None and sent.refused:
+        _print_texts(of_texts)
+    if sent is not None and any(
+        each.refused for each in (sent, *(one for one, _ in of_texts.values()))
+    ):
         raise SystemExit(faults.PARTLY)
+
+
+def _checked(
+    texts: "dict[str, tuple[TextQuestion, list[Task]]]", state: Path | None, person: str | None
+) -> "dict[str, tuple[TextQuestion, list[Task]]]":
+    """Return a survey's text questions, unless nothing says whose row is whose."""
+    if texts and (state is None or person is None):
+        raise ParameterError(
+            f"state: the survey has text questions ({', '.join(texts)}), of whose tasks a person "
+            "is in one: give --state and --person-column"
+        )
+    return texts
+
+
+def _decimal_mark(given: str) -> str:
+    if given not in (".", ","):
+        raise ParameterError(f'decimal-mark: must be "." or ",", not {given!r}')
+    return given
+
+
+def _check_names(given: "Iterable[str]", known: "AbstractSet[str]") -> None:
+    for name in given:
+        if name not in known:
+            raise ParameterError(f"column: the survey has no question {name!r}")
 
 
 async def _upload(
@@ -183,6 +230,20 @@ async def _upload(
     return UploadSummary(accepted, refused)
 
 
+async def _upload_texts(
+    texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]",
+    written: "Written",
+    state: Path,
+    floor: "Floor",
+    http_options: dict[str, bool],
+) -> "dict[str, tuple[UploadSummary, int]]":
+    from aggregator.cli.steward.survey_texts import send_texts
+    from aggregator.service.transport.client import open_client
+
+    async with open_client(**http_options) as http:
+        return await send_texts(texts, written, state, http, SystemEntropy(), floor)
+
+
 def _columns_of(text: str) -> tuple[str, list[str]]:
     question, equals, columns = text.partition("=")
     if not equals:
@@ -220,6 +281,24 @@ def _print_sent(summary: "UploadSummary") -> None:
     for error, count in summary.refused.items():
         said = f" ({MEANINGS[error]})" if error in MEANINGS else ""
         print(f"{count} refused: {error.draft_name}{said}")
+
+
+def _print_texts(of_texts: "Mapping[str, tuple[UploadSummary, int]]") -> None:
+    for name, (summary, before) in of_texts.items():
+        left_out = f", {before} left out, who had answered before" if before else ""
+        print(f"{name}: {summary.accepted} of {summary.total} reports accepted{left_out}")
+        for error, count in summary.refused.items():
+            print(f"{name}: {count} refused: {error.draft_name}")
+
+
+def _text_document(name: str, sent: "tuple[UploadSummary, int]") -> dict[str, object]:
+    refused = {error.draft_name: count for error, count in sent[0].refused.items()}
+    return {
+        "name": name,
+        "accepted": sent[0].accepted,
+        "answered_before": sent[1],
+        "refused": refused,
+    }
 
 
 def _document(

@@ -1,5 +1,6 @@
 """The folder of a text question, as its commands read it."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,12 +9,17 @@ import typer
 from aggregator.cli.files import named, read_tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aggregator.protocol.task import Task
     from aggregator.steward.text.question import TextQuestion
 
 DESCRIPTION = "text.json"
 TASKS = "tasks.toml"
 TASKS_OF_PAGES = "tasks.json"
+
+TEXTS = "text"
+"""The folder of a survey's text questions, a folder for each."""
 
 QuestionFolder = Annotated[
     Path,
@@ -22,6 +28,28 @@ QuestionFolder = Annotated[
         help=f"What `prio text tasks` made; of its files {DESCRIPTION} and {TASKS} are needed.",
     ),
 ]
+
+
+def public_files(question: "TextQuestion", tasks: "Sequence[Task]") -> dict[str, str]:
+    """Return what is public of a question, by the names of files."""
+    from aggregator.protocol.task import task_for_clients, tasks_to_toml
+
+    return {
+        TASKS: tasks_to_toml(tasks),
+        TASKS_OF_PAGES: json.dumps([task_for_clients(each) for each in tasks]) + "\n",
+        DESCRIPTION: question.to_json(tasks),
+    }
+
+
+def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
+    """Return the text questions of a survey, by name: those in the folder beside its task.
+
+    Raises:
+        ParameterError: The files of one do not belong together.
+    """
+    folder = task_file.parent / TEXTS
+    places = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {place.name: read_question(place) for place in places}
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":

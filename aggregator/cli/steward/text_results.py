@@ -70,9 +70,9 @@ def results(
         assert listed is not None  # noqa: S101  or the command was refused
         decoded = decode(question.hashes, tables, listed)
     if as_json:
-        print(json.dumps({"version": 1, "title": question.title, **_document(decoded)}))
+        print(json.dumps({"version": 1, "title": question.title, **decoded_document(decoded)}))
     else:
-        _print(question.title, decoded)
+        print_decoded(question.title, decoded)
 
 
 def _of_all(
@@ -100,7 +100,8 @@ def _of_all(
         return decode(hashes, tables, candidates, progress=advance)
 
 
-def _document(decoded: "Decoded") -> dict[str, object]:
+def decoded_document(decoded: "Decoded") -> dict[str, object]:
+    """Return what was found as a JSON document's members."""
     return {
         "confidence": "19/20",
         "found": [dataclasses.asdict(each) for each in decoded.found],
@@ -112,7 +113,8 @@ def _document(decoded: "Decoded") -> dict[str, object]:
     }
 
 
-def _print(title: str, decoded: "Decoded") -> None:
+def print_decoded(title: str, decoded: "Decoded") -> None:
+    """Print what was found, below a title."""
     from aggregator.words import escaped
 
     print(escaped(title))

@@ -1,6 +1,5 @@
 """`prio text tasks`: the tasks of a question, and the description that binds them."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -68,10 +67,14 @@ def tasks(
         window_of,
         write_folder,
     )
-    from aggregator.cli.steward.text_files import DESCRIPTION, TASKS, TASKS_OF_PAGES
+    from aggregator.cli.steward.text_files import (
+        DESCRIPTION,
+        TASKS,
+        TASKS_OF_PAGES,
+        public_files,
+    )
     from aggregator.dp.decimals import rational_in
     from aggregator.protocol.provisioning import provision_all
-    from aggregator.protocol.task import task_for_clients, tasks_to_toml
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.text import GUESSED_STRINGS
     from aggregator.steward.text.plan import best_plan, zipf
@@ -102,12 +105,7 @@ def tasks(
     ]
     check_endpoints(made[0], insecure_http=insecure_http)
     question.check(made)
-    public = {
-        TASKS: tasks_to_toml(made),
-        TASKS_OF_PAGES: json.dumps([task_for_clients(each) for each in made]) + "\n",
-        DESCRIPTION: question.to_json(made),
-    }
-    write_folder(out, public, provision_all(made, SystemEntropy()))
+    write_folder(out, public_files(question, made), provision_all(made, SystemEntropy()))
     print(f"{count} tasks of {buckets} buckets, meaning {question.meaning.hex()}")
     print(
         f"wrote {DESCRIPTION}, {TASKS} and {TASKS_OF_PAGES} (public), and leader.toml, "

@@ -1,12 +1,15 @@
-"""What makes the task of a survey."""
+"""What makes the task of a survey, and those of its text questions."""
 
 import dataclasses
 from collections.abc import Mapping
 
+from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import info_with_digest
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.plan import Plan
+from aggregator.steward.survey.texts import PlannedText
+from aggregator.steward.survey.windows import Windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +33,7 @@ def task_tables(survey: Survey, plan: Plan) -> TaskTables:
     meaning = Meaning(survey.title, survey.asked, windows, plan.sheet).to_json()
     return TaskTables(
         vdaf={"type": "Prio3Sections", "sections": " ".join(plan.sheet.texts)},
-        privacy={
-            **plan.privacy,
-            "window": windows.seconds // windows.time_precision,
-            "window_start": windows.offset // windows.time_precision,
-        },
+        privacy={**plan.privacy, **_window(windows)},
         settings={
             "task_info": info_with_digest(survey.title, meaning),
             "time_precision": windows.time_precision,
@@ -43,3 +42,36 @@ def task_tables(survey: Survey, plan: Plan) -> TaskTables:
             "meaning": meaning,
         },
     )
+
+
+def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
+    """Return what makes the tasks of a text question, in their order."""
+    question, windows = planned.question, survey.windows
+    return [
+        TaskTables(
+            vdaf={"type": "Prio3Histogram", "length": question.length},
+            privacy={
+                "mechanism": "PureDpDiscreteLaplace",
+                "epsilon": format_rational(question.epsilon),
+                "max_releases": survey.budget.windows,
+                "population": survey.asked,
+                **question.group(place).settings(),
+                **_window(windows),
+            },
+            settings={
+                "task_info": question.info(place, f"{survey.title}, {planned.asked.name}"),
+                "time_precision": windows.time_precision,
+                # A G-th of all people toss for a task, and not quite as many each time.
+                "min_batch_size": max(1, survey.min_batch_size // (2 * question.tasks)),
+                "max_reports": survey.max_reports,
+            },
+        )
+        for place in range(question.tasks)
+    ]
+
+
+def _window(windows: Windows) -> Mapping[str, str | int]:
+    return {
+        "window": windows.seconds // windows.time_precision,
+        "window_start": windows.offset // windows.time_precision,
+    }

@@ -19,6 +19,8 @@ _KINDS: Mapping[str, type[Question]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind
     for kind in get_args(get_args(AnyQuestion)[0])
 }
+_ALL_KINDS = (*_KINDS, "text")
+"""With that whose questions are no part of a report."""
 _LISTS: Mapping[str, str] = {
     "labels": '["yes", "no", "do not know"]',
     "edges": "[0, 18, 65, 120]",
@@ -47,7 +49,7 @@ _SAID: Mapping[str, str] = {
 """What a value must be, by pydantic's name for what is wrong with it."""
 _OTHERS: Mapping[str, str] = {
     "string_too_short": "must not be empty",
-    "union_tag_not_found": f"kind: missing; must be one of {', '.join(_KINDS)}",
+    "union_tag_not_found": f"kind: missing; must be one of {', '.join(_ALL_KINDS)}",
 }
 _OF_EVERY_QUESTION = {"weight", "design"}
 _SHOWN = 40
@@ -132,7 +134,9 @@ def _words(error: ErrorDetails, model: type[BaseModel]) -> str:
     context = error.get("ctx", {})
     if kind == "union_tag_invalid":
         tag = context["tag"]
-        return f"kind: must be one of {', '.join(_KINDS)}{_instead(tag)}{meant(tag, _KINDS)}"
+        return (
+            f"kind: must be one of {', '.join(_ALL_KINDS)}{_instead(tag)}{meant(tag, _ALL_KINDS)}"
+        )
     if kind in ("tuple_type", "too_short", "model_type"):
         a_table = "a list" if kind == "tuple_type" else "a table"
         said = _TABLES.get(name, a_table + _for_example(name, " such as ", " "))

@@ -18,6 +18,7 @@ from aggregator.steward.survey.faults import another_file, name_of, not_toml, to
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.routing import Routing
+from aggregator.steward.survey.texts import KIND, Text, Texts, check_texts
 from aggregator.steward.survey.windows import Windows
 from aggregator.words import acting_member, acts_or_misleads, escaped
 
@@ -94,7 +95,8 @@ class Survey(BaseModel):
         budget: Of a person.
         by: The question by whose answers every other one is shown, too, that can be.
         tables: Pairs of questions, the answers to the first by those to the second; or all pairs.
-        questions: As `[[question]]`.
+        questions: As `[[question]]`, all that are of one report.
+        texts: Those of the kind "text", which are in the same list of the file.
     """
 
     model_config = _CONFIG
@@ -109,6 +111,7 @@ class Survey(BaseModel):
     by: str | None = None
     tables: Literal["all"] | Annotated[tuple[Pair, ...], Field(strict=False)] = ()
     questions: tuple[Asked, ...] = Field(alias="question", strict=False, min_length=1)
+    texts: tuple[Text, ...] = ()
 
     @field_validator("first", mode="before")
     @classmethod
@@ -122,10 +125,11 @@ class Survey(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [asked.question.name for asked in self.questions]
-        for name, count in Counter(names).items():
+        for name, count in Counter([*names, *(each.name for each in self.texts)]).items():
             if count > 1:
                 raise ValueError(f"question: {count} have the name {name!r}")
         self._check_tables(names)
+        check_texts(self.texts, self.budget.epsilon)
         if self.max_reports < self.min_batch_size:
             raise ValueError(
                 f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
@@ -152,6 +156,23 @@ class Survey(BaseModel):
                 raise ValueError(f"tables: {by}: {_NO_GROUPS}")
             if not self.question(of).crossed_designs():
                 raise ValueError(f"tables: {of}: a table is of one answer or one number a person")
+
+    @property
+    def budget_of_a_report(self) -> Budget:
+        """What is left of the budget for all questions that are of one report."""
+        if self.budget.epsilon is None:
+            return self.budget
+        taken = sum((each.epsilon for each in self.texts), Fraction(0))
+        return self.budget.model_copy(update={"epsilon": self.budget.epsilon - taken})
+
+    @property
+    def part_of_a_report(self) -> Fraction:
+        """What part of the budget that is."""
+        if self.budget.epsilon is None:
+            return Fraction(1)
+        left = self.budget_of_a_report.epsilon
+        assert left is not None  # noqa: S101  what is taken from an epsilon leaves one
+        return left / self.budget.epsilon
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -224,7 +245,33 @@ def survey_from_toml(text: str) -> Survey:
         raise ParameterError(f"survey: {place}: must be without control characters")
     if table.pop("version", 1) != 1:
         raise ParameterError("survey: version must be 1")
+    if "texts" in table:
+        raise ParameterError('survey: texts: no such setting; a question has kind = "text"')
+    table, texts = _parted(table)
     try:
-        return Survey.model_validate(table)
+        return Survey.model_validate(table | {"texts": texts})
     except ValidationError as error:
         raise ParameterError(told(error, table, Survey)) from None
+
+
+def _parted(table: dict[str, object]) -> tuple[dict[str, object], tuple[Text, ...]]:
+    """Return a file without its text questions, and these.
+
+    Raises:
+        ParameterError: One of them is not such a question, or there are no others.
+    """
+    given = table.get("question")
+    if not isinstance(given, list):
+        return table, ()
+    texts = [each for each in given if isinstance(each, dict) and each.get("kind") == KIND]
+    others = [each for each in given if each not in texts]
+    if texts and not others:
+        raise ParameterError(
+            "survey: question: a survey needs one of another kind, too; `prio text tasks` asks a "
+            "text question by itself"
+        )
+    try:
+        found = Texts.model_validate({"question": texts}).questions
+    except ValidationError as error:
+        raise ParameterError(told(error, {"question": texts}, Texts)) from None
+    return table | {"question": others}, found

@@ -144,7 +144,7 @@ def plan(survey: Survey) -> Plan:
             be made, or the budget cannot be written in a policy.
     """
     found = []
-    for base in bases(survey.budget):
+    for base in bases(survey.budget_of_a_report):
         asked = tuple((each.question, _chosen(each, survey, base)) for each in survey.questions)
         sheet = Sheet(asked, survey.pairs)
         units = sheet.units([each.weight for each in survey.questions])

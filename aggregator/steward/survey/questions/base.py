@@ -18,6 +18,9 @@ from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Grid
 
 MAX_LABELS = 100_000
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"
+"""What a question may be called."""
+
 MAY_HAVE_LINES = frozenset({"text"})
 """Members of a question that may be more than one line of text."""
 
@@ -61,7 +64,7 @@ class Question(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")
+    name: str = Field(pattern=NAME)
     text: str = ""
     ask_if: Conditions = ()
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.dap.ids import TaskId
+from aggregator.cli.steward.text_files import texts_of
+from aggregator.codec import encode
+from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
-from aggregator.protocol.provisioning import provision_all
+from aggregator.protocol.provisioning import provision_all, read_provisions
 from aggregator.protocol.task import (
     Task,
     task_to_toml,
@@ -18,7 +20,7 @@ from aggregator.protocol.task import (
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import VISITS, department, task_of
-from tests.support.tasks import make_task
+from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
 
 AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\n'
 IDS = [str(TaskId(bytes([number] * 32))) for number in (1, 2, 3)]
@@ -44,6 +46,40 @@ def test_check_names_the_survey_and_the_fingerprint_of_each_task(file: Path) -> 
         [f"department  {IDS[0]}", f"fingerprint {TASKS[0].fingerprint}"],
         [f"age  {IDS[1]}", f"fingerprint {TASKS[1].fingerprint}"],
     ]
+
+
+def test_a_survey_with_a_text_question_is_made_with_its_tasks_in_one_file_for_each_party(
+    tmp_path: Path,
+) -> None:
+    survey, out = tmp_path / "survey.toml", tmp_path / "made"
+    survey.write_text(
+        SURVEYS[0].replace('epsilon = "1"', 'epsilon = "4"')
+        + '[[question]]\nname = "word"\nkind = "text"\nepsilon = "3"\nbuckets = 16\ntasks = 8\n'
+    )
+    checked = run_here("survey", "check", survey)
+    assert "25 % of what a person pays" in checked.stdout
+    assert "75 % of what a person pays" in checked.stdout
+    assert "of which each client keeps to one, which no aggregator can check" in checked.stdout
+    config = encode_base64url(encode(collector_keypair().config))
+    parties = ("--leader", LEADER_URL, "--helper", HELPER_URL, "--collector-config", config)
+    done = run_here("survey", "new", survey, "--out", out, *parties)
+    assert done.returncode == 0, done.stderr
+    question, tasks = texts_of(out / "task.toml")["word"]
+    assert question.title == "department, word"
+    for role in (Role.LEADER, Role.HELPER, Role.COLLECTOR):
+        text = (out / f"{role.name.lower()}.toml").read_text("utf-8")
+        added = [each.task for each in read_provisions(text, role)]
+        assert added == [*tasks_from_toml((out / "task.toml").read_text("utf-8")), *tasks]
+    answers = tmp_path / "answers.csv"
+    answers.write_text("time,person,department,word\n2026-11-03,1,surgery,back\n")
+    sending = "survey", "upload", out / "task.toml", answers, "--time-column", "time"
+    refused = run_here(*sending, "--dry-run")
+    assert refused.returncode == 2
+    assert "give --state and --person-column" in refused.stderr
+    read = run_here(
+        *sending, "--person-column", "person", "--state", tmp_path / "tosses", "--dry-run"
+    )
+    assert read.returncode == 0, read.stderr
 
 
 @pytest.mark.parametrize("named", ["age", IDS[1]])

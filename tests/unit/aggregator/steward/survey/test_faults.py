@@ -30,7 +30,7 @@ kind = "number"
 low = 0
 high = 240
 """
-KINDS = "choice, multiple, yes-no, number, bins, scale, vector, tree"
+KINDS = "choice, multiple, yes-no, number, bins, scale, vector, tree, text"
 
 
 def said_of(text: str) -> list[str]:

@@ -1,0 +1,135 @@
+"""The text questions of a survey, for its commands: groups of tasks beside the survey's task."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from aggregator.cli.steward.text_files import TEXTS, public_files
+from aggregator.entropy import Entropy, SystemEntropy
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    import httpx
+
+    from aggregator.client import UploadSummary
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.task import Task
+    from aggregator.steward.survey import Survey
+    from aggregator.steward.survey.texts import PlannedText
+    from aggregator.steward.survey.written import Written
+    from aggregator.steward.text.question import TextQuestion
+
+
+def write_survey(
+    task: "Task",
+    texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]",
+    out: Path,
+    beside: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write a survey's public file, as TOML and as JSON, and one of each party's.
+
+    Args:
+        task: The survey's.
+        texts: By its name, each text question with its tasks; their public files are in folders.
+        out: A new folder.
+        beside: Further public files, by name.
+    """
+    from aggregator.cli.service.tasks import write_folder
+    from aggregator.protocol.provisioning import provision_all
+    from aggregator.protocol.task import task_to_toml, tasks_to_json
+
+    public = {"task.toml": task_to_toml(task), "task.json": tasks_to_json([task]), **beside}
+    for name, (question, tasks) in texts.items():
+        found = public_files(question, tasks)
+        public |= {f"{TEXTS}/{name}/{file}": text for file, text in found.items()}
+    everything = [task, *(each for _, tasks in texts.values() for each in tasks)]
+    write_folder(out, public, provision_all(everything, SystemEntropy()))
+
+
+def text_tasks(
+    survey: "Survey",
+    texts: "Sequence[PlannedText]",
+    config: "HpkeConfig",
+    leader: str,
+    helper: str,
+) -> "dict[str, tuple[TextQuestion, Sequence[Task]]]":
+    """Make the tasks of a survey's text questions."""
+    from aggregator.cli.service.tasks import make_task
+    from aggregator.steward.survey.bundle import text_tables
+
+    found: dict[str, tuple[TextQuestion, Sequence[Task]]] = {}
+    for each in texts:
+        tasks = [
+            make_task(
+                config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings
+            )
+            for made in text_tables(survey, each)
+        ]
+        each.question.check(tasks)
+        found[each.asked.name] = each.question, tasks
+    return found
+
+
+async def send_texts(
+    texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]",
+    written: "Written",
+    state: Path,
+    http: "httpx.AsyncClient",
+    entropy: Entropy,
+    floor: "Floor",
+) -> "dict[str, tuple[UploadSummary, int]]":
+    """Send a report of each person and window to each text question.
+
+    Args:
+        texts: By its name, each question with its tasks.
+        written: What people wrote.
+        state: The folder of tosses.
+        http: Sends the requests.
+        entropy: For tosses and reports.
+        floor: The least protection that the client takes part in.
+
+    Returns:
+        Of each question what became of its reports, and how many people had answered before.
+    """
+    from aggregator.cli.steward.text_upload import send_answers
+    from aggregator.client import UploadSummary
+    from aggregator.dap.report_errors import AnyReportError
+
+    found = {}
+    for name, (question, tasks) in texts.items():
+        accepted, before, refused = 0, 0, Counter[AnyReportError]()
+        for start, of_window in sorted(written.items()):
+            seconds = int(start.timestamp())
+            summary, left_out = await send_answers(
+                question, tasks, of_window[name], state, http, seconds, entropy, floor
+            )
+            accepted, before = accepted + summary.accepted, before + left_out
+            refused.update(summary.refused)
+        found[name] = UploadSummary(accepted, refused), before
+    return found
+
+
+def text_line(planned: "PlannedText", budget: "Fraction | None") -> str:
+    """Return in a line how a text question is asked, and what will be found.
+
+    Args:
+        planned: The question.
+        budget: The epsilon of a person and window.
+    """
+    plan, question = planned.plan, planned.question
+    surely, people = math.ceil(plan.found_from), round(plan.tail.people)
+    found = (
+        f"finds what {surely:,} or more of {people:,} people write, ± {2 * plan.deviation:,.0f}"
+        if surely < people
+        else f"finds nothing that fewer than all of {people:,} people write"
+    )
+    return (
+        f"{planned.asked.name} (text): {question.tasks} tasks of {question.length} buckets, of "
+        f"which each client keeps to one, which no aggregator can check; {found}; "
+        f"{float(100 * question.epsilon / (budget or 1)):.3g} % of what a person pays"
+    )

@@ -1,0 +1,59 @@
+"""What people wrote to the text questions of a survey, in a table of all their answers."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TypeAlias
+
+from aggregator.steward.survey.answers import AnswerTable, Columns, Row
+from aggregator.steward.survey.cells import AnswerError, Cell
+from aggregator.steward.survey.windows import Windows
+
+Written: TypeAlias = dict[datetime, dict[str, dict[str, str]]]
+"""By the window's beginning and the question: what each person wrote, "" where nothing."""
+
+
+def with_written(
+    table: AnswerTable, names: Mapping[str, str], windows: Windows, columns: Columns
+) -> tuple[AnswerTable, Written]:
+    """Return a table that fills what people wrote while `read_answers` reads it.
+
+    Args:
+        table: One row per person and window.
+        names: Of each text question its column.
+        windows: In which a person may have one row.
+        columns: Where the rest stands; a person's column is among it.
+
+    Raises:
+        AnswerError: There is no such column.
+    """
+    if not names:
+        return table, {}
+    for question, column in names.items():
+        if column not in table.names:
+            raise AnswerError(
+                f"column {column!r}: not in the table; the question may stand in a column of "
+                f"another name (--column {question}=COLUMN)"
+            )
+    written: Written = {}
+
+    def rows() -> Iterator[Row]:
+        for row in table.rows:
+            try:
+                start = columns.start(row, windows)
+            except AnswerError:
+                pass  # which the reader of the other answers tells
+            else:
+                _take(row, names, columns, written.setdefault(start, {}))
+            yield row
+
+    return AnswerTable(table.names, rows()), written
+
+
+def _take(
+    row: Row, names: Mapping[str, str], columns: Columns, of_window: dict[str, dict[str, str]]
+) -> None:
+    person = str(row[columns.person or ""])
+    for question, column in names.items():
+        cell: Cell = row[column]  # type: ignore[assignment]  # columns of answers hold no times
+        is_answer = not columns.is_missing(cell)
+        of_window.setdefault(question, {})[person] = str(cell) if is_answer else ""

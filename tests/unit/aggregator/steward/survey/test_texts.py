@@ -1,0 +1,103 @@
+"""Text questions in a survey file: what they take of the budget, and which tasks they become."""
+
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+
+from aggregator.dp.group import Group
+from aggregator.dp.rationals import parse_rational
+from aggregator.errors import ParameterError
+from aggregator.steward.survey import Columns, plan, read_answers, survey_from_toml
+from aggregator.steward.survey.answers import AnswerTable
+from aggregator.steward.survey.bundle import text_tables
+from aggregator.steward.survey.cells import AnswerError
+from aggregator.steward.survey.texts import plan_texts
+from aggregator.steward.survey.written import with_written
+from tests.support.surveys import VISITS, department
+from tests.support.tasks import make_task
+
+WORD = """
+[[question]]
+name = "word"
+kind = "text"
+text = "What hurts?"
+epsilon = "1/4"
+buckets = 16
+tasks = 8
+"""
+SURVEY = VISITS + WORD + department()
+
+
+def test_a_text_question_takes_its_epsilon_out_of_the_budget_of_a_person() -> None:
+    survey = survey_from_toml(SURVEY)
+    assert [each.name for each in survey.texts] == ["word"]
+    assert [each.question.name for each in survey.questions] == ["department"]
+    (text,) = plan_texts(survey)
+    of_report = parse_rational(str(plan(survey).privacy["epsilon"]), "epsilon")
+    assert of_report + text.question.epsilon == survey.budget.epsilon == Fraction(1)
+
+
+def test_its_tasks_are_a_group_of_the_surveys_people_and_windows() -> None:
+    survey = survey_from_toml(SURVEY)
+    (text,) = plan_texts(survey)
+    tasks = [
+        make_task(each.vdaf, each.privacy, **each.settings) for each in text_tables(survey, text)
+    ]
+    text.question.check(tasks)
+    meaning = text.question.meaning.hex()
+    assert [each.policy.group for each in tasks] == [Group(meaning, place) for place in range(8)]
+    for task in tasks:
+        assert task.policy.population == "patients"
+        assert task.policy.max_releases == 52
+        assert task.policy.window is not None
+        assert task.policy.window.length * task.time_precision == 7 * 86_400
+        assert task.title == "Visits, word"
+
+
+def test_two_text_questions_of_one_text_have_different_hashes_and_tosses() -> None:
+    other = WORD.replace('"word"', '"another"')
+    first, second = plan_texts(survey_from_toml(SURVEY + other))
+    assert first.question.meaning != second.question.meaning
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"1/4"', '"1"', "word: epsilon: text questions take 1 of the budget's 1"),
+        ('epsilon = "1/4"\n', "", "question word: epsilon: missing"),
+        ("buckets = 16", "buckets = 15", "question word: buckets: must be at least 16, not 15"),
+        ("tasks = 8", "tasks = 7", "question word: tasks: must be at least 8, not 7"),
+        ("tasks = 8", "weight = 2", "question word: weight: no such setting here"),
+        ('"word"', '"department"', "question: 2 have the name 'department'"),
+        ('epsilon = "1"', 'rho = "1"', "a text question takes epsilon, so budget needs epsilon"),
+        (department(), "", "a survey needs one of another kind, too"),
+        ('asked = "patients"', 'asked = "patients"\ntexts = []', "texts: no such setting"),
+    ],
+)
+def test_a_fault_in_a_text_question_is_told_with_its_name(old: str, new: str, said: str) -> None:
+    assert old in SURVEY
+    with pytest.raises(ParameterError, match=said):
+        survey_from_toml(SURVEY.replace(old, new))
+
+
+def test_whoever_wrote_nothing_is_read_like_everybody_and_text_stays_as_it_is() -> None:
+    survey = survey_from_toml(SURVEY)
+    columns = Columns("time", "person", missing=("n/a",))
+    rows = [
+        {"time": "2026-11-03", "person": "1", "department": "surgery", "word": " Back "},
+        {"time": "2026-11-03", "person": "2", "department": "", "word": "n/a"},
+        {"time": "2026-11-10", "person": "1", "department": "surgery", "word": ""},
+    ]
+    table, written = with_written(
+        AnswerTable(list(rows[0]), rows), {"word": "word"}, survey.windows, columns
+    )
+    questions = [each.question for each in survey.questions]
+    assert read_answers(table, questions, survey.windows, columns).count == 3
+    first, second = (datetime(2026, 11, day, tzinfo=UTC) for day in (2, 9))
+    assert written == {
+        first: {"word": {"1": " Back ", "2": ""}},
+        second: {"word": {"1": ""}},
+    }
+    with pytest.raises(AnswerError, match="column 'wort': not in the table"):
+        with_written(AnswerTable(["word"], []), {"word": "wort"}, survey.windows, columns)
