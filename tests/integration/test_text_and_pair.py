@@ -16,6 +16,7 @@ from aggregator.cli.steward.text_upload import send_answers
 from aggregator.codec import encode
 from aggregator.collector import Collected
 from aggregator.collector.documents import result_document
+from aggregator.collector.guarantee import conditions
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError, PeerError
@@ -263,6 +264,8 @@ async def test_a_surveys_text_question_is_a_group_beside_its_task_and_its_words_
             found[pair.task.task_id] = [Collected(pair.task, start, end, document)]
     finally:
         await pair.close()
+    said = dict(conditions(result))["Who keeps a person in one of several tasks"]
+    assert "that is for the person's client to keep to, and no aggregator can check it" in said
     words = tmp_path / "words.txt"
     words.write_text("back\nknee\n", "utf-8")
     meaning = Meaning.of_task(task)
