@@ -23,6 +23,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provisions
 from aggregator.protocol.results import Result
+from aggregator.service.storage.ledger.charges import spent_by
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.texts import plan_texts
 from tests.support.entropy import SeededEntropy
@@ -262,6 +263,9 @@ async def test_a_surveys_text_question_is_a_group_beside_its_task_and_its_words_
             result = result_document(pair.task, await pair.collect(window))
             document = {"state": "finished", "task_id": str(pair.task.task_id), "result": result}
             found[pair.task.task_id] = [Collected(pair.task, start, end, document)]
+        for party in (pair.leader, pair.helper):
+            spent = await party.database.read("spent", lambda tx: spent_by(tx, survey.asked))
+            assert spent.epsilon == question.epsilon == 4  # of eight releases
     finally:
         await pair.close()
     said = dict(conditions(result))["Who keeps a person in one of several tasks"]
