@@ -186,7 +186,9 @@ async def _upload(
     answers: "Answers",
     per_request: int,
     floor: "Floor",
-    http_options: dict[str, bool],
+    *,
+    insecure_http: bool,
+    environment_proxy: bool,
 ) -> "UploadSummary":
     """Send all answers, and return how many reports were taken and refused."""
     from rich.console import Console
@@ -240,7 +242,10 @@ async def _upload_texts(
     from aggregator.cli.steward.survey_texts import send_texts
     from aggregator.service.transport.client import open_client
 
-    async with open_client(**http_options) as http:
+    async with open_client(
+        insecure_http=http_options["insecure_http"],
+        environment_proxy=http_options["environment_proxy"],
+    ) as http:
         return await send_texts(texts, written, state, http, SystemEntropy(), floor)
 
 

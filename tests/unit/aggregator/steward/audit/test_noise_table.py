@@ -1,5 +1,6 @@
 """Tables of laws beside the laws themselves."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -72,9 +73,28 @@ def test_a_law_of_a_family_has_the_standard_deviation_asked_for(name: str) -> No
     assert of_deviation(FAMILIES[name], 3.0, 200).deviation == pytest.approx(3)
 
 
-def test_noise_too_wide_for_a_table_is_refused() -> None:
+def test_wide_noise_is_looked_at_in_steps_with_the_law_of_the_nearest() -> None:
+    scale = 10**6
+    table = NoiseTable.of(DiscreteLaplaceLaw(1, Fraction(scale)))
+    assert table.step % 2 == 1
+    assert table.reach <= 1001
+    # P(Z >= m) = q^m / (1 + q), with q = e^(-1 / scale).
+    half = table.step // 2
+    above = [
+        math.exp(-(place * table.step + half + 1) / scale) / (1 + math.exp(-1 / scale))
+        for place in range(3)
+    ]
+    expected = [1 - 2 * above[0], above[0] - above[1], above[1] - above[2]]
+    middle = table.probabilities[table.reach : table.reach + 3]
+    assert middle == pytest.approx(expected, rel=1e-9)
+    assert table.zero == pytest.approx(math.tanh(1 / (2 * scale)))
+    draws = np.array([0, half, half + 1, -half - 1, 5 * table.step])
+    assert list(table.in_steps(draws)) == [0, 0, 1, -1, 5]
+
+
+def test_noise_too_wide_for_any_audit_is_refused() -> None:
     with pytest.raises(ParameterError, match="larger epsilon or rho"):
-        NoiseTable.of(DiscreteLaplaceLaw(1, Fraction(10**6)))
+        NoiseTable.of(DiscreteLaplaceLaw(1, Fraction(10**12)))
 
 
 def test_the_law_over_windows_is_computed_once() -> None:
