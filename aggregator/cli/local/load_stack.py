@@ -156,12 +156,10 @@ def _worker(leader: "Program", config: Path, worker: Path) -> "Program":
 
 def _keep_on_server(folder: "LocalFolder", party: str, url: str) -> None:
     file = folder.config(party)
+    there = f'database = {json.dumps(url)}\nrelease_journal = "{party}.journal"'
     lines = file.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if not line.startswith("database")]
-    journal = f'release_journal = "{party}.journal"'
-    file.write_text(
-        "\n".join([*kept, f"database = {json.dumps(url)}", journal, ""]), encoding="utf-8"
-    )
+    lines = [there if line.startswith("database") else line for line in lines]
+    file.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 @contextmanager

@@ -140,7 +140,7 @@ GROUPS: Final = {
         ),
     },
     "hpke": {
-        "new": "Make an HPKE key pair, which is advertised before the others, and print its id.",
+        "new": "Make an HPKE key pair of each suite that is set, and print their ids.",
         "list": (
             "Print the ids of the HPKE key pairs, newest first, and what they are still needed for."
         ),

@@ -186,9 +186,7 @@ async def _upload(
     answers: "Answers",
     per_request: int,
     floor: "Floor",
-    *,
-    insecure_http: bool,
-    environment_proxy: bool,
+    http_options: dict[str, bool],
 ) -> "UploadSummary":
     """Send all answers, and return how many reports were taken and refused."""
     from rich.console import Console

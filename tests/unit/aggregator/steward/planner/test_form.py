@@ -14,7 +14,7 @@ from aggregator.steward.survey import faults, survey_from_toml
 from tests.support.patience import measured
 
 TODAY = date(2026, 11, 25)
-SCRIPT = '<script>alert("1")</script> \\ \N{RIGHT-TO-LEFT OVERRIDE} \N{GRINNING FACE}'
+SCRIPT = '<script>alert("1")</script> \\ \N{RIGHT-TO-LEFT ISOLATE} \N{GRINNING FACE}'
 
 
 @pytest.mark.parametrize("kind", KINDS)
