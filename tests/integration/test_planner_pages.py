@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 NOW = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp())
 SCRIPT = "<script>alert(1)</script>"
-TURNED = "\N{RIGHT-TO-LEFT OVERRIDE}egnorts"
+TURNED = "\N{RIGHT-TO-LEFT EMBEDDING}egnorts"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 POSTED = (PATH, f"{PATH}/figures", f"{PATH}/survey.toml", f"{PATH}.json", f"{PATH}.csv")
 

@@ -27,7 +27,7 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 WEEK = timedelta(days=7)
 NOW = MONDAY + 10 * WEEK + timedelta(days=1)
 SCRIPT = "<script>alert(1)</script>"
-TURNED = "\u202egnorts\u202c"
+TURNED = "\u202bgnorts\u202c"
 LONG = "very long, " * 909 + "x"
 REPORTS = 600
 """Of every result."""

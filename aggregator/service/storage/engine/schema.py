@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ _REVISION = re.compile(r"revision_(\d+)_.*\.py$")
 _VERSIONS = sqlalchemy.table("alembic_version", sqlalchemy.column("version_num"))
 _MAKE_ATTEMPTS = 12
 """How often a process waits for another one that makes the store; each time some 5 s."""
+_PAUSE_SECONDS = 0.5
 
 
 class SchemaMismatch(StoreError):
@@ -46,13 +48,14 @@ def make(url: str) -> None:
     """
     backend(url).create()
     for attempts_left in reversed(range(_MAKE_ATTEMPTS)):
-        if _version(url) is not None:
-            return
         try:
+            if _version(url) is not None:
+                return
             _upgrade(url)
         except Busy:  # with what another process is making
             if not attempts_left:
                 raise
+            time.sleep(_PAUSE_SECONDS)  # some waits of SQLite's end at once
 
 
 def upgrade(url: str) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.service.storage.engine.backends import backend
+from aggregator.service.storage.engine import schema
+from aggregator.service.storage.engine.backends import Busy, backend
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import SchemaMismatch, downgrade, make, upgrade
 from aggregator.service.storage.engine.tables import metadata, uint64
@@ -94,6 +95,23 @@ def test_several_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+    Database.open(url, Crypter([STORE_KEY])).close()
+
+
+def test_a_process_that_finds_another_at_work_on_a_new_store_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = [Busy("the database is busy")]
+    look = schema._version
+
+    def busy_at_first(url: str) -> str | None:
+        if waits:
+            raise waits.pop()
+        return look(url)
+
+    monkeypatch.setattr(schema, "_version", busy_at_first)
+    url = new_place(stored_in(tmp_path))
+    make(url)
     Database.open(url, Crypter([STORE_KEY])).close()
 
 
