@@ -20,6 +20,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor, check_floor
+from aggregator.protocol.groups import check_kept
 from aggregator.protocol.reports import prepare_reports
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -44,7 +45,7 @@ class Reporter:
         claim_at: What is claimed by a claim at a time: itself, unless given.
 
     Raises:
-        ParameterError: The task is below the floor.
+        ParameterError: The task is below the floor, or in a group: nobody is kept to one place.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Reporter:
         claim_at: Callable[[str, int], str] = lambda claim, _seconds: claim,
     ) -> None:
         check_floor(task, floor or Floor(), "this client")
+        check_kept(task)
         if reports_per_request < 1:
             raise ParameterError(
                 f"reports_per_request must be 1 or more, not {reports_per_request}"

@@ -28,6 +28,7 @@ from aggregator.dap.times import Time
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor, check_floor
+from aggregator.protocol.groups import check_kept
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.service.transport.peer import Peer
@@ -95,9 +96,11 @@ class Client:
             them to the task's bounds; None where the caller does, or each measurement is another
             person's.
         floor: The least protection of the tasks that the client takes part in.
+        keeps_places: Whether the caller keeps each person to one place of the task's group.
 
     Raises:
-        ParameterError: The task is below the floor; nothing is sent.
+        ParameterError: The task is below the floor, or in a group of which nobody keeps people to
+            one place; nothing is sent.
     """
 
     def __init__(
@@ -109,8 +112,11 @@ class Client:
         *,
         contributions: Contributions | None = None,
         floor: Floor | None = None,
+        keeps_places: bool = False,
     ) -> None:
         check_floor(task, floor or Floor(), "this client")
+        if contributions is None and not keeps_places:
+            check_kept(task)
         configuration = task.configuration
         self._contributions = contributions
         self._task = task

@@ -8,8 +8,9 @@ It is the clients who keep to one place (`client.contributions`); no aggregator 
 whoever designs tasks could call unrelated ones, with people in several of them, a group, and have
 them charged for less than people pay. Against that stands that the group is no matter of ledgers
 alone: it is bound into every report, with the task's policy, and a client that reads it keeps
-everybody out of all places but one. The designer then has no second report to gain by. What an
-aggregator can see, it requires: the tasks of a group are of the same people, type and noise.
+everybody out of all places but one, or takes part in no task of a group (`check_kept`). The
+designer then has no second report to gain by. What an aggregator can see, it requires: the tasks of
+a group are of the same people, type and noise.
 """
 
 import tomllib
@@ -89,6 +90,24 @@ def check_alike(task: Task, other: Task) -> None:
                 f"group: task {task.task_id} has another {name} than task {other.task_id}, and the "
                 "tasks of a group are of the same people, type and noise"
             )
+
+
+def check_kept(task: Task) -> None:
+    """Refuse a task in a group, for a client that keeps nobody to one place of it.
+
+    Ledgers count of a group what one place costs, so a client that forgets places would let people
+    pay more than is counted.
+
+    Raises:
+        ParameterError: The task is in a group.
+    """
+    group = task.policy.group
+    if group is not None:
+        raise ParameterError(
+            f"group: the task has place {group.place} in {group.name!r}, of which a person is in "
+            "one place only, and this client keeps nobody to one; a person's Contributions do "
+            "(`prio upload --state`), and `prio text upload` does"
+        )
 
 
 def group_in_words(task: Task) -> str | None:

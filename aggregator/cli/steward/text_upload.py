@@ -132,7 +132,10 @@ async def send_answers(
 
     hashes = question.hashes
     tosses = {person: kept_toss(state, hashes, person, entropy) for person in written}
-    clients = [Client(task, http, entropy, floor=floor) for task in tasks]
+    clients = [
+        Client(task, http, entropy, floor=floor, keeps_places=True)  # the toss is kept
+        for task in tasks
+    ]
     # Who was counted is not sent again: so nobody is counted while an aggregator is away.
     await clients[0].ready()
     accepted, before, refused = 0, 0, Counter[AnyReportError]()
