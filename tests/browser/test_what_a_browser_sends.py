@@ -141,7 +141,7 @@ def test_two_tabs_at_once_toss_once_and_the_report_goes_to_the_task_that_was_kep
     tasks = [
         make_task(
             {"type": "Prio3Histogram", "length": 32},
-            LAPLACE,
+            {**LAPLACE, **question.group(place).settings()},
             id=str(TaskId(bytes([place + 1]) * 32)),
             task_info=question.info(place),
         )

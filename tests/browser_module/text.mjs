@@ -10,7 +10,7 @@ import test from 'node:test';
 import { FolderOutbox } from '../../aggregator/client/browser/node.js';
 
 // The files as they lie there, or each joined into one.
-const { DecodeError, MemoryOutbox, Task } = await import(process.env.MODULE);
+const { Client, DecodeError, MemoryOutbox, Task } = await import(process.env.MODULE);
 const { TextClient, TextQuestion, fingerprint, normalForm, siphash, tossed } =
   await import(process.env.TEXT_MODULE);
 
@@ -83,6 +83,12 @@ test('a question and its tasks agree, and none is read that was swapped or chang
       return true;
     });
   }
+});
+
+test('a client that knows people by task takes no task of a group', async () => {
+  const [, second] = (await read()).tasks;
+  assert.throws(() => new Client(second), /group: the task has place 1 in .* nobody is kept to one/);
+  assert.equal(new Client(second, { keepsPlaces: true }).task, second);
 });
 
 test('every task is as likely, and draws that would favour some are made again', () => {

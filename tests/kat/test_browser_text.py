@@ -37,7 +37,7 @@ WINDOWS = {"window": 3, "window_start": 1}
 def task(place: int, length: int = 32, **settings: str | int) -> Task:
     return make_task(
         {"type": "Prio3Histogram", "length": length},
-        {**LAPLACE, **WINDOWS, **settings},
+        {**LAPLACE, **WINDOWS, **QUESTION.group(place).settings(), **settings},
         id=str(TaskId(bytes([place]) * 32)),
         task_info=QUESTION.info(place),
     )
@@ -49,6 +49,8 @@ def described() -> dict[str, object]:
         "task 2 of 8: is no histogram of 32 buckets": task(1, 33),
         "task 2 of 8: its noise is not": task(1, epsilon="1/4"),
         "task 2 of 8: has other settings": task(1, window=4),
+        "task 2 of 8: is not in place 1 of the group": task(1, group_place=2),
+        "task 2 of 8: is not in place": task(1, group="an income, an illness"),
     }
     return {
         "description": json.loads(QUESTION.to_json(tasks)),

@@ -69,6 +69,12 @@ export class Client extends EventTarget {
    */
   constructor(task, options = {}) {
     super();
+    // Ledgers count one place of a group, so whoever sends to several lets people pay more than that.
+    const group = task.policy?.group;
+    if (group && !options.keepsPlaces) {
+      const name = JSON.stringify(group.name);
+      throw new Error(`group: the task has place ${group.place} in ${name}, and nobody is kept to one`);
+    }
     this.task = task;
     this.outbox = options.outbox ?? new MemoryOutbox();
     this.fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));

@@ -202,6 +202,8 @@ export interface ClientOptions {
   reportsPerRequest?: number;
   /** How long one request may take; 30. */
   timeoutSeconds?: number;
+  /** Whether the caller keeps each person to one place of the task's group, as `TextClient` does. */
+  keepsPlaces?: boolean;
 }
 
 export interface Pass {
@@ -220,6 +222,7 @@ export interface Pass {
 
 /** Events: `settled` with `{key, claim, state, reason}`, `fault` with the error of an outbox. */
 export class Client extends EventTarget {
+  /** @throws {Error} the task is in a group, and the caller does not say `keepsPlaces` */
   constructor(task: Task, options?: ClientOptions);
   readonly task: Task;
   /** Seconds, by the last answer that said; null before. */

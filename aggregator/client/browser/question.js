@@ -110,8 +110,15 @@ export class TextQuestion {
     if (task.policy?.mechanism !== MECHANISM || task.policy.epsilon !== this.epsilon) {
       refuse(`${about}: its noise is not ${MECHANISM} of epsilon ${this.epsilon}`);
     }
-    const shared = ({ configuration, info, profile }) =>
-      profile + hexOf(configuration.slice(1 + info.length));
+    const { group } = task.policy;
+    if (group?.name !== hexOf(this.meaning) || group.place !== place) {
+      refuse(`${about}: is not in place ${place} of the group ${hexOf(this.meaning)}`);
+    }
+    const shared = ({ configuration, info, placeAt, profile }) => {
+      const bytes = configuration.slice();
+      bytes.fill(0, placeAt, placeAt + 4);
+      return profile + hexOf(bytes.slice(1 + info.length));
+    };
     if (shared(task) !== shared(this.tasks[0])) refuse(`${about}: has other settings than the first`);
   }
 
@@ -154,7 +161,9 @@ export class TextClient {
     if (!(Number.isInteger(place) && place >= 0 && place < question.tasks.length)) {
       throw new Error('the toss that was kept is not of this question; nobody tosses twice');
     }
-    return new TextClient(question, place, name, new Client(question.tasks[place], options));
+    return new TextClient(
+      question, place, name, new Client(question.tasks[place], { ...options, keepsPlaces: true }),
+    );
   }
 
   constructor(question, place, name, client) {

@@ -88,6 +88,8 @@ export class Task {
     this.interval = null;
     /** What is promised to a person; null if the configuration does not say. */
     this.policy = null;
+    /** Where in the configuration the four bytes of the place in a group are; null if in none. */
+    this.placeAt = null;
     this.prio3 = prio3Of(type, parameters);
     this.readExtensions(new Reader(extensions));
     this.type = `Prio3${this.prio3.circuit.name}`;
@@ -106,7 +108,10 @@ export class Task {
         data.finish();
         this.interval = { start, end };
       } else if (type === PRIVACY) {
-        this.policy = policyOf(data, this.prio3.circuit.sections?.length ?? 1);
+        const before = this.configuration.length - reader.bytes.length + reader.at - data.bytes.length;
+        const [policy, placeAt] = policyOf(data, this.prio3.circuit.sections?.length ?? 1);
+        this.policy = policy;
+        if (policy.group) this.placeAt = before + placeAt;
       } else {
         fault(`task extension ${type} is not known`);
       }
@@ -192,7 +197,10 @@ function sharesOf(reader) {
   return { runs, sections };
 }
 
-/** A privacy policy; every one has a single encoding, and no other is taken. */
+/**
+ * A privacy policy, and where in its bytes the place in a group is; every policy has a single
+ * encoding, and no other is taken.
+ */
 function policyOf(reader, sectionCount) {
   const version = reader.number(1);
   const more = version - PLAINEST;
@@ -230,8 +238,11 @@ function policyOf(reader, sectionCount) {
   policy.maxReleases = reader.number(4) || null;
   policy.population = reader.text(1);
   policy.group = null;
+  let placeAt = null;
   if (more & IN_GROUP) {
-    policy.group = { name: reader.text(1), place: reader.number(4) };
+    const name = reader.text(1);
+    placeAt = reader.at;
+    policy.group = { name, place: reader.number(4) };
     if (!policy.group.name) fault('group must not be empty');
   }
   const shown = reader.number(1);
@@ -246,5 +257,5 @@ function policyOf(reader, sectionCount) {
     fault('what the policy shows is not known');
   }
   reader.finish();
-  return policy;
+  return [policy, placeAt];
 }
