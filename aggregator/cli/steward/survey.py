@@ -114,7 +114,7 @@ def new(
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
     planned, texts = plan(survey), plan_texts(survey)
-    task = _task_of(survey, planned, config, leader, helper)
+    task = _task_of(survey, planned, texts, config, leader, helper)
     check_endpoints(task, insecure_http=insecure_http)
     write_survey(task, text_tasks(survey, texts, config, leader, helper), out)
     _print_plan(survey, planned, texts)
@@ -139,7 +139,7 @@ def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
         planned, texts = plan(survey), plan_texts(survey)
         config = local_tasks.collector_config(folder)
         urls = folder.url("leader"), folder.url("helper")
-        task = _task_of(survey, planned, config, *urls)
+        task = _task_of(survey, planned, texts, config, *urls)
         place.parent.mkdir(exist_ok=True)
         made = text_tasks(survey, texts, config, *urls)
         write_survey(task, made, place, {local_tasks.SURVEY_FILE: text})
@@ -155,13 +155,18 @@ def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
 
 
 def _task_of(
-    survey: "Survey", planned: "Plan", config: "HpkeConfig", leader: str, helper: str
+    survey: "Survey",
+    planned: "Plan",
+    texts: "Sequence[PlannedText]",
+    config: "HpkeConfig",
+    leader: str,
+    helper: str,
 ) -> "Task":
     """Make the task of a survey."""
     from aggregator.cli.service.tasks import make_task
     from aggregator.steward.survey import task_tables
 
-    made = task_tables(survey, planned)
+    made = task_tables(survey, planned, texts)
     return make_task(config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings)
 
 

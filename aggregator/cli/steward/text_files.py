@@ -45,11 +45,18 @@ def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
     """Return the text questions of a survey, by name: those in the folder beside its task.
 
     Raises:
-        ParameterError: The files of one do not belong together.
+        ParameterError: The files of one do not belong together, or not to the survey.
     """
+    from aggregator.cli.steward.survey_tasks import task_of_survey
+    from aggregator.steward.survey.texts import check_bound
+
     folder = task_file.parent / TEXTS
     places = sorted(folder.iterdir()) if folder.is_dir() else []
-    return {place.name: read_question(place) for place in places}
+    found = {place.name: read_question(place) for place in places}
+    task, meaning = task_of_survey(task_file)
+    with named(folder):
+        check_bound(task, meaning, found)
+    return found
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":

@@ -1,14 +1,14 @@
 """What makes the task of a survey, and those of its text questions."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import info_with_digest
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.plan import Plan
-from aggregator.steward.survey.texts import PlannedText
+from aggregator.steward.survey.texts import PlannedText, plan_texts, smallest_batch
 from aggregator.steward.survey.windows import Windows
 
 
@@ -27,10 +27,20 @@ class TaskTables:
     settings: Mapping[str, str | int]
 
 
-def task_tables(survey: Survey, plan: Plan) -> TaskTables:
-    """Return what makes the task of a survey."""
+def task_tables(
+    survey: Survey, plan: Plan, texts: Sequence[PlannedText] | None = None
+) -> TaskTables:
+    """Return what makes the task of a survey.
+
+    Args:
+        survey: The survey.
+        plan: How its questions are asked.
+        texts: How its text questions are, if that is known already.
+    """
     windows = survey.windows
-    meaning = Meaning(survey.title, survey.asked, windows, plan.sheet).to_json()
+    planned = plan_texts(survey) if texts is None else texts
+    meanings = tuple(sorted((each.asked.name, each.question.meaning.hex()) for each in planned))
+    meaning = Meaning(survey.title, survey.asked, windows, plan.sheet, meanings).to_json()
     return TaskTables(
         vdaf={"type": "Prio3Sections", "sections": " ".join(plan.sheet.texts)},
         privacy={**plan.privacy, **_window(windows)},
@@ -61,8 +71,7 @@ def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
             settings={
                 "task_info": question.info(place, f"{survey.title}, {planned.asked.name}"),
                 "time_precision": windows.time_precision,
-                # A G-th of all people toss for a task, and not quite as many each time.
-                "min_batch_size": max(1, survey.min_batch_size // (2 * question.tasks)),
+                "min_batch_size": smallest_batch(survey.min_batch_size, question.tasks),
                 "max_reports": survey.max_reports,
             },
         )

@@ -34,12 +34,14 @@ class Meaning:
         windows: In which answers are collected.
         sheet: The questions in their order, with their labels, ranges and units and how each is
             asked, and the tables after them.
+        texts: Of the text questions beside, each with its name the `meaning` of its tasks.
     """
 
     title: str
     asked: str
     windows: Windows
     sheet: Sheet
+    texts: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> str:
         """Return the one text of this meaning."""
@@ -56,6 +58,7 @@ class Meaning:
                 for question, design in self.sheet.asked
             ],
             "tables": self.sheet.tables,
+            **({"texts": dict(self.texts)} if self.texts else {}),
         }
         return json.dumps(table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
@@ -122,10 +125,11 @@ def _of_json(text: str) -> Meaning:
             asked=str(table["asked"]),
             windows=Windows(**table["window"]),
             sheet=sheet,
+            texts=tuple((str(name), str(of)) for name, of in table.get("texts", {}).items()),
         )
     except _OtherVersion:
         raise
-    except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ValidationError):
         raise ParameterError("meaning: not that of a survey") from None
     if name := acting_member(table, MAY_HAVE_LINES):
         raise ParameterError(f"meaning: {name}: must be without control characters")

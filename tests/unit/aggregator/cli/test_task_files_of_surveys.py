@@ -80,6 +80,10 @@ def test_a_survey_with_a_text_question_is_made_with_its_tasks_in_one_file_for_ea
         *sending, "--person-column", "person", "--state", tmp_path / "tosses", "--dry-run"
     )
     assert read.returncode == 0, read.stderr
+    (out / "text" / "word").rename(tmp_path / "elsewhere")
+    left_out = run_here(*sending, "--dry-run")
+    assert left_out.returncode == 2
+    assert "text question word: the survey has it, and its files are missing" in left_out.stderr
 
 
 @pytest.mark.parametrize("named", ["age", IDS[1]])

@@ -8,14 +8,17 @@ import pytest
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
 from aggregator.steward.survey import Columns, plan, read_answers, survey_from_toml
 from aggregator.steward.survey.answers import AnswerTable
-from aggregator.steward.survey.bundle import text_tables
+from aggregator.steward.survey.bundle import task_tables, text_tables
 from aggregator.steward.survey.cells import AnswerError
-from aggregator.steward.survey.texts import plan_texts
+from aggregator.steward.survey.meaning import Meaning
+from aggregator.steward.survey.texts import check_bound, plan_texts
 from aggregator.steward.survey.written import with_written
+from aggregator.steward.text.question import TextQuestion
 from tests.support.surveys import VISITS, department
-from tests.support.tasks import make_task
+from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
 
 WORD = """
 [[question]]
@@ -53,6 +56,51 @@ def test_its_tasks_are_a_group_of_the_surveys_people_and_windows() -> None:
         assert task.policy.window is not None
         assert task.policy.window.length * task.time_precision == 7 * 86_400
         assert task.title == "Visits, word"
+
+
+Texts = dict[str, tuple[TextQuestion, list[Task]]]
+
+
+def texts_in(survey: str, **settings: object) -> Texts:
+    """Return the text questions of a survey's text, with tasks of these settings."""
+    parsed = survey_from_toml(survey)
+    return {
+        each.asked.name: (
+            each.question,
+            [
+                make_task(made.vdaf, made.privacy, **{**made.settings, **settings})
+                for made in text_tables(parsed, each)
+            ],
+        )
+        for each in plan_texts(parsed)
+    }
+
+
+def test_whoever_hands_out_files_cannot_put_another_text_question_beside_a_survey() -> None:
+    """Nor one that costs more, nor the same one with tasks whose aggregators are one, nor none."""
+    asked = SURVEY.replace("min_batch_size = 3", "min_batch_size = 64")
+    survey = survey_from_toml(asked)
+    tables = task_tables(survey, plan(survey))
+    task = make_task(tables.vdaf, tables.privacy, **tables.settings)
+    meaning = Meaning.of_task(task)
+    check_bound(task, meaning, texts_in(asked))
+    dearer = asked.replace('epsilon = "1/4"', 'epsilon = "3/4"')
+    longer = asked.replace("windows = 52", "windows = 104")
+    assert dearer != asked != longer
+    refused: dict[str, Texts] = {
+        "word: the survey has it, and its files are missing": {},
+        "more: the survey has no such question": texts_in(
+            asked + WORD.replace('"word"', '"more"').replace('"1/4"', '"1/8"')
+        ),
+        "word: is another one than the survey's": texts_in(dearer),
+        "word: its tasks have another leader than": texts_in(asked, leader=HELPER_URL),
+        "word: its tasks have another helper than": texts_in(asked, helper=LEADER_URL),
+        "word: its tasks have another max_releases than": texts_in(longer),
+        "word: its tasks have a smaller min_batch_size": texts_in(asked, min_batch_size=1),
+    }
+    for said, texts in refused.items():
+        with pytest.raises(ParameterError, match=f"text question {said}"):
+            check_bound(task, meaning, texts)
 
 
 def test_two_text_questions_of_one_text_have_different_hashes_and_tosses() -> None:
