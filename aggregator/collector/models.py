@@ -243,6 +243,10 @@ class SurveyCost(DocumentModel):
     window: str | None
     so_far: str | None
     at_most: str | None = Field(description="Of all results that the aggregators allow.")
+    text_questions: list[str] = Field(
+        description="The names of those that people answer in their own words: what they cost has "
+        "to be added."
+    )
 
 
 class AboutNumber(DocumentModel):

@@ -368,6 +368,7 @@ async def test_a_survey_says_what_it_costs_a_person_to_answer_all_of_it(
         "window": window,
         "so_far": so_far,
         "at_most": in_all,
+        "text_questions": [],
     }
 
 

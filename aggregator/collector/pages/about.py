@@ -159,6 +159,7 @@ def _whole(survey: Together | None) -> list[Html]:
                 for part in (tag("dt", name), tag("dd", cost_in_words(cost) or none))
             ),
         ),
+        *([] if survey.besides is None else [tag("p", survey.besides)]),
     ]
 
 

@@ -86,6 +86,8 @@ def _cost(asked: Asked, made: int) -> Html | None:
     most = said_cost(whole.at_most)
     limit = f"at most {most} in all" if most else "with no limit over all windows"
     text = f"Somebody who answers in every window: {each} in each, {limit}."
+    if whole.besides is not None:
+        text = f"{text} {whole.besides}"
     return tag("p", text, class_="soft")
 
 
