@@ -19,7 +19,7 @@ from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from aggregator.client import UploadSummary
@@ -41,7 +41,13 @@ def upload(
             "input.",
         ),
     ],
-    time_column: Annotated[str, typer.Option(help="The column of each row's time.")],
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of each row's time; need not be given if it is called time.",
+            show_default=False,
+        ),
+    ] = None,
     person_column: Annotated[
         str | None,
         typer.Option(
@@ -117,21 +123,16 @@ def upload(
     texts = _checked(texts_of(place), state, person_column)
     check_endpoints(task, insecure_http=insecure_http)
     check_floor(task, floor, "this client")
-    columns = Columns(
-        time_column,
-        person_column,
-        dict(_columns_of(text) for text in column or []),
-        _decimal_mark(decimal_mark),
-        _zone(time_zone),
-        time_format,
-        missing or (),
-    )
+    of_question = dict(_columns_of(text) for text in column or [])
     questions = meaning.sheet.questions
-    _check_names(columns.of_question, {question.name for question in questions} | texts.keys())
+    _check_names(of_question, {question.name for question in questions} | texts.keys())
+    mark, zone = _decimal_mark(decimal_mark), _zone(time_zone)
     if delimiter is not None:
         check_delimiter(delimiter)
     is_input = str(answers) == "-"
     table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
+    time = _time_column(table.names) if time_column is None else time_column
+    columns = Columns(time, person_column, of_question, mark, zone, time_format, missing or ())
     names = {name: ",".join(columns.of_question.get(name, [name])) for name in texts}
     table, written = with_written(table, names, meaning.windows, columns)
     given = read_answers(table, questions, meaning.windows, columns)
@@ -166,6 +167,20 @@ def _checked(
             "is in one: give --state and --person-column"
         )
     return texts
+
+
+def _time_column(names: "Collection[str]") -> str:
+    """Return the column of the time that nobody named.
+
+    No row is taken for one of now: of a table of earlier weeks, that would count all in this one.
+    """
+    if "time" not in names:
+        raise ParameterError(
+            "time-column: give the column that says when each row was answered, one of "
+            f"{', '.join(names) or 'none'}; a table without one needs a column time, in which "
+            "a day of the window, such as 2026-11-04, is enough"
+        )
+    return "time"
 
 
 def _decimal_mark(given: str) -> str:

@@ -190,3 +190,22 @@ def test_what_all_windows_cost_is_said_as_the_ledger_will_say_it(tmp_path: Path)
     of_all = cost(task_of(text), 52)
     assert f"so epsilon {at_most(of_all, 6)} in all, but for a delta of 1/1000000" in line
     assert of_all < 52 / 4
+
+
+def test_a_column_called_time_need_not_be_named_and_without_one_the_upload_says_what_to_do(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    answers = tmp_path / "answers.csv"
+    upload = ("survey", "upload", made[0], answers, "--dry-run")
+    row = "department,age,{}\nsurgery,30,2021-02-04\n"
+    answers.write_text(row.format("time"))
+    done = run_here(*upload)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0,
+        "1 rows in 1 window, each one report",
+    )
+    answers.write_text(row.format("visited_at"))
+    done = run_here(*upload)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "time-column: give the column that says when each row was answered" in done.stderr
+    assert "department, age, visited_at; a table without one needs a column time" in done.stderr
