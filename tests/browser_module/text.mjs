@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -168,6 +169,20 @@ test('a toss that cannot be read is an error and no reason to toss again', async
     await assert.rejects(open());
     assert.equal(readFileSync(join(place, 'claims', name), 'utf8'), broken);
   }
+});
+
+test('a toss that another process has linked is on the disk before it is used', async (context) => {
+  const place = folder(context);
+  const kept = await new FolderOutbox(place).keep('toss', 3);
+  const handle = await openFile(place);
+  const synced = [], { sync } = Object.getPrototypeOf(handle);
+  context.mock.method(Object.getPrototypeOf(handle), 'sync', async function () {
+    synced.push((await this.stat()).ino);
+    return sync.call(this);
+  });
+  await handle.close();
+  assert.equal(await new FolderOutbox(place).keep('toss', 5), kept);
+  assert.deepEqual(synced, [statSync(join(place, 'claims')).ino]);
 });
 
 test('an outbox that cannot keep a toss is refused before anything is tossed', async () => {

@@ -128,10 +128,9 @@ async def send_answers(
     """
     from aggregator.client import Client, UploadSummary
     from aggregator.dap.report_errors import AnyReportError
-    from aggregator.steward.text.kept import kept_toss
+    from aggregator.steward.text.kept import kept_tosses
 
-    hashes = question.hashes
-    tosses = {person: kept_toss(state, hashes, person, entropy) for person in written}
+    tosses = kept_tosses(state, question.hashes, written, entropy)
     clients = [
         Client(task, http, entropy, floor=floor, keeps_places=True)  # the toss is kept
         for task in tasks

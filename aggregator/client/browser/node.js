@@ -92,18 +92,23 @@ export class FolderOutbox {
         await file.close();
       }
       await place(draft, path);
-      const folder = await open(join(path, '..'));
-      try {
-        await folder.sync();
-      } finally {
-        await folder.close();
-      }
+      await this.sync(path);
     } catch (error) {
       await rm(draft, { force: true });
       if (error.code === 'ENOSPC' || error.code === 'EDQUOT') {
         throw new OutboxFull('the disk is full', { cause: error });
       }
       throw error;
+    }
+  }
+
+  /** Put a file's name on the disk. */
+  async sync(path) {
+    const folder = await open(join(path, '..'));
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
     }
   }
 
@@ -170,19 +175,24 @@ export class FolderOutbox {
     return this.read(this.claimPath(claim));
   }
 
-  /** Two processes at once keep one value: a link is made by one of them. */
+  /**
+   * Two processes at once keep one value: a link is made by one of them. The other may read it
+   * before the first has put the name on the disk, and so does that itself.
+   */
   async keep(name, value) {
     await this.ready();
     const path = this.claimPath(name);
-    const found = await this.read(path);
-    if (found) return found.kept;
-    const draft = `${path}.${randomBytes(6).toString('hex')}.${OWN}`;
-    try {
-      await this.write(path, { kept: value }, link, draft);
-    } catch (error) {
-      if (error.code !== 'EEXIST') throw error;
+    if (!(await this.read(path))) {
+      const draft = `${path}.${randomBytes(6).toString('hex')}.${OWN}`;
+      try {
+        await this.write(path, { kept: value }, link, draft);
+      } catch (error) {
+        if (error.code !== 'EEXIST') throw error;
+      }
+      await rm(draft, { force: true });
     }
-    await rm(draft, { force: true });
-    return (await this.read(path)).kept;
+    const { kept } = await this.read(path);
+    await this.sync(path);
+    return kept;
   }
 }

@@ -2,13 +2,16 @@
 
 A person whose toss was lost would toss again and could be in two tasks, and pay twice. So a file
 is on disk before anything is sent, is never replaced, and one that cannot be read is an error and
-no reason to toss anew.
+no reason to toss anew. A file that is there may be another process's, which has not come to put
+the folder on disk yet: who reads it does so.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from aggregator.entropy import Entropy
@@ -26,19 +29,30 @@ def place_of(folder: Path, hashes: TextHashes, person: str) -> Path:
     return folder / f"{named.hexdigest()}.json"
 
 
-def kept_toss(folder: Path, hashes: TextHashes, person: str, entropy: Entropy) -> Toss:
-    """Return the toss of a person, made now if there is none. It takes no answer.
+def kept_tosses(
+    folder: Path, hashes: TextHashes, people: Iterable[str], entropy: Entropy
+) -> dict[str, Toss]:
+    """Return the toss of each person, made now if there is none. It takes no answers.
 
     Args:
         folder: Of all files, which exists.
         hashes: The question's.
-        person: Who it is, by a name that stays.
+        people: Who they are, by names that stay.
         entropy: The operating system's, outside tests.
 
     Raises:
         ConfigurationError: A file cannot be read or written, or is none.
     """
-    place = place_of(folder, hashes, person)
+    tosses = {person: _kept(place_of(folder, hashes, person), hashes, entropy) for person in people}
+    try:
+        _sync(folder)
+    except OSError as error:
+        raise ConfigurationError(f"the tosses in {folder}: {error.strerror}") from error
+    return tosses
+
+
+def _kept(place: Path, hashes: TextHashes, entropy: Entropy) -> Toss:
+    """Return the toss of a file; its name is not on disk for certain."""
     try:
         if not place.exists():
             _write_once(place, hashes, Toss.of(hashes, entropy).number)
@@ -70,7 +84,7 @@ def _number(text: str, hashes: TextHashes) -> int | None:
 
 
 def _write_once(place: Path, hashes: TextHashes, number: int) -> None:
-    """Write the toss whole and on disk, unless another process was first."""
+    """Write the toss whole, its content on disk, unless another process was first."""
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
     document = {"version": _VERSION, "question": hashes.meaning.hex(), "task": number}
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
@@ -79,14 +93,16 @@ def _write_once(place: Path, hashes: TextHashes, number: int) -> None:
             json.dump(document, file)
             file.flush()
             os.fsync(file.fileno())
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(draft, place)
-        except FileExistsError:
-            return
     finally:
         draft.unlink()
-    directory = os.open(place.parent, os.O_RDONLY)
+
+
+def _sync(folder: Path) -> None:
+    """Put the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)
