@@ -61,8 +61,8 @@ class CollectorWorld(CollectorService):
         named = {"start": start, "end": end}
         seed = SeededEntropy(task.task_id.value + named["start"].to_bytes(8))
         new = new_collection(task, collection_request(task, named), seed)
-        self.database.run_sync("put", lambda tx: store.put_collection(tx, new))
-        return new.collection_id
+        stored = self.database.run_sync("put", lambda tx: store.put_collection(tx, new))
+        return stored.collection_id
 
     def finish(
         self, task: Task, start: datetime, values: list[int], length: timedelta = WEEK

@@ -20,7 +20,7 @@ COMMANDS: Final = in_wing(
         "text",
         "text",
         "app",
-        "Ask what people write: make tasks, upload answers, name strings.",
+        "Ask what people write: make tasks, upload answers, collect, name strings.",
         "prio text results made words.txt --results released.json",
     ),
     Entry(
@@ -70,6 +70,10 @@ GROUPS: Final = {
         "upload": (
             "Upload what people wrote: one report of one size each, whatever they wrote and if "
             "nothing."
+        ),
+        "collect": (
+            "Collect all tasks of a text question for one window, and write their results to a "
+            "file."
         ),
         "results": "Print which strings of some lists people wrote, with intervals.",
     },

@@ -1,6 +1,7 @@
 """`prio survey collect` and `prio survey results`: windows in, labelled figures out."""
 
 import dataclasses
+import functools
 import json
 import math
 import shutil
@@ -19,17 +20,16 @@ from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
 from aggregator.cli.steward.survey_words import show_words
 from aggregator.cli.steward.text_files import texts_of
 from aggregator.collector.patience import WAIT_SECONDS
-from aggregator.errors import ParameterError, PeerError
+from aggregator.errors import ParameterError
 from aggregator.words import escaped
 
 if TYPE_CHECKING:
+    from aggregator.cli.steward.collecting import Wanted
     from aggregator.cli.steward.survey_lines import Trouble
-    from aggregator.collector.results import Batch, Table
+    from aggregator.collector.results import Table
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Meaning, SurveyResults, Windows
 
-AT_ONCE = 8
-"""Windows that are asked for at the same time."""
 _WIDTH = 110
 """Characters in a line where there is no terminal."""
 
@@ -64,6 +64,7 @@ def collect(
     """
     import anyio
 
+    from aggregator.cli.steward.collecting import collect_all
     from aggregator.cli.steward.survey_lines import trouble_lines
     from aggregator.steward.survey import SurveyResults
 
@@ -75,9 +76,13 @@ def collect(
         if windows.end(start) > now and not shut_out_later_answers:
             raise ParameterError(_not_over(config, task, windows, start))
     others = [each for _, tasks in texts_of(public).values() for each in tasks]
-    asked = config, [task, *others], meaning, starts, wait, shut_out_later_answers
-    batches, troubles = anyio.run(_collect, *asked)
-    made = SurveyResults(batches).table()
+    wanted = _wanted([task, *others], meaning, starts)
+    what = f"{len(wanted)} batches" if others else f"{len(starts)} windows"
+    ask = functools.partial(collect_all, now=shut_out_later_answers)
+    found, troubles = anyio.run(ask, config, wanted, wait, what)
+    # Text questions are decoded when there are lists of strings.
+    own = [found[place] for place in range(len(starts)) if place in found]
+    made = SurveyResults([(each.task, each.batch()) for each in own]).table()
     if as_json:
         print(json.dumps(_document(made, troubles)))
     else:
@@ -181,64 +186,19 @@ def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
     print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
 
 
-async def _collect(
-    config: Path | None,
-    tasks: "Sequence[Task]",
-    meaning: "Meaning",
-    starts: Sequence[datetime],
-    wait: float,
-    now: bool,
-) -> "tuple[list[tuple[Task, Batch]], list[Trouble]]":
-    """Return what was collected of the first task, and what could not be of any.
+def _wanted(
+    tasks: "Sequence[Task]", meaning: "Meaning", starts: Sequence[datetime]
+) -> "list[Wanted]":
+    """Return what to collect: of the survey's task, the first, and of its text questions' tasks."""
+    from aggregator.cli.steward.collecting import Wanted
 
-    Several are asked for at once. The other tasks are those of text questions, which are decoded
-    when there are lists of strings.
-    """
-    import anyio
-    from rich.console import Console
-
-    from aggregator.cli.steward.survey_lines import Trouble
-    from aggregator.collector import AsyncCollector
-    from aggregator.service.telemetry.compiling import said_of_compiling
-
-    found: dict[int, tuple[Task, Batch]] = {}
-    troubles: dict[int, Trouble] = {}
-    wanted = [(task, start) for task in tasks for start in starts]
-    limiter = anyio.CapacityLimiter(AT_ONCE)
-    deadline = anyio.current_time() + wait
-    console = Console(stderr=True)
-
-    async def collect_one(collector: AsyncCollector, place: int) -> None:
-        task, start = wanted[place]
-        length = timedelta(seconds=meaning.windows.seconds)
-        async with limiter:
-            left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
-            try:
-                collected = await collector.collect(task, start, length, wait=left, now=now)
-                found[place] = task, collected.batch()
-            except PeerError as error:
-                of_text = "" if task is tasks[0] else f" of {task.title}"
-                window = meaning.windows.describe(start) + of_text
-                troubles[place] = Trouble(window, str(error))
-
-    async def tell(collector: AsyncCollector) -> None:
-        while True:
-            reasons = await collector.reasons_for_waiting()
-            why = f"; one waits: {reasons[0]}" if reasons else ""
-            ended = len(found) + len(troubles)
-            of = f"{len(starts)} windows" if len(tasks) == 1 else f"{len(wanted)} batches"
-            status.update(f"collected {ended} of {of}{why}{said_of_compiling()}")
-            await anyio.sleep(1)
-
-    with console.status(f"collecting {len(starts)} windows") as status:
-        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
-            telling.start_soon(tell, collector)
-            async with anyio.create_task_group() as group:
-                for place in range(len(wanted)):
-                    group.start_soon(collect_one, collector, place)
-            telling.cancel_scope.cancel()
-    of_survey = [found[place] for place in range(len(starts)) if place in found]
-    return of_survey, [troubles[each] for each in sorted(troubles)]
+    length = timedelta(seconds=meaning.windows.seconds)
+    names = ["", *(f" of {task.title}" for task in tasks[1:])]
+    return [
+        Wanted(task, start, length, meaning.windows.describe(start) + name)
+        for task, name in zip(tasks, names, strict=True)
+        for start in starts
+    ]
 
 
 def _not_over(config: Path | None, task: "Task", windows: "Windows", start: datetime) -> str:

@@ -24,7 +24,8 @@ def results(
         list[Path],
         typer.Option(
             "--results",
-            help="What `prio collect --json` printed of the tasks, all of one window; repeatable.",
+            help="What `prio text collect` wrote, or `prio collect --json` printed of each task: "
+            "all of one window; repeatable.",
         ),
     ],
     lists: Annotated[

@@ -1,0 +1,89 @@
+"""Several batches, collected at once: of a survey and of its text questions, or of one of these.
+
+Each is found again if it was collected or asked for before, so the same command goes on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aggregator.cli.steward.survey_lines import Trouble
+from aggregator.errors import PeerError
+
+if TYPE_CHECKING:
+    from aggregator.collector import Collected
+    from aggregator.protocol.task import Task
+
+AT_ONCE = 8
+"""Batches that are asked for at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A batch to collect.
+
+    Attributes:
+        task: Of which.
+        start: Of its interval.
+        length: Of its interval.
+        name: For a reader.
+    """
+
+    task: "Task"
+    start: datetime
+    length: timedelta
+    name: str
+
+
+async def collect_all(
+    config: Path | None, wanted: Sequence[Wanted], wait: float, what: str, *, now: bool
+) -> "tuple[dict[int, Collected], list[Trouble]]":
+    """Return what was collected, by its place among what was wanted, and what could not be.
+
+    Args:
+        config: The collector's service file.
+        wanted: What to collect.
+        wait: Seconds for all of it.
+        what: All of it, for a reader.
+        now: Whether to collect what is not over.
+    """
+    import anyio
+    from rich.console import Console
+
+    from aggregator.collector import AsyncCollector
+    from aggregator.service.telemetry.compiling import said_of_compiling
+
+    found: dict[int, Collected] = {}
+    troubles: dict[int, Trouble] = {}
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+    deadline = anyio.current_time() + wait
+
+    async def collect_one(collector: AsyncCollector, place: int) -> None:
+        each = wanted[place]
+        async with limiter:
+            left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
+            try:
+                found[place] = await collector.collect(
+                    each.task, each.start, each.length, wait=left, now=now
+                )
+            except PeerError as error:
+                troubles[place] = Trouble(each.name, str(error))
+
+    async def tell(collector: AsyncCollector) -> None:
+        while True:
+            reasons = await collector.reasons_for_waiting()
+            why = f"; one waits: {reasons[0]}" if reasons else ""
+            ended = len(found) + len(troubles)
+            status.update(f"collected {ended} of {what}{why}{said_of_compiling()}")
+            await anyio.sleep(1)
+
+    with Console(stderr=True).status(f"collecting {what}") as status:
+        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
+            telling.start_soon(tell, collector)
+            async with anyio.create_task_group() as group:
+                for place in range(len(wanted)):
+                    group.start_soon(collect_one, collector, place)
+            telling.cancel_scope.cancel()
+    return found, [troubles[each] for each in sorted(troubles)]
