@@ -13,10 +13,10 @@ if TYPE_CHECKING:
         REFUSAL_SECONDS,
         STALLED_SECONDS,
     )
+    from aggregator.service.config.kinds import MAX_SECONDS
     from aggregator.service.config.reading import check_private, read_settings, read_settings_of
     from aggregator.service.config.settings import (
         MAX_BYTES_IN_FLIGHT,
-        MAX_SECONDS,
         TABLES,
         TUNING,
         AggregatorSettings,
@@ -41,10 +41,10 @@ else:
                 "REFUSAL_SECONDS",
                 "STALLED_SECONDS",
             ),
+            "kinds": ("MAX_SECONDS",),
             "reading": ("check_private", "read_settings", "read_settings_of"),
             "settings": (
                 "MAX_BYTES_IN_FLIGHT",
-                "MAX_SECONDS",
                 "TABLES",
                 "TUNING",
                 "AggregatorSettings",

@@ -6,34 +6,27 @@ code all are attributes of one value.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     HttpUrl,
     SecretStr,
-    ValidationInfo,
     model_validator,
 )
 from typing_extensions import override
 
-from aggregator.dap.auth import LEAST_CHARACTERS
 from aggregator.dap.hpke_suites import NAMED, REQUIRED
-from aggregator.dp.rationals import parse_rational
-from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.errors import ConfigurationError
 from aggregator.protocol.floor import (
     DEFAULT_MAX_DELTA,
     DEFAULT_MAX_EPSILON,
     DEFAULT_MAX_RHO,
     Floor,
-    parse_max_delta,
 )
 from aggregator.protocol.hpke_rotation import MOST_KEYS, HpkeRotation
 from aggregator.protocol.reports import (
@@ -42,12 +35,22 @@ from aggregator.protocol.reports import (
     MAX_AGE_SECONDS,
 )
 from aggregator.service.config.constants import MOST_LINGER_SECONDS
+from aggregator.service.config.kinds import (
+    Address,
+    MaxDelta,
+    OptionalAddress,
+    OptionalUrl,
+    Populations,
+    PositiveSeconds,
+    Rational,
+    Seconds,
+    Suites,
+    Token,
+    populations,
+)
 
 MAX_BYTES_IN_FLIGHT = 64 * 2**20
 """The most bytes that the bodies of all requests have together, unless it is set."""
-
-MAX_SECONDS = 365 * 86_400
-"""The longest time that a setting in seconds may be."""
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "service": (
@@ -90,21 +93,6 @@ _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
 
 
-def _address(value: object) -> object:
-    """Check `host:port`; an IPv6 host stands in brackets."""
-    if isinstance(value, str):
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - the largest port
-            raise ValueError("must be host:port, such as 127.0.0.1:8001")
-    return value
-
-
-def _without_password(url: HttpUrl | None) -> HttpUrl | None:
-    if url is not None and (url.username or url.password):
-        raise ValueError("must name no user and no password")
-    return url
-
-
 def _beside(database_url: str, setting: str) -> str:
     """Return the path of a store's file, beside which a setting's file lies by default.
 
@@ -130,28 +118,6 @@ def _names(address: str, given: str) -> frozenset[str]:
     return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *named} - {""})
 
 
-def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
-    """Read an exact rational from text; a float is refused."""
-
-    def read(value: object, info: ValidationInfo) -> object:
-        if value is None or isinstance(value, Fraction):
-            return value
-        try:
-            return parse(value, str(info.field_name))
-        except ParameterError as error:
-            raise ValueError(str(error)) from error
-
-    return BeforeValidator(read)
-
-
-def _not_guessed(token: SecretStr) -> SecretStr:
-    if len(token.get_secret_value()) < LEAST_CHARACTERS:
-        raise ValueError(
-            f"must have at least {LEAST_CHARACTERS} characters, or it could be guessed"
-        )
-    return token
-
-
 def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
     if max_body_size > max_bytes_in_flight:
         raise ValueError(
@@ -173,45 +139,6 @@ def _check_rotation(rotation: HpkeRotation) -> None:
             f"{' and hpke_wait_seconds' if rotation.wait_seconds else ''}; more than {MOST_KEYS} "
             "need more ids than the protocol has"
         )
-
-
-def _suites(value: str) -> str:
-    names = [name.strip() for name in value.split(",")]
-    for name in names:
-        if name not in NAMED:
-            raise ValueError(f"{name!r} is none of {', '.join(NAMED)}")
-    if len({*names}) < len(names):
-        raise ValueError("names a suite twice")
-    return value
-
-
-Address = Annotated[str, BeforeValidator(_address)]
-Suites = Annotated[str, AfterValidator(_suites)]
-OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
-OptionalUrl = Annotated[
-    HttpUrl | None,
-    BeforeValidator(lambda value: value or None),
-    AfterValidator(_without_password),
-]
-
-
-def _populations(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")] if text else []
-
-
-def _each_named(text: str) -> str:
-    """Refuse text with an empty name, so that none which names nothing requires nothing."""
-    if not all(_populations(text)):
-        raise ValueError("must be names joined by commas, none of them empty")
-    return text
-
-
-Rational = Annotated[Fraction, _rational(parse_rational)]
-Token = Annotated[SecretStr, AfterValidator(_not_guessed)]
-MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
-Populations = Annotated[str, AfterValidator(_each_named)]
-Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
-PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
 
 
 class ServiceSettings(BaseModel):
@@ -446,7 +373,7 @@ class AggregatorSettings(ServiceSettings):
             max_rho=self.max_rho,
             limit_required=self.limit_required,
             exact_results=self.exact_results,
-            populations=frozenset(_populations(self.population_required)),
+            populations=frozenset(populations(self.population_required)),
         )
 
 

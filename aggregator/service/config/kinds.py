@@ -1,0 +1,91 @@
+"""Kinds of values that settings have: what each accepts, and what is wrong with the others."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, SecretStr, ValidationInfo
+
+from aggregator.dap.auth import LEAST_CHARACTERS
+from aggregator.dap.hpke_suites import NAMED
+from aggregator.dp.rationals import parse_rational
+from aggregator.errors import ParameterError
+from aggregator.protocol.floor import parse_max_delta
+
+MAX_SECONDS = 365 * 86_400
+"""The longest time that a setting in seconds may be."""
+
+
+def _address(value: object) -> object:
+    """Check `host:port`; an IPv6 host stands in brackets."""
+    if isinstance(value, str):
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - the largest port
+            raise ValueError("must be host:port, such as 127.0.0.1:8001")
+    return value
+
+
+def _without_password(url: HttpUrl | None) -> HttpUrl | None:
+    if url is not None and (url.username or url.password):
+        raise ValueError("must name no user and no password")
+    return url
+
+
+def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
+    """Read an exact rational from text; a float is refused."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if value is None or isinstance(value, Fraction):
+            return value
+        try:
+            return parse(value, str(info.field_name))
+        except ParameterError as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(read)
+
+
+def _not_guessed(token: SecretStr) -> SecretStr:
+    if len(token.get_secret_value()) < LEAST_CHARACTERS:
+        raise ValueError(
+            f"must have at least {LEAST_CHARACTERS} characters, or it could be guessed"
+        )
+    return token
+
+
+def _suites(value: str) -> str:
+    names = [name.strip() for name in value.split(",")]
+    for name in names:
+        if name not in NAMED:
+            raise ValueError(f"{name!r} is none of {', '.join(NAMED)}")
+    if len({*names}) < len(names):
+        raise ValueError("names a suite twice")
+    return value
+
+
+def populations(text: str) -> list[str]:
+    """Return the names that a setting of this kind has."""
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def _each_named(text: str) -> str:
+    """Refuse text with an empty name, so that none which names nothing requires nothing."""
+    if not all(populations(text)):
+        raise ValueError("must be names joined by commas, none of them empty")
+    return text
+
+
+Address = Annotated[str, BeforeValidator(_address)]
+Suites = Annotated[str, AfterValidator(_suites)]
+OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
+OptionalUrl = Annotated[
+    HttpUrl | None,
+    BeforeValidator(lambda value: value or None),
+    AfterValidator(_without_password),
+]
+Rational = Annotated[Fraction, _rational(parse_rational)]
+Token = Annotated[SecretStr, AfterValidator(_not_guessed)]
+MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
+Populations = Annotated[str, AfterValidator(_each_named)]
+Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
+PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
