@@ -44,13 +44,13 @@ More than twice as long as the helper may take for an answer, and as reports may
 MOST_LINGER_SECONDS: Final = STALLED_SECONDS // 2
 """How long reports may wait for others at most: waiting for them is no stall."""
 
-NO_SETTINGS: Final[Mapping[str, str]] = {
-    "answer_seconds": f"it is {ANSWER_SECONDS}",
-    "collection_poll_seconds": f"it is {POLL_SECONDS}",
-    "collection_refusal_seconds": f"it is {REFUSAL_SECONDS}",
-    "lease_seconds": "it is a third more than request_timeout_seconds",
-    "max_attempts": f"it is {MAX_ATTEMPTS}",
-    "stalled_seconds": f"it is {STALLED_SECONDS}",
-    "upload_group_reports": f"it is {GROUP_REPORTS}",
+NO_SETTINGS: Final[Mapping[str, int | str]] = {
+    "answer_seconds": ANSWER_SECONDS,
+    "collection_poll_seconds": POLL_SECONDS,
+    "collection_refusal_seconds": REFUSAL_SECONDS,
+    "lease_seconds": "a third more than request_timeout_seconds",
+    "max_attempts": MAX_ATTEMPTS,
+    "stalled_seconds": STALLED_SECONDS,
+    "upload_group_reports": GROUP_REPORTS,
 }
-"""What stood in files before, and what it is now."""
+"""What stood in files before, and what it is now; a file may go on saying the same."""

@@ -51,7 +51,7 @@ def read_settings(path: Path | None) -> AnySettings:
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
-    _refuse_what_is_none(values, place)
+    values = _without_what_is_none(values, place)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
     if role is None and values.keys() & {"collector_hpke_config", "task"}:
         raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
@@ -139,16 +139,21 @@ def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, objec
     return found
 
 
-def _refuse_what_is_none(values: Mapping[str, object], place: str) -> None:
-    """Refuse what was a setting once; the environment's other names are nobody's."""
-    given = {name.upper() for name in os.environ}
+def _without_what_is_none(values: Mapping[str, object], place: str) -> dict[str, object]:
+    """Return settings without those of before that say what is so anyway; refuse others.
+
+    The environment's other names are nobody's. `prio up` wrote such a line into its folders.
+    """
+    given = {name.upper(): value for name, value in os.environ.items()}
     gone = [
-        f"{name}: is no setting any more: {what}; remove it"
+        f"{name}: is no setting any more: it is {what}; remove it"
         for name, what in NO_SETTINGS.items()
-        if name in values or f"PRIO_{name.upper()}" in given
+        if str(values.get(name, what)) != str(what)
+        or given.get(f"PRIO_{name.upper()}", str(what)) != str(what)
     ]
     if gone:
         raise ConfigurationError(f"{place}: {'; '.join(gone)}")
+    return {name: value for name, value in values.items() if name not in NO_SETTINGS}
 
 
 def _has_secret(values: Mapping[str, object]) -> bool:

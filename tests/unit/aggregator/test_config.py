@@ -227,6 +227,13 @@ def test_what_was_a_setting_is_refused_with_what_it_is_now(
         read_settings(write(tmp_path, TABLES))
 
 
+def test_a_file_of_before_may_say_what_is_so_anyway(tmp_path: Path) -> None:
+    """`prio up` wrote such a line, and its folders are there to be started again."""
+    read_settings(write(tmp_path, f"{TABLES}max_attempts = 5\ncollection_poll_seconds = 1"))
+    with pytest.raises(ConfigurationError, match=r"collection_poll_seconds: .* it is 1; remove"):
+        read_settings(write(tmp_path, f"{TABLES}collection_poll_seconds = 2"))
+
+
 @pytest.mark.parametrize("text", ["", 'role = "boss"\ndatabase = "x"', "role = 3"])
 def test_a_file_for_no_party_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match="role must be one of leader, helper, collector"):
