@@ -66,7 +66,14 @@ def forwarded_for(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Return for whom a trusted proxy asks; nothing if it does not say."""
     said = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
     last = said[-1].rpartition(b",")[2].strip().decode("latin-1") if said else ""
-    return sharing(last)
+    return sharing(_without_port(last))
+
+
+def _without_port(said: str) -> str:
+    """Return an address without the port that some proxies add: it would be new at each request."""
+    if said.startswith("["):
+        return said[1:].partition("]")[0]
+    return said.partition(":")[0] if said.count(":") == 1 else said
 
 
 def sharing(address: str) -> str:

@@ -2,12 +2,28 @@
 
 import pytest
 
-from aggregator.service.web.addresses import is_trusted_proxy, sharing
+from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
 
 
 def test_ipv4_clients_of_a_listener_for_both_do_not_share_one_network() -> None:
     assert sharing("::ffff:192.0.2.1") == sharing("192.0.2.1") == "192.0.2.1"
     assert sharing("::ffff:192.0.2.1") != sharing("::ffff:192.0.2.2")
+
+
+@pytest.mark.parametrize(
+    ("said", "whose"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1:1234", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("[2001:db8::1]", "2001:db8::/64"),
+        ("[2001:db8::1]:1234", "2001:db8::/64"),
+        ("203.0.113.9, 192.0.2.1:1234", "192.0.2.1"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_a_port_that_a_proxy_adds_gives_nobody_slots_of_its_own(said: str, whose: str) -> None:
+    assert forwarded_for([(b"x-forwarded-for", said.encode())]) == whose
 
 
 @pytest.mark.parametrize(
