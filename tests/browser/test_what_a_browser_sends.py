@@ -149,8 +149,10 @@ def test_two_tabs_at_once_toss_once_and_the_report_goes_to_the_task_that_was_kep
     ]
 
     async def provision() -> None:
+        task_of_others = site.pair.task
         for site.pair.task in tasks:
             await site.pair.provision()
+        site.pair.task = task_of_others
 
     elsewhere(provision)
     site.loses = lambda _: False

@@ -21,12 +21,12 @@ from tests.support.album import Album
 from tests.support.browser import PHONE, Visit, visiting
 from tests.support.collector_service import TOKEN
 from tests.support.collector_world import (
+    EMBEDDED,
     HOSTILE,
     LONG,
     MONDAY,
     REPORTS,
     SCRIPT,
-    TURNED,
     WEEK,
     CollectorWorld,
     task_asking,
@@ -52,7 +52,7 @@ unit = "minutes"
 STRANGE = f"""
 [[question]]
 name = "hostile"
-text = {json.dumps(SCRIPT + TURNED + LONG)}
+text = {json.dumps(SCRIPT + EMBEDDED + LONG)}
 kind = "choice"
 labels = {json.dumps(HOSTILE)}
 """

@@ -14,7 +14,7 @@ from aggregator.steward.survey import survey_from_toml
 from tests.support.album import Album
 from tests.support.browser import visiting
 from tests.support.clock import ManualClock
-from tests.support.collector_world import SCRIPT, TURNED
+from tests.support.collector_world import EMBEDDED, SCRIPT
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import serving
@@ -99,7 +99,7 @@ def test_the_survey_file_is_saved_and_is_one(
 ) -> None:
     with visiting(browser, address) as visit:
         page = visit.see(PATH)
-        page.fill("#text", f"{SCRIPT}{TURNED}")
+        page.fill("#text", f"{SCRIPT}{EMBEDDED}")
         expect(page.locator("#figures")).to_contain_text(SCRIPT, timeout=PATIENCE)
         with page.expect_download() as download:
             page.get_by_role("button", name="Save survey.toml").click()
@@ -107,7 +107,7 @@ def test_the_survey_file_is_saved_and_is_one(
         file = tmp_path / "survey.toml"
         download.value.save_as(file)
         survey = survey_from_toml(file.read_text(encoding="utf-8"))
-        assert survey.questions[0].question.text == f"{SCRIPT}{TURNED}"
+        assert survey.questions[0].question.text == f"{SCRIPT}{EMBEDDED}"
 
 
 def test_without_a_script_the_button_does_it(browser: Browser, address: str) -> None:
@@ -130,7 +130,7 @@ def test_without_a_script_the_button_does_it(browser: Browser, address: str) -> 
 
 
 def test_axe_finds_nothing_whatever_is_planned(browser: Browser, address: str) -> None:
-    hostile = f"{SCRIPT}{TURNED}{'x' * 50}"
+    hostile = f"{SCRIPT}{EMBEDDED}{'x' * 50}"
     forms = (
         {},
         {"kind": "vector", "text": hostile},

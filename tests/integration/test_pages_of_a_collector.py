@@ -31,11 +31,11 @@ from aggregator.protocol.task import Task
 from aggregator.service.web.pages.charts import Chart
 from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
+    EMBEDDED,
     HOSTILE,
     LONG,
     MONDAY,
     SCRIPT,
-    TURNED,
     WEEK,
     CollectorWorld,
     seconds,
@@ -739,7 +739,7 @@ async def test_pictures_are_drawn_one_at_a_time(
 async def test_hostile_labels_are_shown_as_text(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(HOSTILE, SCRIPT + TURNED + LONG)
+    task = survey_task(HOSTILE, SCRIPT + EMBEDDED + LONG)
     world.add(task)
     world.finish(task, MONDAY, [100, 200, 300, 400])
     world.finish(task, MONDAY + WEEK, [100, 200, 300, 400])

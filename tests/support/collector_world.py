@@ -27,11 +27,13 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 WEEK = timedelta(days=7)
 NOW = MONDAY + 10 * WEEK + timedelta(days=1)
 SCRIPT = "<script>alert(1)</script>"
-TURNED = "\u202bgnorts\u202c"
+TURNED = "\u202egnorts\u202c"
+EMBEDDED = "\u202bgnorts\u202c"
+"""Turned as far as the text of a survey may be."""
 LONG = "very long, " * 909 + "x"
 REPORTS = 600
 """Of every result."""
-HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
+HOSTILE = (SCRIPT, EMBEDDED, LONG, "=1+1")
 
 
 def task_asking(questions: str, number: int = 0, tables: str = "", **settings: object) -> Task:
