@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -182,11 +183,11 @@ def _resumed(
             settled=lambda count: progress.update(bar, completed=count),
         )
     counts = dict.fromkeys(State, 0)
-    refused: dict[str, int] = {}
+    refused = Counter[str]()
     for outcome, count in outcomes.items():
         counts[outcome.state] += count
         if outcome.state in (State.LATE, State.REFUSED):
-            refused[outcome.reason] = count
+            refused[outcome.reason] += count  # which may be late here and refused there
     _say(counts[State.COUNTED], len(measurements), refused, as_json=as_json)
     if counts[State.WAITING]:
         raise PeerError(

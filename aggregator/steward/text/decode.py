@@ -167,7 +167,8 @@ class _Decoder:
 
     def _next_threshold(self, wanted: float) -> tuple[float, bool]:
         """Return the threshold of the next pass, and whether no lower one is allowed."""
-        deviation = math.sqrt(self.hashes.tasks * float(self.left.var()))
+        # Nobody is less than one person, however little is left of the tables.
+        deviation = max(1.0, math.sqrt(self.hashes.tasks * float(self.left.var())))
         if wanted > deviation and self._expected_false(wanted) <= self.false:
             return wanted, False
         return least_threshold(self._expected_false, self.false, deviation), True

@@ -107,3 +107,14 @@ def test_the_command_says_what_waits_and_goes_on(
     done = run_here("upload", file, "1", "--resume", reports, "--state", tmp_path / "state")
     assert done.returncode == 2
     assert "resume: goes neither with --state" in done.stderr
+
+
+def test_the_command_adds_up_refusals_of_one_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = Counter({Outcome(state, "told"): 2 for state in (State.LATE, State.REFUSED)})
+    monkeypatch.setattr("aggregator.client.resuming.upload_from", lambda *_, **__: (outcomes, None))
+    file = tmp_path / "task.toml"
+    file.write_text(task_to_toml(TASK))
+    done = run_here("upload", file, "1", "0", "1", "0", "--resume", tmp_path / "reports")
+    assert (done.returncode, "4 refused: told" in done.stdout) == (1, True)

@@ -200,6 +200,16 @@ def test_liars_add_what_they_report_and_no_more() -> None:
     assert abs(shown.count - 400) < 5 * shown.deviation
 
 
+@pytest.mark.parametrize("people", [0, 50])
+def test_tables_without_noise_name_who_is_there_and_nobody_else(people: int) -> None:
+    hashes = TextHashes(bytes(32), 8, 64)
+    tables = np.zeros((8, 64), np.int64)
+    for task in range(8):
+        tables[task, hashes.bucket(task, "here")] = people
+    decoded = decode(hashes, tables, Listed(["here", "not here"], hashes.meaning))
+    assert [each.names for each in decoded.found] == ([("here",)] if people else [])
+
+
 def test_strings_with_one_fingerprint_are_named_together() -> None:
     meaning = bytes(32)
     lists = Listed([f"w{number}" for number in range(10)], meaning)
