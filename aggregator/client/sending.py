@@ -9,6 +9,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
 from aggregator.client.posting import Later, Posting, Refused, TooLarge
@@ -339,6 +340,7 @@ def room_of(task: Task) -> int:
     return report_sizes(task).report + 2 * _MOST_CONFIG + _ROW_HEADER
 
 
+@lru_cache(maxsize=16)
 def _configs(keys: bytes) -> tuple[HpkeConfig, HpkeConfig]:
     """Return the leader's and the helper's configuration, which come one after the other."""
     reader = Reader(keys)

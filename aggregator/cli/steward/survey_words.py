@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregator.cli.steward.text_files import texts_of
+from aggregator.cli.steward.text_files import strings_in, texts_of
 from aggregator.cli.steward.text_results import decoded_document, print_decoded
 from aggregator.errors import ParameterError
 
@@ -38,7 +38,6 @@ def show_words(
     Raises:
         ParameterError: The survey has no text question.
     """
-    from aggregator.service.config import read_text
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
     from aggregator.steward.text.released import released_tables
@@ -46,7 +45,7 @@ def show_words(
     texts = texts_of(place)
     if not texts:
         raise ParameterError("words: the survey has no text question")
-    strings = [line for file in lists for line in read_text(file).splitlines()]
+    strings = strings_in(lists)
     documents = []
     for name, (question, tasks) in texts.items():
         windows: dict[datetime, list[object]] = {}

@@ -9,7 +9,7 @@ import typer
 from aggregator.cli.files import named, read_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from aggregator.protocol.task import Task
     from aggregator.steward.text.question import TextQuestion
@@ -57,6 +57,17 @@ def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
     with named(folder):
         check_bound(task, meaning, found)
     return found
+
+
+def strings_in(lists: "Iterable[Path]") -> list[str]:
+    """Return the candidates of some files, a string a line.
+
+    Raises:
+        ConfigurationError: A file cannot be read, or is not UTF-8.
+    """
+    from aggregator.service.config import read_text
+
+    return [line for file in lists for line in read_text(file).splitlines()]
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.steward.text_files import QuestionFolder, read_question
+from aggregator.cli.steward.text_files import QuestionFolder, read_question, strings_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +63,7 @@ def results(
         with named(file):
             documents += documents_in(text)
     tables = released_tables(tasks, documents)
-    strings = [line for file in lists or () for line in read_text(file).splitlines()]
-    listed = Listed(strings, question.meaning) if lists else None
+    listed = Listed(strings_in(lists), question.meaning) if lists else None
     if all_fingerprints:
         decoded = _of_all(question.hashes, tables, listed)
     else:

@@ -161,7 +161,7 @@ class KeyRotation:
         self._unneeded_since: dict[int, float] = {}
 
     async def run_once(self) -> int:
-        """Do what is due now; return how many keys were made, left without one, or destroyed."""
+        """Do what is due now; return how many keys were made, retired or destroyed."""
         due = await self._database.read("hpke keys that are due", self._due)
         settled = self._settled(due.unneeded)
         waited = self._waited(await self._database.read("hpke keys ahead", dated_ahead))
@@ -243,7 +243,7 @@ class KeyRotation:
     def _rotate(
         self, tx: Transaction, waited: float, settled: set[int]
     ) -> tuple[list[int], list[int], list[int]]:
-        """Do what is due; return which keys were made, left without a suite, and destroyed.
+        """Do what is due; return which keys were made, retired for their suite, and destroyed.
 
         Args:
             tx: The transaction.

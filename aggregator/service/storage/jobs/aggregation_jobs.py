@@ -237,15 +237,14 @@ def _bound_jobs(tx: Transaction, task_id: bytes, size: int) -> None:
     )
 
 
-def _outgrown(tx: Transaction, lease: Lease) -> int | None:
-    """Return the bound of the task's jobs if the Helper has taken one that comes up to it.
+def _is_outgrown(bound: int | None, sent: int | None) -> bool:
+    """Return whether the Helper has taken a job that comes up to the bound of the task's jobs.
 
     A job of less than half of what it may be proves nothing. So the bound stays below twice the
     largest job that the Helper has taken, and a Helper that still takes no more refuses one job in
     dozens.
     """
-    bound, sent = tx.connection.execute(_SIZES, {"key": lease.key}).first() or (None, None)
-    return None if bound is None or sent is None or 2 * sent <= bound else int(bound)
+    return bound is not None and sent is not None and 2 * sent > bound
 
 
 def hold_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
@@ -291,10 +290,9 @@ def finish_aggregation_job(
         Conflict: The reports named are not exactly the job's.
     """
     table = tables.aggregation_jobs
-    task_id = _task_of(tx, lease.key)
+    task_id, bound, sent = tx.connection.execute(_SIZES, {"key": lease.key}).one()
     if too_early:
         locks.keep_batches(tx, task_id)
-    bound = _outgrown(tx, lease)
     values = {"request": None, "reason": None}
     leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
     named = [*aggregated, *rejected, *too_early]
@@ -306,7 +304,7 @@ def finish_aggregation_job(
     ended = {AGGREGATED: len(aggregated), ReportError.INVALID_MESSAGE.draft_name: damaged}
     counted = {why: reports for why, reports in ended.items() if reports}
     count_reports(tx, task_id, Stage.AGGREGATION, counted)
-    if bound is not None:  # last, for others wait for the task's row
+    if _is_outgrown(bound, sent):  # last, for others wait for the task's row
         more = bound + max(1, bound // GROWTH)
         tx.connection.execute(_GROWING, {"of_task": task_id, "bound": bound, "more": more})
 
@@ -364,9 +362,7 @@ _TASK = (
     .where(_JOB.c.id == bindparam("key"))
 )
 _GETTING = _TASK.add_columns(*_JOB.c)
-_SIZES = _TASK.with_only_columns(
-    tables.tasks.c.largest_job, func.length(_JOB.c.request).label("sent")
-)
+_SIZES = _TASK.add_columns(tables.tasks.c.largest_job, func.length(_JOB.c.request).label("sent"))
 _GROWING = (
     update(tables.tasks)
     # Not if another job has changed it meanwhile.
