@@ -143,12 +143,12 @@ def plan(survey: Survey) -> Plan:
         ParameterError: A question has no design of the name that the survey gives, a table cannot
             be made, or the budget cannot be written in a policy.
     """
-    found = []
-    for base in bases(survey.budget_of_a_report):
+    found, budget = [], survey.budget_of_a_report
+    for base in bases(budget):
         asked = tuple((each.question, _chosen(each, survey, base)) for each in survey.questions)
         sheet = Sheet(asked, survey.pairs)
         units = sheet.units([each.weight for each in survey.questions])
-        mechanism = _split(base, sheet, units, survey.budget)
+        mechanism = _split(base, sheet, units, budget)
         found.append((_relative_error(mechanism, sheet, units), sheet, mechanism))
     error, sheet, mechanism = min(found, key=lambda each: each[0])
     sums = typical_sums(sheet, mechanism, survey.min_batch_size)

@@ -41,6 +41,18 @@ def test_a_text_question_takes_its_epsilon_out_of_the_budget_of_a_person() -> No
     assert of_report + text.question.epsilon == survey.budget.epsilon == Fraction(1)
 
 
+def test_gaussian_noise_keeps_to_what_text_questions_leave_of_the_budget() -> None:
+    visits = VISITS.replace("[budget]", 'tables = "all"\n[budget]\ndelta = "1e-6"')
+    more = [department().replace('"department"', f'"department{number}"') for number in range(8)]
+    survey = survey_from_toml(visits + WORD + "".join(more))
+    planned = plan(survey)
+    assert planned.mechanism.name == "DiscreteGaussian"
+    of_report = planned.mechanism.guarantee(planned.sheet.circuit).epsilon
+    assert of_report is not None
+    (text,) = plan_texts(survey)
+    assert of_report + text.question.epsilon <= Fraction(1)
+
+
 def test_its_tasks_are_a_group_of_the_surveys_people_and_windows() -> None:
     survey = survey_from_toml(SURVEY)
     (text,) = plan_texts(survey)
