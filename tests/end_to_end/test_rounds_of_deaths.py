@@ -115,10 +115,13 @@ def test_a_process_that_dies_while_the_database_is_away_is_replaced_when_it_is_b
         with Processes(tmp_path, {"helper": server.url}) as services:
             services.options["helper"] = ("--processes=2",)
             services.start("helper")
+            log = services.log_path("helper")
+            # Each of the two listens at its address and at that for health.
+            wait_for(lambda: log.read_text().count('"listening"') == 4)
             dying, other = services.children("helper")
             server.stop()
             os.kill(dying, signal.SIGKILL)
-            wait_for(lambda: "could not reach the store" in services.log_path("helper").read_text())
+            wait_for(lambda: "could not reach the store" in log.read_text())
             assert other in services.children("helper")
             server.start()
             ready = f"{services.health_url('helper')}/readyz"

@@ -1,8 +1,8 @@
 """Runs a service as several processes: those that serve do so at one address, all over one store.
 
 The first process only watches the others. It passes the signals to stop and to read the settings
-again on to them, and starts another in the place of one that was killed, until one of those can
-reach the store: while its server is away the others wait for it, too.
+again on to them, and starts another in the place of one that was killed or that found the store's
+server away, until one can reach it: the others wait for the server, too.
 """
 
 import ctypes
@@ -54,9 +54,9 @@ def processes_by_default() -> int:
 def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     """Return in each of `count` new processes; the calling process exits when all have ended.
 
-    Call it before there are threads. If one of them ends by itself, all are stopped, and its exit
-    status is ours; but one that took another's place may find the store's server away. In a new
-    process SIGHUP waits until somebody takes it (`hangups`).
+    Call it before there are threads, and when the store was found to open (`do_apart`). If one of
+    them ends by itself, all are stopped, and its exit status is ours, unless it has only found the
+    store's server away. In a new process SIGHUP waits until somebody takes it (`hangups`).
 
     Args:
         count: How many.
@@ -68,7 +68,7 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     """
     watcher = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-    watch = _Watch(count, read_again)
+    watch = _Watch(read_again)
     while True:
         while len(watch.running) < count and not watch.is_stopping:
             place: int = min({*range(count)} - {*watch.running.values()})
@@ -76,7 +76,7 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
             if child == 0:
                 _begin(watcher)
                 return place
-            watch.begun(child, place)
+            watch.running[child] = place
         watch.take(signal.sigwait(_WATCHED))
         watch.look_for_ended()
         if watch.is_stopping and not watch.running:
@@ -92,20 +92,12 @@ class _Watch:
         status: With which status to exit when they have.
     """
 
-    def __init__(self, count: int, read_again: Callable[[], bool]) -> None:
+    def __init__(self, read_again: Callable[[], bool]) -> None:
         self.running: dict[int, int] = {}
-        self._count = count
-        self._first: set[int] = set()
         self.is_stopping = False
         self.status = 0
         self._read_again = read_again
         self._terminal = hangups.Terminal()
-
-    def begun(self, child: int, place: int) -> None:
-        """Note a new process: one of the first, or one that takes another's place."""
-        self.running[child] = place
-        if len(self._first) < self._count:
-            self._first.add(child)
 
     def take(self, received: int) -> None:
         """Pass a signal on."""
@@ -122,7 +114,7 @@ class _Watch:
             self.running.pop(child, None)
             if self.is_stopping:
                 continue
-            if _may_be_replaced(code, is_first=child in self._first):
+            if _may_be_replaced(code):
                 time.sleep(_RESTART_SECONDS)
             else:
                 self.status, self.is_stopping = code, True
@@ -133,12 +125,12 @@ class _Watch:
             os.kill(child, what)
 
 
-def _may_be_replaced(code: int, *, is_first: bool) -> bool:
+def _may_be_replaced(code: int) -> bool:
     """Return whether a process has ended for a reason that passes, and log that."""
     if code < 0:
         log.warning("a process was killed", signal=-code)
         return True
-    if code == PEER and not is_first:
+    if code == PEER:
         log.warning("a process could not reach the store")
         return True
     return False
