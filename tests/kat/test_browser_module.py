@@ -61,6 +61,7 @@ def test_limbs_are_right_at_their_bounds() -> None:
     run_tests("arithmetic.mjs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_joined", [False, True], ids=["files", "joined"])
 def test_whole_reports_are_ours_byte_for_byte(tmp_path: Path, *, is_joined: bool) -> None:
     histogram = {"type": "Prio3Histogram", "length": 4}

@@ -278,6 +278,7 @@ def test_what_is_too_large_goes_in_halves_and_one_alone_waits(world: World) -> N
     assert reporter.flush().counted == 1
 
 
+@pytest.mark.slow
 def test_a_request_is_bounded_by_bytes(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.task = make_task({"type": "Prio3Histogram", "length": 20_000, "chunk_length": 141})

@@ -11,6 +11,8 @@ from aggregator.vdaf.prio3 import Prio3
 from tests.support.cold import without_kernels
 from tests.support.prio3_batches import CTX, VERIFY_KEY, Batch, make_batch, verify
 
+pytestmark = pytest.mark.slow
+
 NUM_REPORTS = 11
 """More than the lanes of any processor, and no multiple of them."""
 
@@ -56,7 +58,6 @@ def test_a_batch_with_invalid_reports_comes_to_the_same_bytes(row: VdafType) -> 
             assert prio3.agg_update(prio3.agg_init(), after.shares) == total
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
 def test_a_batch_is_sharded_into_the_same_bytes(row: VdafType) -> None:
     prio3 = row.prio3(row.typical())
