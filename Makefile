@@ -90,7 +90,7 @@ PINNED := --constraint requirements.lock
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
 
 DEMO := --extra service --extra collector
-AGGREGATOR := --extra service --extra postgresql --extra traces
+AGGREGATOR := --extra service --extra objects --extra postgresql --extra traces
 
 lock:
 	mkdir -p build && rm -f build/requirements*.lock

@@ -48,7 +48,7 @@ class Lock:
 
 LOCKS = (
     Lock("requirements-runtime.lock", ("service", "collector"), "build"),
-    Lock("requirements-aggregator.lock", ("service", "postgresql", "traces"), "build"),
+    Lock("requirements-aggregator.lock", ("service", "objects", "postgresql", "traces"), "build"),
     Lock("requirements-image.lock", ("all",), "build"),
     Lock("requirements.lock", ("all",), "dev"),
 )

@@ -16,6 +16,7 @@ from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.storage.batches.sums import Addition, accumulate, read_shards
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
@@ -54,17 +55,20 @@ RESULT = CollectionResult(3, Interval.of(5, 3), b"leader's sealed share", b"help
 
 
 def make_store(
-    path: Path, clock: Clock | None = None, on_transaction: OnTransaction | None = None
+    path: Path,
+    clock: Clock | None = None,
+    on_transaction: OnTransaction | None = None,
+    objects: Objects | None = None,
 ) -> Database:
     """Return the store in `path`, made with one task of a leader if it does not exist."""
     url = store_url(path)
     upgraded(url)
-    database = Database.open(url, Crypter([STORE_KEY]), clock)
+    database = Database.open(url, Crypter([STORE_KEY]), clock, objects=objects)
     database.run_sync("provision", lambda tx: put_task(tx, leader_task()))
     if on_transaction is None:
         return database
     database.close()
-    return Database.open(url, Crypter([STORE_KEY]), clock, on_transaction)
+    return Database.open(url, Crypter([STORE_KEY]), clock, on_transaction, objects=objects)
 
 
 def store_url(path: Path) -> str:

@@ -178,10 +178,11 @@ def _run(
     if processes is None:
         processes = processes_by_default() if has_port else 1
     part = Part(0, processes)
-    if processes > 1:
-        if not has_port:
-            raise ConfigurationError("listen: several processes need one port, which is not 0")
+    if processes > 1 and not has_port:
+        raise ConfigurationError("listen: several processes need one port, which is not 0")
+    if processes > 1 or _uses_objects(settings):
         do_apart(lambda: _open_once(settings))
+    if processes > 1:
         part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
     with traces:
         anyio.run(
@@ -192,11 +193,16 @@ def _run(
         )
 
 
+def _uses_objects(settings: AggregatorSettings) -> bool:
+    return isinstance(settings, LeaderSettings) and settings.report_bodies is not None
+
+
 def _open_once(settings: AggregatorSettings) -> None:
-    """Find out whether the store and the certificate can be used with these settings."""
+    """Find out whether store, object storage and certificate can be used with these settings."""
     tls_of(settings)
     database, journal = open_aggregator_store(settings)
     database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
+    database.prove_objects()
     database.close()
     journal.close()
 

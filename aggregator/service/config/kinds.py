@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, SecretStr, ValidationInfo
 
@@ -11,6 +12,9 @@ from aggregator.dap.hpke_suites import NAMED
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import parse_max_delta
+
+BUCKETS = frozenset({"s3", "gs", "az"})
+"""The schemes of URLs of buckets."""
 
 MAX_SECONDS = 365 * 86_400
 """The longest time that a setting in seconds may be."""
@@ -75,7 +79,22 @@ def _each_named(text: str) -> str:
     return text
 
 
+def _object_storage(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("cannot be read as a URL") from None
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must have no user, password, ? or #: credentials are in the environment")
+    if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
+        return url
+    if parts.scheme in BUCKETS and parts.netloc:
+        return url
+    raise ValueError("must be file:///folder, or s3://, gs:// or az://bucket/folder")
+
+
 Address = Annotated[str, BeforeValidator(_address)]
+ObjectStorage = Annotated[str, AfterValidator(_object_storage)]
 Suites = Annotated[str, AfterValidator(_suites)]
 OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
 OptionalUrl = Annotated[

@@ -38,6 +38,7 @@ from aggregator.service.config.constants import MOST_LINGER_SECONDS
 from aggregator.service.config.kinds import (
     Address,
     MaxDelta,
+    ObjectStorage,
     OptionalAddress,
     OptionalUrl,
     Populations,
@@ -57,6 +58,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "role",
         "database",
         "release_journal",
+        "report_bodies",
         "listen",
         "health_listen",
         "allowed_hosts",
@@ -385,6 +387,12 @@ class LeaderSettings(AggregatorSettings):
     """
 
     role: Literal["leader"] = Field("leader", description="Which party this file is for.")
+    report_bodies: ObjectStorage | None = Field(
+        None,
+        description="Where uploaded reports lie until they are aggregated, if not in the database: "
+        "a folder (file:///...) or a bucket (s3://, gs:// or az://bucket/folder), for which the "
+        "environment has the credentials as for its own tools. Only groups of 32 KiB and more.",
+    )
     max_body_size: int = Field(
         MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one upload."
     )

@@ -51,8 +51,8 @@ from aggregator.service.telemetry.health import Document, Health, Metric
 def examine_aggregator(
     settings: AggregatorSettings, role: Role, database: Database, journal: Journal
 ) -> Health:
-    """Look at an aggregator's store, and at its journal of releases."""
-    faults = journal_faults(journal)
+    """Look at an aggregator's store, its object storage and its journal of releases."""
+    faults = [*journal_faults(journal), *database.object_faults()]
     return database.read_sync(
         "health",
         lambda tx: read_aggregator_health(tx, role, STALLED_SECONDS, faults, settings.rotation),

@@ -10,10 +10,11 @@ from pathlib import Path
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError
-from aggregator.service.config import AggregatorSettings, ServiceSettings
+from aggregator.service.config import AggregatorSettings, LeaderSettings, ServiceSettings
 from aggregator.service.storage.backup.reconciliation import reconcile
 from aggregator.service.storage.engine.backends import backend, translated
 from aggregator.service.storage.engine.database import Database, OnTransaction
+from aggregator.service.storage.engine.objects import Objects, objects_at
 from aggregator.service.storage.engine.schema import is_made, make
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.ledger.journal_file import JournalFile
@@ -48,7 +49,16 @@ def open_database(
     make(settings.database_url)
     with translated(place, "prove its locks"):
         place.prove_locks()
-    return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)
+    return Database.open(
+        settings.database_url, crypter, clock, on_transaction, entropy, _objects_of(settings)
+    )
+
+
+def _objects_of(settings: ServiceSettings) -> Objects | None:
+    """Return where large bodies of reports lie if not in the database."""
+    if not isinstance(settings, LeaderSettings) or settings.report_bodies is None:
+        return None
+    return objects_at(settings.report_bodies)
 
 
 def open_aggregator_store(

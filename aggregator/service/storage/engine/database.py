@@ -42,6 +42,7 @@ from aggregator.service.storage.engine.backends import (
     backend,
     translated,
 )
+from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.engine.schema import check
 from aggregator.service.storage.engine.scrubber import Scrubber
 from aggregator.service.storage.secrets.crypter import Crypter
@@ -84,6 +85,8 @@ class Transaction:
     keys: KeySlots
     is_writing: bool
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
+    objects: Objects | None = None  # where large bodies lie, if not in the database
+    new_objects: dict[bytes, bytes] = dataclasses.field(default_factory=dict)  # put at the commit
     made_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, used if committed
     destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
@@ -163,9 +166,11 @@ class Database:
         clock: Clock | None,
         entropy: Entropy,
         on_transaction: OnTransaction,
+        objects: Objects | None = None,
     ) -> None:
         """Use `open`, which also checks the schema."""
         self._backend = backend
+        self._objects = objects
         self._writers = backend.engine()
         self._readers = backend.engine(readers=_READERS)
         self._crypter = crypter
@@ -189,6 +194,7 @@ class Database:
         clock: Clock | None = None,
         on_transaction: OnTransaction | None = None,
         entropy: Entropy | None = None,
+        objects: Objects | None = None,
     ) -> "Database":
         """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
@@ -200,6 +206,7 @@ class Database:
                 `committed` at those moments, in the transaction's thread. If it raises, the
                 transaction ends there.
             entropy: Where keys, tokens and resource ids come from.
+            objects: Where large bodies of reports lie; in the database if None.
 
         Raises:
             SchemaMismatch: The schema is not the one of this program; both are named.
@@ -211,6 +218,7 @@ class Database:
             clock,
             SystemEntropy() if entropy is None else entropy,
             _ignore if on_transaction is None else on_transaction,
+            objects,
         )
         database._destroy_what_a_killed_process_left()
         database._scrubber.request()  # it may have left destroyed secrets in the log as well
@@ -245,6 +253,20 @@ class Database:
         with self._reader:
             return self._persist(self._readers, name, work)
 
+    def prove_objects(self) -> None:
+        """Try the object storage, if there is one.
+
+        Raises:
+            ConfigurationError: It does not keep what is put there.
+        """
+        if self._objects is not None:
+            self._objects.prove()
+
+    def object_faults(self) -> list[str]:
+        """Return why this process cannot use the object storage, if so."""
+        fault = None if self._objects is None else self._objects.fault
+        return [] if fault is None else [f"uploads are refused and jobs wait: {fault}"]
+
     def close(self) -> None:
         """Close every connection as soon as nobody uses it; whoever comes later is refused."""
         self._scrubber.close()
@@ -256,6 +278,8 @@ class Database:
             self._readers.dispose()
             self._writers.dispose()
             self._keys.close()
+            if self._objects is not None:
+                self._objects.close()
 
     def _destroy_what_a_killed_process_left(self) -> None:
         """Destroy the keys whose buckets were collected when a process died."""
@@ -276,15 +300,17 @@ class Database:
             self._undestroyed.difference_update(pending)
 
     @contextmanager
-    def _destroying_if_it_fails(self, transaction: Transaction) -> Iterator[None]:
-        """Have the keys of a transaction destroyed that is not going to be committed.
+    def _undoing_if_it_fails(self, transaction: Transaction) -> Iterator[None]:
+        """Undo outside the database what a transaction did that is not going to be committed.
 
-        What it has written may lie in the log all the same.
+        Its keys are destroyed, as what it has written may lie in the log all the same.
         """
         try:
             yield
         except BaseException:
             self._undestroyed.update(transaction.made_slots)
+            if self._objects is not None:
+                self._objects.try_delete(transaction.new_objects)
             raise
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
@@ -318,12 +344,15 @@ class Database:
                     self._keys.within(connection),
                     engine is self._writers,
                     now,
+                    self._objects,
                 )
-                with self._destroying_if_it_fails(transaction):
+                with self._undoing_if_it_fails(transaction):
                     with translated(self._backend, name, Disconnected):
                         result = work(transaction)
                     if transaction.failure is not None:
                         raise transaction.failure
+                    if self._objects is not None and transaction.new_objects:
+                        self._objects.put(transaction.new_objects)
                     self._on_transaction(name, "before commit")
             self._on_transaction(name, "committed")
             self._destroy(transaction.destroyed_slots)

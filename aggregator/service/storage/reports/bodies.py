@@ -8,16 +8,25 @@ just ceased to be the current one. It is never emptied meanwhile, since whoever 
 table against all others first, and looks then whether it is named: a transaction that has added a
 body holds the table until its rows in `report_groups` can be seen, and one that has not yet does so
 afterwards. On SQLite there is one writer.
+
+Where object storage is set (`report_bodies`), a large body lies there, and its row has the object's
+name, 16 random bytes, which no body is as short as. The objects are put just before the transaction
+commits and deleted before the generation is emptied, row by row.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import Table, bindparam, delete, func, select
 
+from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import AS_BYTES, Insert
 from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.objects import LEAST_BYTES, NAME_SIZE, Objects
+
+MOST_DELETED = 500
+"""The most objects that one transaction deletes."""
 
 
 def current_generation(tx: Transaction) -> int:
@@ -35,8 +44,17 @@ _CURRENT = (
 
 def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) -> None:
     """Add bodies to a generation, which the rows of their groups name, by their groups' keys."""
-    rows = [{"report_group": key, "body": body} for key, body in bodies.items()]
+    rows = [{"report_group": key, "body": _row_of(tx, body)} for key, body in bodies.items()]
     tx.insert_many(tx.prepared(_inserts)[generation], rows)
+
+
+def _row_of(tx: Transaction, body: bytes) -> bytes:
+    """Return what the row of a body holds: the body, or the name of the object that will."""
+    if tx.objects is None or len(body) < LEAST_BYTES:
+        return body
+    name = tx.random_id()
+    tx.new_objects[name] = body
+    return name
 
 
 def _inserts(insert: Callable[[Table], Insert]) -> list[Insert]:
@@ -58,7 +76,43 @@ def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, byte
     found: dict[int, bytes] = {}
     for generation, some in keys.items():
         found.update(dict(tx.connection.execute(_READING[generation], {"keys": some}).all()))
-    return found
+    named = {key: body for key, body in found.items() if len(body) == NAME_SIZE}
+    return _with_objects(tx, found, named) if named else found
+
+
+def _with_objects(
+    tx: Transaction, found: Mapping[int, bytes], named: Mapping[int, bytes]
+) -> dict[int, bytes]:
+    """Return bodies, those that `named` has by the names of their objects as far as these exist."""
+    objects = tx.new_objects | _objects(tx).get(
+        name for name in named.values() if name not in tx.new_objects
+    )
+    bodies = {key: body for key, body in found.items() if key not in named}
+    return bodies | {key: objects[name] for key, name in named.items() if name in objects}
+
+
+def _objects(tx: Transaction) -> Objects:
+    if tx.objects is None:
+        raise StoreError(
+            "report_bodies: is not set, and bodies of this store lie in object storage: set it to "
+            "where they are"
+        )
+    return tx.objects
+
+
+def delete_objects(tx: Transaction, generation: int) -> int:
+    """Delete some objects of a generation that is of no use, and their rows; return how many."""
+    table = tables.report_bodies[generation]
+    query = (
+        select(table.c.report_group, table.c.body)
+        .where(func.length(table.c.body) == NAME_SIZE)
+        .limit(MOST_DELETED)
+    )
+    names = dict(tx.connection.execute(query).all())
+    if names:
+        _objects(tx).delete(names.values())
+        tx.connection.execute(delete(table).where(table.c.report_group.in_([*names])))
+    return len(names)
 
 
 _READING = [

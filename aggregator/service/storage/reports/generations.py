@@ -20,7 +20,7 @@ from sqlalchemy import func, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.reports.bodies import put_bodies
+from aggregator.service.storage.reports.bodies import delete_objects, put_bodies
 from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, whole_bodies
 
 TURN_SECONDS = 60
@@ -110,6 +110,8 @@ def _empty(tx: Transaction, one: _Generation) -> bool:
         return False
     if _named(tx, one, 1):  # by an upload of which nothing could be seen before
         return False
+    if delete_objects(tx, one.generation):  # the rest by the next call
+        return True
     tx.backend.empty(tx.connection, body)
     return True
 

@@ -1,0 +1,259 @@
+"""Object storage: S3 and what speaks as it does, Google's, Azure's, or a folder.
+
+An object is written once, under a name drawn for it, before the transaction that names it commits,
+and deleted by its name when no row names it any more. Nothing is ever listed: several stores may
+share a bucket, and credentials need no more than to put, get and delete. What a killed process has
+put and not committed stays; a rule of the bucket, or the operator, deletes what is older than any
+report that waits.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from aggregator.errors import ConfigurationError, StoreError
+from aggregator.service.storage.engine.backends import DiskFull, Unreachable
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+LEAST_BYTES = 32 * 2**10
+"""A smaller body stays in the database: a request of its own would cost more than it saves."""
+
+NAME_SIZE = 16
+"""Bytes of an object's name."""
+
+_AT_ONCE = 16
+_TIMEOUT = timedelta(seconds=10)
+_RETRIES = 2
+_PROBE = b"\0" * 16
+
+
+class _Place(Protocol):
+    """Where objects are; each verb is called from several threads."""
+
+    name: str
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object; it survives a power cut when this returns."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return an object, None if there is none."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete those of some objects that there are."""
+
+
+class Objects:
+    """The objects of one store, many at once, by names of 16 random bytes.
+
+    Attributes:
+        fault: Why the last attempt to put or get some failed, if it did.
+    """
+
+    def __init__(self, place: _Place) -> None:
+        """Use `objects_at`, which makes the place of a URL."""
+        self.fault: str | None = None
+        self._place = place
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "object storage")
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self._place.name
+
+    def put(self, contents: Mapping[bytes, bytes]) -> None:
+        """Store objects, all of them or as few as can be.
+
+        Raises:
+            Unreachable: One could not be stored.
+        """
+        try:
+            with self._noting_faults():
+                self._all(lambda each: self._place.put(each[0].hex(), each[1]), contents.items())
+        except BaseException:
+            self.try_delete(contents)
+            raise
+
+    def get(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the objects that are there.
+
+        Raises:
+            Unreachable: Whether one is there cannot be told.
+        """
+        some = list(names)
+        with self._noting_faults():
+            found = self._all(lambda name: self._place.get(name.hex()), some)
+        return {name: body for name, body in zip(some, found, strict=True) if body is not None}
+
+    def delete(self, names: Iterable[bytes]) -> None:
+        """Delete objects.
+
+        Raises:
+            Unreachable: One could not be deleted.
+        """
+        self._place.delete([name.hex() for name in names])
+
+    def try_delete(self, names: Iterable[bytes]) -> None:
+        """Delete objects that no row names, as far as it goes."""
+        with suppress(StoreError):
+            self.delete(names)
+
+    def prove(self) -> None:
+        """Put an object, get it and delete it.
+
+        Raises:
+            ConfigurationError: That cannot be done there.
+        """
+        name = os.urandom(NAME_SIZE)
+        try:
+            self.put({name: _PROBE})
+            found = self.get([name])
+            self.delete([name])
+        except StoreError as error:
+            raise ConfigurationError(f"report_bodies: {error}") from error
+        if found != {name: _PROBE}:
+            raise ConfigurationError(f"report_bodies: {self.name} does not return what was put")
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._threads.shutdown()
+
+    def _all(self, work: Callable[[S], T], each: Iterable[S]) -> list[T]:
+        some = list(each)
+        return [work(some[0])] if len(some) == 1 else list(self._threads.map(work, some))
+
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            self.fault = str(error)
+            raise
+        self.fault = None
+
+
+class _Folder:
+    """Files on a disk of this machine, or one that several machines share."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = f"folder {path}"
+        self._path = path
+
+    def put(self, name: str, content: bytes) -> None:
+        whole, part = self._path / name, self._path / f"{name}.part"
+        with _said(self.name, OSError):
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(part, "xb", opener=_for_us) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(whole)
+            folder = os.open(self._path, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def get(self, name: str) -> bytes | None:
+        with _said(self.name, OSError):
+            try:
+                return (self._path / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def delete(self, names: Sequence[str]) -> None:
+        with _said(self.name, OSError):
+            for name in names:
+                (self._path / name).unlink(missing_ok=True)
+                (self._path / f"{name}.part").unlink(missing_ok=True)
+
+
+class _Remote:
+    """A bucket; how it is reached and who we are stand in the environment of its own tools."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            from obstore.exceptions import BaseError
+            from obstore.store import from_url
+        except ImportError:
+            raise ConfigurationError(
+                f"report_bodies: {url} needs the extra `objects`: "
+                "pip install 'prio-aggregator[objects]'"
+            ) from None
+        self.name = url
+        self._failures = (BaseError, OSError)
+        with _said(url, BaseError, ValueError):
+            self._store: ObjectStore = from_url(
+                url,
+                client_options={
+                    "timeout": _TIMEOUT,
+                    "connect_timeout": _TIMEOUT,
+                    # What is given here hides what the environment says of it.
+                    "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true",
+                },
+                retry_config={"max_retries": _RETRIES, "retry_timeout": _TIMEOUT},
+            )
+
+    def put(self, name: str, content: bytes) -> None:
+        import obstore
+
+        with _said(self.name, *self._failures):
+            obstore.put(self._store, name, content)
+
+    def get(self, name: str) -> bytes | None:
+        import obstore
+
+        with _said(self.name, *self._failures):
+            try:
+                return bytes(obstore.get(self._store, name).bytes())
+            except FileNotFoundError:
+                return None
+
+    def delete(self, names: Sequence[str]) -> None:
+        import obstore
+
+        with _said(self.name, *self._failures):
+            try:
+                obstore.delete(self._store, names)
+            except FileNotFoundError:  # of one; nobody says what became of the others
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        obstore.delete(self._store, name)
+
+
+def objects_at(url: str) -> Objects:
+    """Return the object storage at `file:///folder`, or `s3://`, `gs://` or `az://bucket/folder`.
+
+    Raises:
+        ConfigurationError: There is no such kind, or its library is not installed.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return Objects(_Folder(Path(unquote(parts.path))))
+    return Objects(_Remote(url))
+
+
+@contextmanager
+def _said(name: str, *failures: type[Exception]) -> Iterator[None]:
+    """Say in one line what failed; libraries add pages, and addresses with them."""
+    try:
+        yield
+    except failures as error:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFull(f"object storage {name}: the disk is full") from None
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise Unreachable(f"object storage {name}: {reason}") from None
+
+
+def _for_us(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,149 @@
+"""Bodies of reports in object storage: all is as in the database, whatever fails meanwhile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from aggregator.errors import StoreError
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import BodyGone, Unreachable
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.objects import NAME_SIZE, objects_at
+from aggregator.service.storage.reports import bodies
+from aggregator.service.storage.reports.claims import reports_of_job
+from aggregator.service.storage.reports.reports import put_reports
+from tests.support.clock import ManualClock
+from tests.support.store import (
+    MAX_REPORTS,
+    TASK_ID,
+    bodies_left,
+    body_of,
+    create_job,
+    finish_job,
+    lease_job,
+    make_store,
+    new_reports,
+    reports_in,
+    stored,
+    turn_generations,
+    upload,
+)
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(bodies, "LEAST_BYTES", len(body_of(0)) + 1)  # more than one test's report
+    return tmp_path / "objects"
+
+
+@pytest.fixture
+def store(tmp_path: Path, folder: Path, clock: ManualClock) -> Iterator[Database]:
+    database = make_store(tmp_path, clock, objects=objects_at(f"file://{folder}"))
+    yield database
+    database.close()
+
+
+def rows(store: Database) -> list[bytes]:
+    def read(tx: Transaction) -> list[bytes]:
+        each = (tx.connection.execute(select(table.c.body)) for table in tables.report_bodies)
+        return [bytes(body) for found in each for body in found.scalars()]
+
+    return store.read_sync("rows", read)
+
+
+def objects_in(folder: Path) -> int:
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def test_large_groups_are_objects_and_small_ones_rows(
+    store: Database, folder: Path, clock: ManualClock
+) -> None:
+    upload(store, range(50))
+    upload(store, [50])
+    assert objects_in(folder) == 1
+    assert sorted(map(len, rows(store))) == [NAME_SIZE, len(body_of(50))]
+    assert create_job(store) is not None
+    leased = lease_job(store)
+    found = reports_in(store, leased.job.key)
+    assert [each.body for each in found] == [body_of(number) for number in range(51)]
+    finish_job(store, leased)
+    turn_generations(store, clock)
+    assert bodies_left(store) == objects_in(folder) == 0
+
+
+def test_more_objects_than_one_transaction_deletes_all_go(
+    store: Database, folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MOST_DELETED", 3)
+    for number in range(0, 20, 2):
+        upload(store, [number, number + 1])
+    create_job(store)
+    finish_job(store, lease_job(store))
+    assert objects_in(folder) == 10
+    turn_generations(store, clock)
+    assert bodies_left(store) == objects_in(folder) == 0
+
+
+def test_a_transaction_that_is_not_committed_leaves_no_object(
+    store: Database, folder: Path
+) -> None:
+    def fail(tx: Transaction) -> None:
+        put_reports(tx, TASK_ID, new_reports(range(9)), MAX_REPORTS)
+        raise tx.refuse(StoreError("no"))
+
+    with pytest.raises(StoreError, match="no"):
+        store.run_sync("fail", fail)
+    assert objects_in(folder) == stored(store) == 0
+
+
+def test_a_process_that_ends_before_its_commit_leaves_no_report(
+    tmp_path: Path, folder: Path, clock: ManualClock
+) -> None:
+    def stop(name: str, moment: str) -> None:
+        if (name, moment) == ("upload", "before commit"):
+            raise KeyboardInterrupt
+
+    store = make_store(tmp_path, clock, stop, objects_at(f"file://{folder}"))
+    with pytest.raises(KeyboardInterrupt):
+        upload(store, range(9))
+    assert objects_in(folder) == stored(store) == 0
+    store.close()
+
+
+def test_nothing_is_stored_while_object_storage_is_away(store: Database, folder: Path) -> None:
+    folder.write_text("no folder")
+    with pytest.raises(Unreachable, match="object storage folder"):
+        upload(store, range(9))
+    assert stored(store) == 0
+    (fault,) = store.object_faults()
+    assert fault.startswith("uploads are refused and jobs wait: object storage folder")
+    folder.unlink()
+    upload(store, range(9))  # the same reports again
+    assert (stored(store), objects_in(folder), store.object_faults()) == (9, 1, [])
+
+
+def test_an_object_that_is_gone_is_a_body_that_is_gone(store: Database, folder: Path) -> None:
+    upload(store, range(9))
+    (file,) = folder.iterdir()
+    file.unlink()
+    job = create_job(store)
+    assert job is not None
+    with pytest.raises(BodyGone):
+        store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
+
+
+def test_a_leader_that_is_not_told_where_its_bodies_lie_says_so_and_loses_none(
+    store: Database, tmp_path: Path, clock: ManualClock
+) -> None:
+    upload(store, range(9))
+    job = create_job(store)
+    assert job is not None
+    without = make_store(tmp_path, clock)
+    with pytest.raises(StoreError, match="report_bodies: is not set"):
+        reports_in(without, job.key)
+    without.close()
+    assert len(reports_in(store, job.key)) == 9

@@ -1,0 +1,129 @@
+"""Object storage: what is put is there, and what fails is said in one line without a secret."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from aggregator.errors import ConfigurationError
+from aggregator.service.config import LeaderSettings
+from aggregator.service.storage.engine.backends import DiskFull, Unreachable
+from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, objects_at
+from tests.support.object_server import Bucket, bucket_server
+
+NAMES = [bytes([number]) * NAME_SIZE for number in range(40)]
+CONTENTS = {name: name * 10_000 for name in NAMES}
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    with bucket_server() as served:
+        for name, value in served.environment().items():
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Objects]:
+    if request.param == "bucket":
+        request.getfixturevalue("bucket")
+    url = f"file://{tmp_path}/new/folder" if request.param == "folder" else "s3://bucket/leader"
+    opened = objects_at(url)
+    yield opened
+    opened.close()
+
+
+def test_what_is_put_is_returned_until_it_is_deleted(objects: Objects) -> None:
+    objects.prove()
+    objects.put(CONTENTS)
+    assert objects.get(NAMES) == CONTENTS
+    objects.delete(NAMES[:30])
+    objects.delete(NAMES[:1])  # once more
+    assert objects.get(NAMES) == {name: CONTENTS[name] for name in NAMES[30:]}
+    assert objects.get([]) == {}
+
+
+def test_nobody_but_the_owner_reads_a_folder(tmp_path: Path) -> None:
+    objects = objects_at(f"file://{tmp_path}/folder")
+    objects.put({NAMES[0]: b"sealed"})
+    (file,) = (tmp_path / "folder").iterdir()
+    assert file.name == NAMES[0].hex()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    objects.close()
+
+
+def test_a_folder_on_a_full_disk_says_so_and_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = objects_at(f"file://{tmp_path}")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DiskFull, match=f"object storage folder {tmp_path}: the disk is full"):
+            objects.put(CONTENTS)
+    assert list(tmp_path.iterdir()) == []
+    assert objects.fault is not None
+    objects.put(CONTENTS)
+    assert objects.get(NAMES) == CONTENTS
+    assert objects.fault is None
+    objects.close()
+
+
+@pytest.mark.parametrize("status", [403, 500, 503])
+def test_a_bucket_that_refuses_is_asked_a_few_times_and_named_without_a_secret(
+    bucket: Bucket, status: int
+) -> None:
+    objects = objects_at("s3://bucket/leader")
+    bucket.status = status
+    with pytest.raises(Unreachable, match="object storage s3://bucket/leader: ") as caught:
+        objects.get(NAMES[:1])
+    assert len(bucket.requests) == (1 if status == 403 else 3)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert objects.fault == str(caught.value)
+    bucket.status = None
+    objects.put({NAMES[0]: b"now"})
+    assert objects.fault is None
+    objects.close()
+
+
+def test_a_bucket_that_forgets_what_is_put_is_refused_at_the_start(bucket: Bucket) -> None:
+    objects = objects_at("s3://bucket/leader")
+    bucket.forgets = True
+    with pytest.raises(ConfigurationError, match="does not return what was put"):
+        objects.prove()
+    objects.close()
+
+
+def test_a_bucket_where_nobody_listens_is_refused_at_the_start(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bucket.url
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    objects = objects_at("s3://bucket/leader")
+    with pytest.raises(ConfigurationError, match="report_bodies: object storage s3://bucket"):
+        objects.prove()
+    objects.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("s3://who:secret@bucket/leader", "must have no user, password"),
+        ("s3://bucket/leader?versionId=1", "must have no user, password"),
+        ("s3:///leader", "must be file:///folder, or s3://"),
+        ("https://bucket.example/leader", "must be file:///folder, or s3://"),
+        ("file://machine/folder", "must be file:///folder, or s3://"),
+        ("reports", "must be file:///folder, or s3://"),
+    ],
+)
+def test_another_place_is_refused_without_repeating_a_secret(url: str, reason: str) -> None:
+    with pytest.raises(ValidationError, match=f"report_bodies\n.*{reason}") as caught:
+        LeaderSettings(database="leader.sqlite", report_bodies=url)
+    assert "secret" not in str(caught.value)
