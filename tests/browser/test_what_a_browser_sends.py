@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from aggregator.client.module import integrity_of, joined_module
+from aggregator.client.text.question import TextQuestion
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import task_for_clients
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
-from aggregator.steward.text.question import TextQuestion
 from tests.support.browser import visiting
 from tests.support.module_pair import Site, elsewhere, module_site
 from tests.support.pair import NOW

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from aggregator.client.module import joined_module, joined_text
+from aggregator.client.text.hashing import siphash
+from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.strings import normal_form
+from aggregator.client.text.unassigned import unassigned
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task, task_for_clients
-from aggregator.steward.text.hashing import siphash
-from aggregator.steward.text.question import TextQuestion
-from aggregator.steward.text.strings import normal_form
-from aggregator.steward.text.unassigned import unassigned
 from tests.support.node import MODULE, run_tests
 from tests.support.processes import ROOT
 from tests.support.tasks import LAPLACE, make_task
 
-STEPS = ROOT / "tests" / "unit" / "aggregator" / "steward" / "text" / "vectors.json"
+STEPS = ROOT / "tests" / "unit" / "aggregator" / "client" / "text" / "vectors.json"
 CHUNK = 0x1000
 FIRSTS = [
     *range(0, 0x40000, CHUNK),

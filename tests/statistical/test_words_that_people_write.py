@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.strings import FINGERPRINTS, fingerprint, normal_form
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.steward.text.candidates import Enumerated, Listed
 from aggregator.steward.text.decode import _Decoder, decode
-from aggregator.steward.text.hashing import TextHashes
 from aggregator.steward.text.laws import Clip
 from aggregator.steward.text.plan import Tail, TextPlan
 from aggregator.steward.text.search import reaching
-from aggregator.steward.text.strings import FINGERPRINTS, fingerprint, normal_form
 from aggregator.vdaf.circuits import Histogram
 from tests.support.entropy import SeededEntropy
 from tests.support.text import Counts

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import TextHashes
 from aggregator.steward.text.candidates import Listed, Prints
-from aggregator.steward.text.hashing import TextHashes
 
 Counts = npt.NDArray[np.int64]
 

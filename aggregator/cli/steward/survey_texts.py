@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import httpx
 
     from aggregator.client import UploadSummary
+    from aggregator.client.text.question import TextQuestion
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Survey
     from aggregator.steward.survey.texts import PlannedText
     from aggregator.steward.survey.written import Written
-    from aggregator.steward.text.question import TextQuestion
 
 
 def write_survey(

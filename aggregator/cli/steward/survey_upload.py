@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from aggregator.client import UploadSummary
+    from aggregator.client.text.question import TextQuestion
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning
     from aggregator.steward.survey.written import Written
-    from aggregator.steward.text.question import TextQuestion
 
 
 @takes_floor

@@ -11,8 +11,8 @@ from aggregator.cli.files import named, read_tasks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from aggregator.client.text.question import TextQuestion
     from aggregator.protocol.task import Task
-    from aggregator.steward.text.question import TextQuestion
 
 DESCRIPTION = "text.json"
 TASKS = "tasks.toml"
@@ -76,8 +76,8 @@ def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":
     Raises:
         ParameterError: They do not belong together.
     """
+    from aggregator.client.text.question import question_of_json
     from aggregator.service.config import read_text
-    from aggregator.steward.text.question import question_of_json
 
     tasks = read_tasks(folder / TASKS)
     text = read_text(folder / DESCRIPTION)

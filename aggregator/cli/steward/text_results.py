@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from aggregator.client.text.hashing import TextHashes
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import Decoded
-    from aggregator.steward.text.hashing import TextHashes
 
 
 def results(

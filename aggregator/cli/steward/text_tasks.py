@@ -73,12 +73,12 @@ def tasks(
         TASKS_OF_PAGES,
         public_files,
     )
+    from aggregator.client.text.question import TextQuestion
     from aggregator.dp.decimals import rational_in
     from aggregator.protocol.provisioning import provision_all
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.text import GUESSED_STRINGS
     from aggregator.steward.text.plan import best_plan, zipf
-    from aggregator.steward.text.question import TextQuestion
 
     whole = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
     if count is None:

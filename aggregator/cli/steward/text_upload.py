@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import httpx
 
     from aggregator.client import Client, UploadSummary
+    from aggregator.client.text.question import TextQuestion
+    from aggregator.client.text.toss import Toss
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
-    from aggregator.steward.text.question import TextQuestion
-    from aggregator.steward.text.toss import Toss
 
 
 @takes_floor
@@ -127,8 +127,8 @@ async def send_answers(
         floor: The least protection that the client takes part in.
     """
     from aggregator.client import Client, UploadSummary
+    from aggregator.client.text.kept import kept_tosses
     from aggregator.dap.report_errors import AnyReportError
-    from aggregator.steward.text.kept import kept_tosses
 
     tosses = kept_tosses(state, question.hashes, written, entropy)
     clients = [
@@ -159,7 +159,7 @@ async def _send(
 ) -> "tuple[UploadSummary, int]":
     """Count and send the reports of one task."""
     from aggregator.client import Contributions, TooManyReports
-    from aggregator.steward.text.kept import place_of
+    from aggregator.client.text.kept import place_of
 
     measurements = []
     for person, toss in tosses.items():

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.dp.certified import to_float
 from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
@@ -10,7 +11,6 @@ from aggregator.steward.planning.selection_plan import SelectionPlan
 from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
-from aggregator.steward.text.strings import FINGERPRINTS
 from aggregator.vdaf.instances import HISTOGRAM
 
 _MOST_PEOPLE = 10**9

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.dp.rationals import format_rational
-from aggregator.errors import ParameterError
-from aggregator.steward.survey.exact import Positive
-from aggregator.steward.survey.questions.base import NAME
-from aggregator.steward.text import GUESSED_STRINGS
-from aggregator.steward.text.hashing import (
+from aggregator.client.text.hashing import (
     FEWEST_BUCKETS,
     FEWEST_TASKS,
     MOST_BUCKETS,
     MOST_TASKS,
 )
-from aggregator.steward.text.question import TextQuestion
+from aggregator.client.text.question import TextQuestion
+from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
+from aggregator.steward.survey.exact import Positive
+from aggregator.steward.survey.questions.base import NAME
+from aggregator.steward.text import GUESSED_STRINGS
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task

@@ -1,7 +1,7 @@
 """Questions that nobody lists answers for: what people write, found in histograms of hashes.
 
-`strings` says what makes two answers one, `hashing` in which bucket of which task an answer is, and
-`toss` how a client chooses the task; `laws` has the exact laws that `plan` and `decode` rest on.
+What clients do of it is in `aggregator.client.text`. `laws` has the exact laws that `plan` and
+`decode` rest on.
 """
 
 from typing import Final

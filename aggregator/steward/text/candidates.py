@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.strings import FINGERPRINTS, fingerprint, normal_form
 from aggregator.errors import ParameterError
-from aggregator.steward.text.strings import FINGERPRINTS, fingerprint, normal_form
 
 Prints = npt.NDArray[np.uint32]
 

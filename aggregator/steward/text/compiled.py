@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import TextHashes, initial_state
 from aggregator.steward.text.candidates import Prints
-from aggregator.steward.text.hashing import TextHashes, initial_state
 from field.lanes import KernelMissing, compile_here, inlined, kernel
 
 _HALF: Final = 32

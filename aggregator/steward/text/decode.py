@@ -18,13 +18,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import NO_ANSWER, TextHashes
+from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.errors import ParameterError
 from aggregator.steward.text.candidates import Candidates, Prints
-from aggregator.steward.text.hashing import NO_ANSWER, TextHashes
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
 from aggregator.steward.text.plan import FALSE_STRINGS
 from aggregator.steward.text.search import reaching
-from aggregator.steward.text.strings import FINGERPRINTS
 
 FALL: Final = 0.6
 """Of the threshold, from one pass to the next."""

@@ -17,12 +17,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import FEWEST_TASKS, MOST_TASKS, check_shape
+from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
-from aggregator.steward.text.hashing import FEWEST_TASKS, MOST_TASKS, check_shape
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
-from aggregator.steward.text.strings import FINGERPRINTS
 
 FALSE_STRINGS: Final = 0.01
 """How many strings that nobody holds may be expected among all that pass."""

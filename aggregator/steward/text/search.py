@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import TextHashes
 from aggregator.steward.text.candidates import Candidates, Prints
-from aggregator.steward.text.hashing import TextHashes
 
 MANY: Final = 2**22
 """Of so many candidates on the compiled loop is worth its start, of a second or more."""

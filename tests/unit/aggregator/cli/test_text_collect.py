@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.client.text.question import TextQuestion
 from aggregator.collector import store
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.protocol.task import Task, tasks_to_toml
-from aggregator.steward.text.question import TextQuestion
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, seconds
 from tests.support.commands import Done, run_here
 from tests.support.ports import free_ports

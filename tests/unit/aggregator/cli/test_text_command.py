@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from aggregator.cli.steward.text import app
 from aggregator.cli.steward.text_upload import _answers
+from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.strings import fingerprint
 from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, tasks_to_toml
-from aggregator.steward.text.question import TextQuestion
 from aggregator.steward.text.released import documents_in, released_tables
-from aggregator.steward.text.strings import fingerprint
 from tests.support.tasks import LAPLACE, make_task
 from tests.support.text import Fingerprints, released
 

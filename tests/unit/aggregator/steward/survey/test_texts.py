@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.client.text.question import TextQuestion
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
@@ -16,7 +17,6 @@ from aggregator.steward.survey.cells import AnswerError
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.texts import check_bound, plan_texts
 from aggregator.steward.survey.written import with_written
-from aggregator.steward.text.question import TextQuestion
 from tests.support.surveys import VISITS, department
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
 

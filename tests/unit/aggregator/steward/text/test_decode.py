@@ -13,13 +13,13 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.strings import FINGERPRINTS, fingerprint
 from aggregator.errors import ParameterError
 from aggregator.steward.text.candidates import Candidates, Enumerated, Listed, Prints
 from aggregator.steward.text.decode import Decoded, _Decoder, decode, interval
-from aggregator.steward.text.hashing import TextHashes
 from aggregator.steward.text.laws import Clip, Floats
 from aggregator.steward.text.search import reaching, scores
-from aggregator.steward.text.strings import FINGERPRINTS, fingerprint
 from tests.support.text import Counts, Fingerprints, released, some_prints, zipf_counts
 
 HELD_BELOW = 2**31

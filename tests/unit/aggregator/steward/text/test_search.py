@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from aggregator.client.text.hashing import TextHashes
 from aggregator.steward.text.candidates import Enumerated
-from aggregator.steward.text.hashing import TextHashes
 from aggregator.steward.text.search import Units, reaching, scores
 from field.lanes import KernelMissing
 

@@ -13,12 +13,12 @@ import json
 from collections.abc import Sequence
 from fractions import Fraction
 
+from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.strings import NORMALISATION
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest, task_to_table
-from aggregator.steward.text.hashing import TextHashes
-from aggregator.steward.text.strings import NORMALISATION
 from aggregator.words import acting_member
 
 _VERSION = 1

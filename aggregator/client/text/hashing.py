@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.strings import DIGEST_SIZE, fingerprint, normal_form
 from aggregator.errors import ParameterError
-from aggregator.steward.text.strings import DIGEST_SIZE, fingerprint, normal_form
 
 NO_ANSWER: Final = 0
 """The bucket of those who gave no answer."""

@@ -14,10 +14,10 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.toss import Toss
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError
-from aggregator.steward.text.hashing import TextHashes
-from aggregator.steward.text.toss import Toss
 
 _VERSION = 1
 _OWNER_ONLY = 0o600

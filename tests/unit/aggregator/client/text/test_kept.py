@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.kept import kept_tosses, place_of
 from aggregator.errors import ConfigurationError
-from aggregator.steward.text.hashing import TextHashes
-from aggregator.steward.text.kept import kept_tosses, place_of
 from tests.support.entropy import SeededEntropy
 
 HASHES = TextHashes(bytes(32), 64, 128)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.client.text.hashing import NO_ANSWER, TextHashes, siphash
+from aggregator.client.text.strings import fingerprint, normal_form
+from aggregator.client.text.toss import Toss
 from aggregator.errors import ParameterError
-from aggregator.steward.text.hashing import NO_ANSWER, TextHashes, siphash
-from aggregator.steward.text.strings import fingerprint, normal_form
-from aggregator.steward.text.toss import Toss
 from tests.support.entropy import SeededEntropy
 
 MEANING = hashlib.sha256(b"what do people write?").digest()

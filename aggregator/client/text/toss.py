@@ -10,8 +10,8 @@ Which task it is does not depend on the answer; whether and when a report is sen
 import dataclasses
 from typing import Self
 
+from aggregator.client.text.hashing import TextHashes
 from aggregator.entropy import Entropy
-from aggregator.steward.text.hashing import TextHashes
 
 _DRAWN = 8
 """Bytes of a draw; the largest ones are drawn again, so that every task is as likely."""

@@ -9,7 +9,7 @@ import hashlib
 import unicodedata
 from typing import Final
 
-from aggregator.steward.text.unassigned import unassigned
+from aggregator.client.text.unassigned import unassigned
 
 NORMALISATION: Final = 1
 """The version of `normal_form`, hashed into every fingerprint: another one finds nothing."""
