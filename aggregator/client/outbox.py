@@ -2,7 +2,8 @@
 
 A record holds both shares of a report, and so the answer, until there is an outcome; then it is
 overwritten in the file, and the log that it also stood in is emptied. A claim says that something
-was answered and what became of it, but not what.
+was answered and what became of it, but not what. A toss says in which task of a text question a
+person is, and stays for ever.
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -39,7 +40,13 @@ CREATE TABLE IF NOT EXISTS claims (
 CREATE TABLE IF NOT EXISTS hpke_keys (
     task BLOB PRIMARY KEY, configs BLOB NOT NULL, fetched INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tosses (
+    question BLOB NOT NULL, person TEXT NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (question, person)
+) STRICT, WITHOUT ROWID;
 """
+
+_TOSS = "SELECT number FROM tosses WHERE question = ? AND person = ?"
 
 
 class OutboxFull(LocalError):
@@ -235,11 +242,13 @@ class Outbox:
             counted = execute("SELECT count(*) FROM records WHERE task = ?", (task,)).fetchone()
         return int(counted[0])
 
-    def next_due(self, task: bytes) -> int | None:
-        """Return when the next record is due; None if there is none."""
+    def tasks(self) -> list[tuple[bytes, int, int]]:
+        """Return each task with records, how many wait and when the next is due; earliest first."""
         with self._transaction() as execute:
-            (when,) = execute("SELECT min(due) FROM records WHERE task = ?", (task,)).fetchone()
-        return when if when is None else int(when)
+            rows = execute(
+                "SELECT task, count(*), min(due) AS next FROM records GROUP BY task ORDER BY next"
+            ).fetchall()
+        return [(bytes(task), int(count), int(due)) for task, count, due in rows]
 
     def claimed(self, task: bytes, claim: str) -> Outcome | None:
         """Return what became of a claim; None if there is none."""
@@ -248,6 +257,25 @@ class Outbox:
                 "SELECT state, reason FROM claims WHERE task = ? AND claim = ?", (task, claim)
             ).fetchone()
         return None if row is None else Outcome(State(row[0]), row[1])
+
+    def keep_tosses(self, tosses: Mapping[tuple[bytes, str], int]) -> list[int]:
+        """Keep tosses, by question and person, where there is none; return those that are kept.
+
+        Raises:
+            OutboxFull: There is no room.
+        """
+        with self._transaction() as execute:
+            kept = []
+            for (question, person), number in tosses.items():
+                execute("INSERT OR IGNORE INTO tosses VALUES (?, ?, ?)", (question, person, number))
+                kept += execute(_TOSS, (question, person)).fetchone()
+        return kept
+
+    def toss(self, question: bytes, person: str) -> int | None:
+        """Return the toss of a person for a question; None if there is none."""
+        with self._transaction() as execute:
+            row = execute(_TOSS, (question, person)).fetchone()
+        return None if row is None else int(row[0])
 
     def outcomes(self, task: bytes) -> Counter[Outcome]:
         """Return of how many claims of a task what became."""

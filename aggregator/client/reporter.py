@@ -4,6 +4,9 @@ put      the report is made and stored
 flush    sealed to keys of the day, STORED, and only then sent: the same bytes until there is
          an answer
 settled  deleted from the outbox; its claim says what became of it
+
+Reports of further tasks of the same aggregators may go with the task's own: those that are put
+together are stored together, or none is.
 """
 
 import threading
@@ -13,7 +16,7 @@ from typing import Self
 
 from aggregator.client.outbox import Outbox, Outcome, Record
 from aggregator.client.posting import PlainPosting, Posting
-from aggregator.client.sending import Pass, Sending, Settled, room_of
+from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
 from aggregator.client.together import Together
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
@@ -27,6 +30,15 @@ from aggregator.vdaf.circuits.measurements import Measurement
 
 REPORTS_PER_REQUEST = 200
 MAX_AGE_SECONDS = 14 * DAY
+
+Beside = tuple[Task, Settled]
+"""A task whose reports go with another's, and who hears of them."""
+
+_Put = tuple[Sequence[tuple[Task, Measurement]], str | None]
+"""What goes together, a measurement of each task, and its claim."""
+
+_OF_ALL_TASKS = (Reason.UNREACHABLE, Reason.BUSY, Reason.NOT_AN_AGGREGATOR)
+"""Why other tasks of the same aggregators would fare no better."""
 
 
 class Reporter:
@@ -43,9 +55,11 @@ class Reporter:
         max_age_seconds: How long a report may wait; then it is given up.
         reports_per_request: The most reports of one request.
         claim_at: What is claimed by a claim at a time: itself, unless given.
+        beside: Further tasks of the same aggregators. Of a group the caller keeps people to one.
 
     Raises:
-        ParameterError: The task is below the floor, or in a group: nobody is kept to one place.
+        ParameterError: A task is below the floor; or the first is in a group: nobody is kept to one
+            place.
     """
 
     def __init__(
@@ -61,8 +75,10 @@ class Reporter:
         max_age_seconds: int = MAX_AGE_SECONDS,
         reports_per_request: int = REPORTS_PER_REQUEST,
         claim_at: Callable[[str, int], str] = lambda claim, _seconds: claim,
+        beside: Sequence[Beside] = (),
     ) -> None:
-        check_floor(task, floor or Floor(), "this client")
+        for each in (task, *(each for each, _ in beside)):
+            check_floor(each, floor or Floor(), "this client")
         check_kept(task)
         if reports_per_request < 1:
             raise ParameterError(
@@ -81,16 +97,20 @@ class Reporter:
             self._owned.append(posting.close)
         self._posting = posting
         self._claim_at = claim_at
-        self._sending = Sending(
-            task,
-            outbox,
-            self._entropy,
-            self._clock,
-            posting,
-            on_settled,
-            max_age_seconds,
-            reports_per_request,
-        )
+        self._sendings = {
+            each.task_id.value: Sending(
+                each,
+                outbox,
+                self._entropy,
+                self._clock,
+                posting,
+                told,
+                max_age_seconds,
+                reports_per_request,
+                self._id,
+            )
+            for each, told in ((task, on_settled), *beside)
+        }
         # Who waits for its turn is served by whoever has it: many at once cost little each.
         self._puts = Together(self._put_all, REPORTS_PER_REQUEST)
         self._ended = threading.Event()
@@ -126,7 +146,21 @@ class Reporter:
             AlreadyAnswered: The claim has a report.
             OutboxFull: There is no room for it.
         """
-        return self._puts.do((measurement, claim))
+        return self.put_together([(self.task, measurement)], claim=claim)[0]
+
+    def put_together(
+        self, parts: Sequence[tuple[Task, Measurement]], *, claim: str | None = None
+    ) -> list[bytes]:
+        """Make a report for each of several tasks, and store all or none; return their ids.
+
+        Args:
+            parts: A measurement of each task: of this reporter's, or of one beside it.
+            claim: Of what only one report is taken for each task.
+
+        Raises:
+            ParameterError, AlreadyAnswered, OutboxFull: As `put`.
+        """
+        return self._puts.do((parts, claim))
 
     def put_many(
         self, measurements: Sequence[Measurement], claims: Sequence[str | None] | None = None
@@ -139,35 +173,18 @@ class Reporter:
         named = [None] * len(measurements) if claims is None else claims
         if len(named) != len(measurements):
             raise ParameterError(f"claims must be {len(measurements)}, not {len(named)}")
-        now = self._clock.now()
-        prepared = prepare_reports(self.task, measurements, self.task.time(now), self._entropy)
-        unsealed = bytes(room_of(self.task))
-        self._outbox.add(
-            [
-                Record(
-                    key=each.metadata.report_id.value,
-                    task=self._id,
-                    claim=None if claim is None else self._claim_at(claim, now),
-                    created=now,
-                    time=each.metadata.time.units,
-                    public_share=each.public_share,
-                    leader_share=each.leader_input_share,
-                    helper_share=each.helper_input_share,
-                    sealed_to=None,
-                    body=unsealed,
-                )
-                for each, claim in zip(prepared, named, strict=True)
-            ]
-        )
-        return [each.metadata.report_id.value for each in prepared]
+        puts = [
+            ([(self.task, each)], claim) for each, claim in zip(measurements, named, strict=True)
+        ]
+        return [report for [report] in self._put_all(puts)]
 
-    def claimed(self, claim: str) -> Outcome | None:
-        """Return what became of a claim; None if it has no report."""
-        return self._outbox.claimed(self._id, claim)
+    def claimed(self, claim: str, task: Task | None = None) -> Outcome | None:
+        """Return what became of a claim, for a task beside if one is given; None: no report."""
+        return self._outbox.claimed((task or self.task).task_id.value, claim)
 
     def waiting(self) -> int:
         """Return how many reports wait."""
-        return self._outbox.waiting(self._id)
+        return sum(count for task, count, _ in self._outbox.tasks() if task in self._sendings)
 
     def flush(self, *, now: bool = False) -> Pass:
         """Send what is due, in groups.
@@ -175,7 +192,9 @@ class Reporter:
         Args:
             now: Also what would wait for longer.
         """
-        return self._sending.flush(now=now)
+        waiting = [task for task, _, _ in self._outbox.tasks()]
+        beside = [each for each in waiting if each in self._sendings and each != self._id]
+        return self._flush([self._id, *beside], now=now)
 
     async def aput(self, measurement: Measurement, *, claim: str | None = None) -> bytes:
         """`put`, in a thread."""
@@ -216,16 +235,78 @@ class Reporter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put_all(self, puts: Sequence[tuple[Measurement, str | None]]) -> list[bytes]:
-        return self.put_many([each for each, _ in puts], [claim for _, claim in puts])
+    def _put_all(self, puts: Sequence[_Put]) -> list[list[bytes]]:
+        """Make the reports of some puts, each task's at once, and store all or none."""
+        now = self._clock.now()
+        by_task: dict[bytes, list[tuple[int, Measurement, str | None]]] = {}
+        tasks: dict[bytes, Task] = {}
+        for place, (parts, claim) in enumerate(puts):
+            claimed = None if claim is None else self._claim_at(claim, now)
+            for task, measurement in parts:
+                tasks[task.task_id.value] = task
+                by_task.setdefault(task.task_id.value, []).append((place, measurement, claimed))
+        records: list[Record] = []
+        made: list[dict[bytes, bytes]] = [{} for _ in puts]
+        for key, given in by_task.items():
+            of_task = self._records(tasks[key], [(each, claim) for _, each, claim in given], now)
+            records += of_task
+            for (place, _, _), record in zip(given, of_task, strict=True):
+                made[place][key] = record.key
+        self._outbox.add(records)
+        return [
+            [ids[task.task_id.value] for task, _ in parts]
+            for ids, (parts, _) in zip(made, puts, strict=True)
+        ]
+
+    def _records(
+        self, task: Task, given: Sequence[tuple[Measurement, str | None]], now: int
+    ) -> list[Record]:
+        prepared = prepare_reports(task, [each for each, _ in given], task.time(now), self._entropy)
+        unsealed = bytes(room_of(task))
+        return [
+            Record(
+                key=each.metadata.report_id.value,
+                task=task.task_id.value,
+                claim=claim,
+                created=now,
+                time=each.metadata.time.units,
+                public_share=each.public_share,
+                leader_share=each.leader_input_share,
+                helper_share=each.helper_input_share,
+                sealed_to=None,
+                body=unsealed,
+            )
+            for each, (_, claim) in zip(prepared, given, strict=True)
+        ]
+
+    def _flush(self, tasks: Sequence[bytes], *, now: bool) -> Pass:
+        """Pass over the reports of some tasks, until it is no use to go on."""
+        done = Pass()
+        for each in tasks:
+            of_task = self._sendings[each].flush(now=now)
+            done.counted += of_task.counted
+            done.late += of_task.late
+            done.refused += of_task.refused
+            done.reason = of_task.reason or done.reason
+            if of_task.reason in _OF_ALL_TASKS:
+                break
+        done.waiting = self.waiting()
+        return done
 
     def _run(self, seconds: float) -> None:
         while not self._ended.wait(seconds):
             try:
-                due = self._outbox.next_due(self._id)
-                if due is not None and max(due, self._sending.quiet_until) <= self._clock.now():
-                    self._sending.quiet_until = 0
-                    self.flush()
-                self.fault = self._sending.callback_fault
+                now = self._clock.now()
+                due = [
+                    task
+                    for task, _, when in self._outbox.tasks()
+                    if task in self._sendings and max(when, self._sendings[task].quiet_until) <= now
+                ]
+                for task in due:
+                    self._sendings[task].quiet_until = 0
+                if due:
+                    self._flush(due, now=False)
+                faults = [each.callback_fault for each in self._sendings.values()]
+                self.fault = next((fault for fault in faults if fault is not None), None)
             except Exception as error:  # noqa: BLE001  such as a disk that is gone: it may come back
                 self.fault = error

@@ -72,7 +72,7 @@ class Reason(StrEnum):
 
 @dataclasses.dataclass(slots=True)
 class Pass:
-    """What one pass over the outbox has done.
+    """What one pass over the outbox has done, or several.
 
     Attributes:
         counted: Reports that the leader has.
@@ -105,6 +105,8 @@ class Sending:
         on_settled: Called for each report, after its outcome is stored.
         max_age_seconds: How long a report may wait; then it is given up.
         group: The most reports of one request.
+        keys_of: The id of the task with whose keys these reports are sealed, which has the same
+            aggregators; this one's unless given.
 
     Attributes:
         group: So many go in one request now: fewer after one that was too large.
@@ -122,12 +124,14 @@ class Sending:
         on_settled: Settled,
         max_age_seconds: int,
         group: int,
+        keys_of: bytes | None = None,
     ) -> None:
         self.task = task
         self.group = group
         self.quiet_until = 0
         self.callback_fault: Exception | None = None
         self._id = task.task_id.value
+        self._keys_of = self._id if keys_of is None else keys_of
         self._outbox = outbox
         self._entropy, self._clock, self._posting = entropy, clock, posting
         self._on_settled = on_settled
@@ -284,7 +288,7 @@ class Sending:
             yield from self._post(records[start : start + size])
 
     def _keys(self) -> bytes:
-        keys = self._outbox.keys(self._id, self._clock.now() - KEYS_SECONDS)
+        keys = self._outbox.keys(self._keys_of, self._clock.now() - KEYS_SECONDS)
         return self._fetched_keys() if keys is None else keys
 
     def _fetched_keys(self) -> bytes:
@@ -305,7 +309,7 @@ class Sending:
             except (DecodeError, ParameterError, Refused, TooLarge) as error:
                 raise Later("not_an_aggregator") from error
         keys = b"".join(found)
-        self._outbox.put_keys(self._id, keys, self._clock.now())
+        self._outbox.put_keys(self._keys_of, keys, self._clock.now())
         return keys
 
     def _seal(self, records: Sequence[Record], keys: bytes) -> list[Record]:

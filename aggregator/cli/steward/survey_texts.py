@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from aggregator.cli.steward.text_files import TEXTS, public_files
+from aggregator.cli.steward.text_files import public_files
+from aggregator.client.text import TEXTS
 from aggregator.entropy import Entropy, SystemEntropy
 
 if TYPE_CHECKING:

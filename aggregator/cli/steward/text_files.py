@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.files import named, read_tasks
+from aggregator.client.text import DESCRIPTION, TASKS, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,12 +15,7 @@ if TYPE_CHECKING:
     from aggregator.client.text.question import TextQuestion
     from aggregator.protocol.task import Task
 
-DESCRIPTION = "text.json"
-TASKS = "tasks.toml"
 TASKS_OF_PAGES = "tasks.json"
-
-TEXTS = "text"
-"""The folder of a survey's text questions, a folder for each."""
 
 QuestionFolder = Annotated[
     Path,

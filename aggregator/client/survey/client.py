@@ -1,37 +1,46 @@
-"""The client of a survey in an application: answers by the names of questions, one report each.
+"""The client of a survey in an application: answers by the names of questions.
 
     with SurveyClient("task.json", "outbox.sqlite") as survey:
         survey.put({"education": "degree", "hours": 40}, person="17")
 
-What it knows of the survey is the meaning that is bound into its task. Everything else is a
-`Reporter`'s: where reports wait, how they are sent, and what becomes of them.
+A person has one report of the survey in a window, and one more of each text question. What it
+knows of the survey is the meaning that is bound into its task. Everything else is a `Reporter`'s:
+where reports wait, how they are sent, and what becomes of them.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.clock import Clock, SystemClock
-from aggregator.entropy import Entropy
+from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.task import Task, task_from_toml
+
+if TYPE_CHECKING:
+    from aggregator.client.survey.texts import TextParts
+    from aggregator.client.text.beside import AskedTexts
 
 _OUTBOX = "outbox.sqlite"
 _MARK = ": "
 
-Settled = Callable[[bytes, str | None, Outcome], None]
-"""Hears of a report's id, of the person whose it is, if one was named, and of its outcome."""
+Settled = Callable[[bytes, str | None, Outcome, str | None], None]
+"""Hears of a report's id, of the person whose it is, if one was named, of its outcome, and of the
+text question that it answers: None for the report of all other questions."""
 
 
 class SurveyClient:
     """The client of one survey, over an outbox that outlives it; threads may share it.
 
     Args:
-        task_file: The survey's public file, `task.json` or `task.toml`.
+        task_file: The survey's public file, `task.json` or `task.toml`; its text questions lie
+            beside it, in the folder `text`.
         outbox: The file in which reports wait; `outbox.sqlite` beside the task file unless given.
         max_bytes: How large that file may become.
         max_age_seconds: How long a report may wait; then it is given up.
@@ -46,8 +55,8 @@ class SurveyClient:
         reporter: Sends the reports; see there what it can tell.
 
     Raises:
-        ParameterError: The file is not that of one survey, was changed since it was made, or its
-            task is below the floor.
+        ParameterError: The file is not that of one survey, was changed since it was made, its text
+            questions are not those beside it, or a task is below the floor.
         ConfigurationError: The outbox cannot be used.
         OSError: The file cannot be read.
     """
@@ -71,18 +80,25 @@ class SurveyClient:
         self._task = task
         self._clock = SystemClock() if clock is None else clock
         self._on_settled = on_settled
+        asked = self._asked_beside(path)
         self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
         try:
+            self._texts = self._parts_of(asked, SystemEntropy() if entropy is None else entropy)
             self.reporter = Reporter(
                 task,
                 self._outbox,
                 entropy=entropy,
                 clock=self._clock,
                 posting=posting,
-                on_settled=self._settled,
+                on_settled=partial(self._settled, None),
                 floor=floor,
                 max_age_seconds=max_age_seconds,
                 claim_at=self._claim,
+                beside=[
+                    (each, partial(self._settled, name))
+                    for name, (_, tasks) in asked.items()
+                    for each in tasks
+                ],
             )
         except BaseException:
             self._outbox.close()
@@ -96,27 +112,53 @@ class SurveyClient:
     def put(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
         """Make a report of all answers of one person and store it; return its id.
 
+        Each text question has one more report, of one size, stored with it or not at all.
+
         Args:
             answers: By the names of questions: a label, a list of labels, a number, a truth value,
-                or a table of numbers, as each asks. What is left out, None or blank is counted as
-                no answer, in a report of the same size.
+                a table of numbers, or text, as each asks. What is left out, None or blank is
+                counted as no answer, in a report of the same size.
             person: Whose they are: of one person only one report is taken in each window of this
-                task. The name stays in the outbox.
+                task. The name stays in the outbox, and if there are text questions, which need one,
+                in which of their tasks the person is.
 
         Raises:
             AnswerError: A question does not take its answer; the message does not have the answer.
             AlreadyAnswered: The person has a report in this window.
             OutboxFull: There is no room for it.
+            ParameterError: Nobody is named, and there are text questions.
         """
-        return self.reporter.put(self.sheet.entries(answers), claim=person)
+        # Before an answer is looked at: in which tasks a person is depends on none.
+        tosses = [] if self._texts is None else self._texts.tosses(person)
+        entries = self.sheet.entries(answers)
+        of_texts = [] if self._texts is None else self._texts.parts(tosses, answers)
+        return self.reporter.put_together([(self._task, entries), *of_texts], claim=person)[0]
 
     async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
         """`put`, in a thread."""
-        return await self.reporter.aput(self.sheet.entries(answers), claim=person)
+        from anyio.to_thread import run_sync
 
-    def answered(self, person: str) -> Outcome | None:
-        """Return what became of a person's report in this window; None if there is none."""
-        return self.reporter.claimed(self._claim(person, self._clock.now()))
+        return await run_sync(lambda: self.put(answers, person=person))
+
+    def answered(self, person: str, *, question: str | None = None) -> Outcome | None:
+        """Return what became of a person's report in this window; None if there is none.
+
+        Args:
+            person: Who answered.
+            question: A text question, which has a report of its own.
+
+        Raises:
+            ParameterError: The survey has no such text question.
+        """
+        task = self._task
+        if question is not None:
+            if self._texts is None:
+                raise ParameterError(f"question: there is no text question {question!r}")
+            of_person = self._texts.task_of(person, question)
+            if of_person is None:
+                return None
+            task = of_person
+        return self.reporter.claimed(self._claim(person, self._clock.now()), task)
 
     def start(self, seconds: float = 1.0) -> None:
         """Send from now on in a thread of its own, looking every so many seconds."""
@@ -140,7 +182,24 @@ class SurveyClient:
         first = 0 if window is None else window.first_unit(self._task.time(seconds).units)
         return f"window {first}{_MARK}{person}"
 
-    def _settled(self, report: bytes, claim: str | None, outcome: Outcome) -> None:
+    def _asked_beside(self, path: Path) -> "AskedTexts":
+        if not self.sheet.texts:
+            return {}
+        # With NumPy, which an application without text questions loads at its first `put` only.
+        from aggregator.client.text.beside import texts_beside
+
+        return texts_beside(path, self._task, self.sheet.texts)
+
+    def _parts_of(self, asked: "AskedTexts", entropy: Entropy) -> "TextParts | None":
+        if not asked:
+            return None
+        from aggregator.client.survey.texts import TextParts
+
+        return TextParts(asked, self._outbox, entropy)
+
+    def _settled(
+        self, question: str | None, report: bytes, claim: str | None, outcome: Outcome
+    ) -> None:
         if self._on_settled is not None:
             person = None if claim is None else claim.partition(_MARK)[2]
-            self._on_settled(report, person, outcome)
+            self._on_settled(report, person, outcome, question)

@@ -49,11 +49,14 @@ class AnswerSheet:
         tables: After them.
         needs: Of each question what must be so that it is asked: the places of earlier ones, each
             with those of its labels of which one must have been chosen.
+        texts: The text questions, whose answers are in other reports, by name: the `meaning` of
+            each.
     """
 
     questions: tuple[Question, ...]
     tables: tuple[Table, ...]
     needs: tuple[Needs, ...]
+    texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_task(cls, task: Task) -> "AnswerSheet":
@@ -116,7 +119,8 @@ class AnswerSheet:
                 choices = questions[places[name]].choices
                 found.append((places[name], tuple(choices.index(label) for label in labels)))
             needs.append(tuple(found))
-        return cls(tuple(questions), tuple(tables), tuple(needs))
+        texts = {str(name): str(of) for name, of in meaning.get("texts", {}).items()}
+        return cls(tuple(questions), tuple(tables), tuple(needs), texts)
 
     @property
     def sections(self) -> list[str]:
@@ -140,7 +144,8 @@ class AnswerSheet:
 
         Args:
             answers: By the names of questions; those that are left out, None or blank have none,
-                and so have those that are not asked of who gives the other answers.
+                and so have those that are not asked of who gives the other answers. Those to text
+                questions are not looked at.
 
         Raises:
             AnswerError: A question does not take its answer, or there is none of a name.
@@ -154,7 +159,7 @@ class AnswerSheet:
         return list(itertools.chain.from_iterable([*of, *by_group]))
 
     def _check_names(self, answers: object) -> None:
-        names = [question.name for question in self.questions]
+        names = [*(question.name for question in self.questions), *self.texts]
         if not isinstance(answers, Mapping):
             raise AnswerError("", f"must be a table by the names of questions: {', '.join(names)}")
         for name in answers:

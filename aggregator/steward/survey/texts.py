@@ -6,12 +6,13 @@ report of all other questions has the rest.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.client.text import beside
 from aggregator.client.text.hashing import (
     FEWEST_BUCKETS,
     FEWEST_TASKS,
@@ -20,12 +21,12 @@ from aggregator.client.text.hashing import (
 )
 from aggregator.client.text.question import TextQuestion
 from aggregator.dp.rationals import format_rational
-from aggregator.errors import ParameterError
 from aggregator.steward.survey.exact import Positive
 from aggregator.steward.survey.questions.base import NAME
 from aggregator.steward.text import GUESSED_STRINGS
 
 if TYPE_CHECKING:
+    from aggregator.client.text.beside import AskedTexts
     from aggregator.protocol.task import Task
     from aggregator.steward.survey.meaning import Meaning
     from aggregator.steward.survey.model import Survey
@@ -127,65 +128,10 @@ def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
         )
 
 
-def smallest_batch(of_survey: int, tasks: int) -> int:
-    """Return the `min_batch_size` of each task of a text question.
-
-    A G-th of all people toss for a task, and not quite as many each time.
-    """
-    return max(1, of_survey // (2 * tasks))
-
-
-def check_bound(
-    task: "Task", meaning: "Meaning", texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]"
-) -> None:
-    """Refuse text questions that are not those of a survey's task, or are asked otherwise.
-
-    Whoever hands out files could leave a question out, or put another beside the survey, or the
-    same one with tasks of aggregators who are one.
-
-    Args:
-        task: The survey's, each of whose reports is bound to its meaning.
-        meaning: Its meaning.
-        texts: By its name, each question with its tasks, which belong together.
+def check_bound(task: "Task", meaning: "Meaning", texts: "AskedTexts") -> None:
+    """Refuse text questions that are not those of a survey's task: those of its meaning.
 
     Raises:
         ParameterError: It names the question and what is wrong.
     """
-    named = dict(meaning.texts)
-    for name in sorted(named.keys() ^ texts.keys()):
-        raise ParameterError(
-            f"text question {name}: the survey has it, and its files are missing"
-            if name in named
-            else f"text question {name}: the survey has no such question"
-        )
-    for name, (question, tasks) in texts.items():
-        if question.meaning.hex() != named[name]:
-            raise ParameterError(f"text question {name}: is another one than the survey's")
-        # All other tasks of the question have the settings of the first.
-        for setting, ours, surveys in zip(_SAME, _settings(tasks[0]), _settings(task), strict=True):
-            if ours != surveys:
-                raise ParameterError(
-                    f"text question {name}: its tasks have another {setting} than the survey's"
-                )
-        if tasks[0].min_batch_size < smallest_batch(task.min_batch_size, question.tasks):
-            raise ParameterError(
-                f"text question {name}: its tasks have a smaller min_batch_size than the survey's "
-                "would have them"
-            )
-
-
-_SAME = ("leader", "helper", "time_precision", "profile", "window", "population", "max_releases")
-
-
-def _settings(task: "Task") -> tuple[object, ...]:
-    """Return what the tasks of a survey share, as `_SAME` calls it."""
-    configuration, policy = task.configuration, task.policy
-    return (
-        configuration.leader_aggregator_endpoint,
-        configuration.helper_aggregator_endpoint,
-        configuration.time_precision,
-        task.profile,
-        policy.window,
-        policy.population,
-        policy.max_releases,
-    )
+    beside.check_bound(task, dict(meaning.texts), texts)

@@ -345,7 +345,7 @@ def test_sending_goes_on_after_a_fault_of_the_application_or_of_ours(
         raise RuntimeError("not foreseen")
 
     if is_callback:
-        reporter._sending._on_settled = broken
+        reporter._sendings[reporter._id]._on_settled = broken
     else:
         world.leader.turns = [fails(OverflowError("not foreseen"))]
     reporter.put(1)

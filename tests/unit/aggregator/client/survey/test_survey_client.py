@@ -38,7 +38,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.file, self.leader = folder / "task.json", ToldLeader()
         self.clock = ManualClock(MONDAY + 5)
-        self.settled: list[tuple[bytes, str | None, Outcome]] = []
+        self.settled: list[tuple[bytes, str | None, Outcome, str | None]] = []
         self.file.write_text(tasks_to_json([task_of(ASKED)]), "utf-8")
         self._begun: list[SurveyClient] = []
 
@@ -79,7 +79,7 @@ def test_a_person_has_one_report_in_a_window_and_another_in_the_next(world: Worl
     assert survey.answered("17: a") is None
     survey.put({}, person="17: a")
     assert survey.reporter.flush().counted == 2
-    assert [(person, said.state) for _, person, said in world.settled] == [
+    assert [(person, said.state) for _, person, said, _ in world.settled] == [
         ("17: a", State.COUNTED),
         ("17: a", State.COUNTED),
     ]
@@ -118,7 +118,7 @@ def test_a_refusal_comes_back_by_report_with_its_reason(world: World) -> None:
     world.leader.turns = [says(ReportError.INVALID_MESSAGE)]
     survey.reporter.flush()
     refused = Outcome(State.REFUSED, "invalid_message")
-    assert {report: (person, said) for report, person, said in world.settled} == {
+    assert {report: (person, said) for report, person, said, _ in world.settled} == {
         first: ("a", refused),
         second: ("b", Outcome(State.COUNTED)),
         unnamed: (None, Outcome(State.COUNTED)),
@@ -140,7 +140,7 @@ def test_what_waits_is_bounded_by_size_and_age(world: World) -> None:
     assert waiting
     world.clock.advance(200)
     assert survey.reporter.flush(now=True).late == waiting
-    assert {said for _, _, said in world.settled} == {Outcome(State.LATE, "too_old")}
+    assert {said for _, _, said, _ in world.settled} == {Outcome(State.LATE, "too_old")}
     survey.put({"hours": 1})
 
 

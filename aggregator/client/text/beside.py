@@ -1,0 +1,103 @@
+"""Text questions beside a survey's task: which they are is bound into each of its reports.
+
+They lie in the folder `text` beside the survey's file, each in one of its name: its description and
+its tasks. Whoever hands out files could leave a question out, or put another beside the survey, or
+the same one with tasks of aggregators who are one.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aggregator.client.text import DESCRIPTION, TASKS, TEXTS
+from aggregator.client.text.question import TextQuestion, question_of_json
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, tasks_from_toml
+
+AskedTexts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
+"""By its name, each question with its tasks, which belong together."""
+
+_SAME = ("leader", "helper", "time_precision", "profile", "window", "population", "max_releases")
+
+
+def texts_beside(task_file: Path, task: Task, named: Mapping[str, str]) -> AskedTexts:
+    """Return the text questions whose files lie beside that of a survey's task.
+
+    Args:
+        task_file: The survey's public file.
+        task: Its task.
+        named: As `check_bound`.
+
+    Raises:
+        ParameterError: The files of a question do not belong together, or not to the survey.
+        OSError: A file cannot be read.
+    """
+    folder = task_file.parent / TEXTS
+    places = sorted(folder.iterdir()) if folder.is_dir() else []
+    found = {place.name: _read(place) for place in places}
+    check_bound(task, named, found)
+    return found
+
+
+def check_bound(task: Task, named: Mapping[str, str], texts: AskedTexts) -> None:
+    """Refuse text questions that are not those of a survey's task, or are asked otherwise.
+
+    Args:
+        task: The survey's, each of whose reports is bound to its meaning.
+        named: The text questions which that meaning names, each with its own `meaning`.
+        texts: Those that are there.
+
+    Raises:
+        ParameterError: It names the question and what is wrong.
+    """
+    for name in sorted(named.keys() ^ texts.keys()):
+        raise ParameterError(
+            f"text question {name}: the survey has it, and its files are missing"
+            if name in named
+            else f"text question {name}: the survey has no such question"
+        )
+    for name, (question, tasks) in texts.items():
+        if question.meaning.hex() != named[name]:
+            raise ParameterError(f"text question {name}: is another one than the survey's")
+        # All other tasks of the question have the settings of the first.
+        for setting, ours, surveys in zip(_SAME, _settings(tasks[0]), _settings(task), strict=True):
+            if ours != surveys:
+                raise ParameterError(
+                    f"text question {name}: its tasks have another {setting} than the survey's"
+                )
+        if tasks[0].min_batch_size < smallest_batch(task.min_batch_size, question.tasks):
+            raise ParameterError(
+                f"text question {name}: its tasks have a smaller min_batch_size than the survey's "
+                "would have them"
+            )
+
+
+def smallest_batch(of_survey: int, tasks: int) -> int:
+    """Return the `min_batch_size` of each task of a text question.
+
+    A G-th of all people toss for a task, and not quite as many each time.
+    """
+    return max(1, of_survey // (2 * tasks))
+
+
+def _read(folder: Path) -> tuple[TextQuestion, list[Task]]:
+    try:
+        tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
+        return question_of_json((folder / DESCRIPTION).read_text("utf-8"), tasks), tasks
+    except ParameterError as error:
+        raise ParameterError(f"text question {folder.name}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"text question {folder.name}: its files are not UTF-8") from error
+
+
+def _settings(task: Task) -> tuple[object, ...]:
+    """Return what the tasks of a survey share, as `_SAME` calls it."""
+    configuration, policy = task.configuration, task.policy
+    return (
+        configuration.leader_aggregator_endpoint,
+        configuration.helper_aggregator_endpoint,
+        configuration.time_precision,
+        task.profile,
+        policy.window,
+        policy.population,
+        policy.max_releases,
+    )

@@ -1,0 +1,29 @@
+"""The files of a survey with text questions, as `prio survey new` writes them."""
+
+from pathlib import Path
+
+from aggregator.cli.steward.survey_texts import text_tasks, write_survey
+from aggregator.protocol.task import Task
+from aggregator.steward.survey import plan, survey_from_toml, task_tables
+from aggregator.steward.survey.texts import plan_texts
+from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
+
+
+def write_survey_folder(
+    folder: Path, survey: str, leader: str = LEADER_URL, helper: str = HELPER_URL
+) -> dict[str, list[Task]]:
+    """Write a survey's folder; return its task, under "", and those of each text question.
+
+    Args:
+        folder: A new one.
+        survey: As survey.toml has it.
+        leader: The leader's address.
+        helper: The helper's.
+    """
+    parsed = survey_from_toml(survey)
+    tables = task_tables(parsed, plan(parsed))
+    task = make_task(tables.vdaf, tables.privacy, leader=leader, helper=helper, **tables.settings)
+    config = collector_keypair().config
+    texts = text_tasks(parsed, plan_texts(parsed), config, leader, helper)
+    write_survey(task, texts, folder)
+    return {"": [task], **{name: [*tasks] for name, (_, tasks) in texts.items()}}

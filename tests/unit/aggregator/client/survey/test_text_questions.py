@@ -1,0 +1,383 @@
+"""Text questions in an application: one toss a person for ever, and one report a window of each.
+
+Who gains by a second toss is whoever collects: a person who is in two tasks pays for two.
+"""
+
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from aggregator.client import (
+    AlreadyAnswered,
+    AnswerError,
+    Outbox,
+    Outcome,
+    Reason,
+    State,
+    SurveyClient,
+)
+from aggregator.client.text.beside import texts_beside
+from aggregator.client.text.toss import Toss
+from aggregator.codec import decode
+from aggregator.dap.ids import decode_base64url
+from aggregator.dap.messages import UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.task import Task, tasks_from_toml, tasks_to_toml
+from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
+from tests.support.survey_folders import write_survey_folder
+from tests.support.surveys import VISITS, department
+from tests.support.told_leader import ToldLeader, says, stores
+
+WEEK = 7 * 86400
+MONDAY = 1_793_577_600
+"""2026-11-02, on which a window begins."""
+
+TASKS = 64
+WORD = f"""
+[[question]]
+name = "word"
+kind = "text"
+text = "What hurts?"
+epsilon = "1/4"
+buckets = 16
+tasks = {TASKS}
+"""
+SURVEY = VISITS + department() + WORD
+
+
+class Leader(ToldLeader):
+    """Knows also to which task each report came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: dict[bytes, bytes] = {}
+
+    def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
+        task = decode_base64url(url.split("/")[-2])
+        for report in decode(UploadRequest, body).reports:
+            key = report.report_metadata.report_id.value
+            assert self.tasks.setdefault(key, task) == task
+        return super().post(url, message, body, answer, limit)
+
+
+class World:
+    """An application's machine, whose process may die and start again."""
+
+    def __init__(self, made: Path, tasks: Mapping[str, Sequence[Task]], outbox: Path) -> None:
+        self.made, self.outbox = made, outbox
+        self.name_of = {
+            each.task_id.value: name for name, of_name in tasks.items() for each in of_name
+        }
+        self.leader, self.clock = Leader(), ManualClock(MONDAY + 5)
+        self.settled: list[tuple[bytes, str | None, Outcome, str | None]] = []
+        self._begun: list[SurveyClient] = []
+
+    def begin(self) -> SurveyClient:
+        """Return the client of another process, which would toss otherwise, over the same files."""
+        self._begun.append(
+            SurveyClient(
+                self.made / "task.json",
+                self.outbox,
+                clock=self.clock,
+                posting=self.leader,
+                entropy=SeededEntropy(b"process %d" % len(self._begun)),
+                on_settled=lambda *said: self.settled.append(said),
+            )
+        )
+        return self._begun[-1]
+
+    def stored(self) -> dict[str, Counter[bytes]]:
+        """Return of each question, "" for all that are none of text, reports by their tasks."""
+        found: dict[str, Counter[bytes]] = {}
+        for key in self.leader.stored:
+            task = self.leader.tasks[key]
+            found.setdefault(self.name_of[task], Counter())[task] += 1
+        return found
+
+    def close(self) -> None:
+        for client in self._begun:
+            client.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    folder = tmp_path / "made"
+    made = World(folder, write_survey_folder(folder, SURVEY), folder / "outbox.sqlite")
+    yield made
+    made.close()
+
+
+def test_a_person_stays_in_one_task_over_windows_and_restarts_and_is_in_it_once_a_window(
+    world: World,
+) -> None:
+    for window in range(3):
+        for answer in ("knee", "something else"):
+            survey = world.begin()
+            with suppress(AlreadyAnswered):
+                survey.put({"department": "surgery", "word": answer}, person="17")
+                assert answer == "knee", "a second report in a window"
+        assert survey.answered("17", question="word") == Outcome(State.WAITING)
+        survey.reporter.flush()
+        assert survey.answered("17", question="word") == Outcome(State.COUNTED)
+        assert [sum(each.values()) for each in world.stored().values()] == [window + 1] * 2
+        world.clock.advance(WEEK)
+    assert len(world.stored()["word"]) == 1
+    assert survey.answered("18", question="word") is None
+
+
+class Looked(Mapping[str, object]):
+    """Answers that know when they are looked at."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+
+    def __getitem__(self, name: str) -> object:
+        self._look()
+        return "knee" if name == "word" else None
+
+    def __iter__(self) -> Iterator[str]:
+        self._look()
+        return iter(("word",))
+
+    def __len__(self) -> int:
+        return 1
+
+
+def tosses_on_disk(world: World) -> list[tuple[str, int]]:
+    with closing(sqlite3.connect(world.outbox)) as outbox:
+        return outbox.execute("SELECT person, number FROM tosses ORDER BY person").fetchall()
+
+
+def test_the_toss_is_on_the_disk_before_an_answer_is_looked_at(world: World) -> None:
+    seen: list[object] = []
+    survey = world.begin()
+    survey.put(Looked(lambda: seen.append(tosses_on_disk(world))), person="17")
+    assert len(seen) >= 2
+    assert seen == [tosses_on_disk(world)] * len(seen)
+    assert len(tosses_on_disk(world)) == 1
+
+
+class Died(BaseException):
+    """The process ends here; no handler of the program may catch it."""
+
+
+class Dying:
+    """Lets a process die after the transaction of a number, which is before the next one."""
+
+    def __init__(self, moment: int) -> None:
+        self.left = moment
+        self.inner = Outbox._transaction
+
+    @contextmanager
+    def transaction(self, outbox: Outbox) -> Iterator[object]:
+        with self.inner(outbox) as execute:
+            yield execute
+        self.left -= 1
+        if self.left == 0:
+            raise Died
+
+
+def test_a_process_that_dies_between_any_two_steps_neither_loses_nor_doubles_nor_tosses_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made"
+    tasks = write_survey_folder(made, SURVEY.replace(f"tasks = {TASKS}", "tasks = 8"))
+    moment, alive = 0, False
+    while not alive:
+        moment += 1
+        world = World(made, tasks, tmp_path / f"{moment}.sqlite")
+        with monkeypatch.context() as patch:
+            survey, dying = world.begin(), Dying(moment)
+            patch.setattr(Outbox, "_transaction", lambda self, by=dying: by.transaction(self))
+            try:
+                survey.put({"word": "knee"}, person="17")
+                survey.reporter.flush(now=True)
+            except Died:
+                pass
+            else:
+                alive = True
+        kept = tosses_on_disk(world)
+        survey = world.begin()
+        with suppress(AlreadyAnswered):
+            survey.put({"word": "knee"}, person="17")
+        survey.reporter.flush(now=True)
+        assert {name: sum(each.values()) for name, each in world.stored().items()} == {
+            "": 1,
+            "word": 1,
+        }
+        assert tosses_on_disk(world) == kept or not kept
+        world.close()
+    assert moment > 10  # there were that many moments to die at
+    [(_, number)] = kept
+    [(question, _)] = texts_beside(made / "task.json", survey.task, survey.sheet.texts).values()
+    # The second process would have tossed otherwise.
+    assert Toss.of(question.hashes, SeededEntropy(b"process 1")).number != number
+
+
+def test_two_processes_that_meet_keep_one_toss_and_one_report(world: World) -> None:
+    one, other = world.begin(), world.begin()
+    (mine,) = one._texts.tosses("17") if one._texts else ()
+    other.put({"word": "knee"}, person="17")
+    with pytest.raises(AlreadyAnswered):
+        one.put({"word": "knee"}, person="17")
+    one.reporter.flush()
+    assert tosses_on_disk(world) == [("17", mine.number)]
+    assert [*world.stored()["word"].values()] == [1]
+    alone = Toss.of(mine.hashes, SeededEntropy(b"process 1")).number
+    assert alone != mine.number  # the other process would have tossed otherwise
+
+
+def test_reports_are_of_one_size_whatever_people_wrote_and_tosses_are_of_all_tasks(
+    world: World,
+) -> None:
+    written = ["knee", "", None, "x" * 10_000, "\ud800", "🦵 knee", " \n "] * 10
+    survey = world.begin()
+    for number, answer in enumerate(written):
+        survey.put({"word": answer}, person=str(number))
+    survey.put({}, person="silent")
+    survey.reporter.flush()
+    sizes = {
+        len(data)
+        for key, data in world.leader.stored.items()
+        if world.name_of[world.leader.tasks[key]] == "word"
+    }
+    assert len(sizes) == 1
+    # 71 people toss for 64 tasks, by a seed: 43 of them is what is to be expected.
+    word = world.stored()["word"]
+    assert sum(word.values()) == len(written) + 1
+    assert len(word) > 30
+    assert max(word.values()) < 9
+    assert world.leader.gets == 2  # the keys of one task serve all
+
+
+def test_a_refusal_says_of_which_question_it_is_and_the_other_report_counts(world: World) -> None:
+    survey = world.begin()
+    survey.reporter.flush()  # nothing, and nobody is asked
+    assert world.leader.posts == []
+    report = survey.put({"word": "knee"}, person="17")
+    world.leader.turns = [stores, says(ReportError.INVALID_MESSAGE)]
+    done = survey.reporter.flush()
+    assert (done.counted, done.refused, done.waiting) == (1, 1, 0)
+    refused = Outcome(State.REFUSED, "invalid_message")
+    counted = Outcome(State.COUNTED)
+    assert [(person, said, question) for _, person, said, question in world.settled] == [
+        ("17", counted, None),
+        ("17", refused, "word"),
+    ]
+    assert world.settled[0][0] == report
+    assert survey.answered("17", question="word") == refused
+    assert survey.answered("17") == counted
+    with pytest.raises(ParameterError, match="there is no text question 'wort'"):
+        survey.answered("17", question="wort")
+
+
+def test_a_day_without_a_leader_loses_nothing_and_does_not_ask_it_for_each_task(
+    world: World,
+) -> None:
+    world.leader.is_down = True
+    survey = world.begin()
+    for person in range(9):
+        survey.put({"word": "knee"}, person=str(person))
+    asked: list[str] = []
+    inner = world.leader.get
+
+    def get(url: str, message: str, limit: int) -> bytes:
+        asked.append(url)
+        return inner(url, message, limit)
+
+    world.leader.get = get  # type: ignore[method-assign]  # to count what came in vain
+    done = survey.reporter.flush()
+    assert (done.counted, done.waiting, done.reason) == (0, 18, Reason.UNREACHABLE)
+    assert len(asked) == 1
+    world.clock.advance(86400)
+    world.leader.is_down = False
+    assert world.begin().reporter.flush(now=True).counted == 18
+    assert {name: sum(each.values()) for name, each in world.stored().items()} == {
+        "": 9,
+        "word": 9,
+    }
+
+
+def test_what_is_no_text_and_who_has_no_name_are_refused_with_nothing_stored(world: World) -> None:
+    survey = world.begin()
+    with pytest.raises(AnswerError, match="word: must be text, or None for no answer") as refused:
+        survey.put({"word": 3}, person="17")
+    assert refused.value.question == "word"
+    with pytest.raises(AnswerError, match=r"there is no question 'wordd'.*word"):
+        survey.put({"wordd": "knee"}, person="17")
+    with pytest.raises(ParameterError, match=r"person: must be named.*one task of word"):
+        survey.put({"word": "knee"})
+    assert (survey.answered("17"), survey.reporter.waiting()) == (None, 0)
+
+
+def test_a_toss_that_was_changed_is_an_error_and_no_reason_to_toss_again(world: World) -> None:
+    survey = world.begin()
+    survey.put({"word": "knee"}, person="17")
+    with closing(sqlite3.connect(world.outbox)) as outbox:
+        outbox.execute("UPDATE tosses SET number = ?", (TASKS,))
+        outbox.commit()
+    world.clock.advance(WEEK)
+    with pytest.raises(ConfigurationError, match="nobody tosses twice"):
+        world.begin().put({"word": "knee"}, person="17")
+
+
+def test_files_of_another_question_or_tasks_in_another_order_are_refused(tmp_path: Path) -> None:
+    """Whoever hands out files would gain: tasks of theirs, or people in places that add up."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    write_survey_folder(ours, SURVEY)
+    write_survey_folder(theirs, SURVEY.replace("What hurts?", "Who hurts you?"))
+    place, other = ours / "text" / "word", theirs / "text" / "word"
+    names = ("text.json", "tasks.toml")
+    description, tasks = [(place / name).read_text("utf-8") for name in names]
+    its, its_tasks = [(other / name).read_text("utf-8") for name in names]
+    first, second, *rest = tasks_from_toml(tasks)
+    in_another_order = tasks_to_toml([second, first, *rest])
+    for said, changed in {
+        "word: task 1 of 64: was not made for this question": (its, tasks),
+        "task 1 of 64: was not made for this question and this place": (
+            description,
+            in_another_order,
+        ),
+        "word: is another one than the survey's": (its, its_tasks),
+    }.items():
+        for name, text in zip(names, changed, strict=True):
+            (place / name).write_text(text, "utf-8")
+        with pytest.raises(ParameterError, match=said):
+            SurveyClient(ours / "task.json")
+    place.rename(ours / "text" / "more")
+    with pytest.raises(ParameterError, match="more: the survey has no such question"):
+        SurveyClient(ours / "task.json")
+    assert not (ours / "outbox.sqlite").exists()
+
+
+@pytest.mark.anyio
+async def test_the_same_can_be_awaited(world: World) -> None:
+    survey = world.begin()
+    assert await survey.aput({"word": "knee"}, person="17")
+    assert (await survey.reporter.aflush()).counted == 2
+
+
+def test_a_bare_install_is_enough(world: World) -> None:
+    missing = ("numba", "polars", "scipy", "httpx", "sqlalchemy", "pydantic")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+        "from aggregator.client import SurveyClient\n"
+        "with SurveyClient(sys.argv[1]) as survey:\n"
+        "    survey.put({'word': 'knee'}, person='17')\n"
+        "    print(survey.answered('17', question='word').state)\n"
+    )
+    done = subprocess.run(  # noqa: S603  an interpreter of ours
+        [sys.executable, "-c", code, str(world.made / "task.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("waiting", "")
