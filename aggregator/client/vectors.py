@@ -38,7 +38,7 @@ from aggregator.vdaf.shares import nth
 from aggregator.vdaf.xof import ByteRows
 from field import concat, encode_rows
 
-_WARNING = (
+WARNING = (
     "All randomness in this file comes from a seed that everybody knows: send none of its reports, "
     "and let no aggregator use its keys."
 )
@@ -62,8 +62,15 @@ class KnownEntropy(Entropy):
         return hashlib.shake_256(self._label + self._calls.to_bytes(8, "big")).digest(size)
 
 
-class _Recorded(Entropy):
-    """Passes bytes on and keeps them."""
+class Recorded(Entropy):
+    """Passes bytes on and keeps them.
+
+    Args:
+        source: Whose bytes.
+
+    Attributes:
+        given: All of them, in their order.
+    """
 
     def __init__(self, source: Entropy) -> None:
         self._source = source
@@ -106,7 +113,7 @@ def client_vectors(
     configuration = task.configuration
     return {
         "version": 1,
-        "warning": _WARNING,
+        "warning": WARNING,
         "drafts": {"dap": task.profile.name, "vdaf": VDAF_DRAFT},
         "task": task_for_clients(task),
         "read": {
@@ -138,7 +145,7 @@ def _report(
     entropy: Entropy,
 ) -> tuple[dict[str, object], Report]:
     """Return the steps of one report, and the report."""
-    sharding, sealing = _Recorded(entropy), _Recorded(entropy)
+    sharding, sealing = Recorded(entropy), Recorded(entropy)
     [prepared] = prepare_reports(task, [measurement], time, sharding)
     configs = (keypairs[Role.LEADER].config, keypairs[Role.HELPER].config)
     report = seal_report(task, prepared, *configs, sealing)

@@ -10,12 +10,19 @@ from aggregator.cli.options import WhichTask, parse_time
 
 
 def client_vectors(
-    task_file: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The public task file.")],
+    task_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TASK.toml",
+            help="The public task file; or the folder of a text question, with its public files.",
+        ),
+    ],
     measurements: Annotated[
         list[str] | None,
         typer.Argument(
             help="Measurements; a vector's coordinates are joined by commas. Without any, the two "
-            "that lie furthest apart."
+            "that lie furthest apart. Of a text question what people write; without any, some "
+            "that are hard to get right."
         ),
     ] = None,
     time: Annotated[
@@ -29,6 +36,9 @@ def client_vectors(
     A client in another language is right for this task if it gives the same bytes at each step from
     the same random bytes. Everybody knows these: send none of the reports.
     """
+    if task_file.is_dir():
+        _print_text_vectors(task_file, measurements, time)
+        return
     from aggregator.cli.files import read_task
     from aggregator.client import MeasurementReader
     from aggregator.client.vectors import client_vectors as vectors
@@ -42,3 +52,12 @@ def client_vectors(
     )
     seconds = parse_time(time, "time")
     print(json.dumps(vectors(task, list(values), seconds or 0), indent=1))
+
+
+def _print_text_vectors(folder: Path, answers: list[str] | None, time: str) -> None:
+    from aggregator.cli.steward.text_files import read_question
+    from aggregator.client.text.vectors import ANSWERS, text_vectors
+
+    question, tasks = read_question(folder)
+    seconds = parse_time(time, "time") or 0
+    print(json.dumps(text_vectors(question, tasks, answers or ANSWERS, seconds), indent=1))

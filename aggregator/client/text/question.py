@@ -55,7 +55,7 @@ class TextQuestion:
     @property
     def meaning(self) -> bytes:
         """The 32 bytes that stand for the question."""
-        return hashlib.sha256(_DOMAIN + self._text.encode()).digest()
+        return hashlib.sha256(_DOMAIN + self.described.encode()).digest()
 
     @property
     def hashes(self) -> TextHashes:
@@ -63,7 +63,8 @@ class TextQuestion:
         return TextHashes(self.meaning, self.tasks, self.length)
 
     @property
-    def _text(self) -> str:
+    def described(self) -> str:
+        """What the digests of the question and of its tasks are of, to the byte."""
         return json.dumps(self._table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @property
@@ -80,7 +81,7 @@ class TextQuestion:
     def info(self, task: int, title: str | None = None) -> str:
         """Return the `task_info` of one of the tasks, which binds the question and its number."""
         first = self.title if title is None else title
-        return info_with_digest(first, f"{self._text}\n{task}")
+        return info_with_digest(first, f"{self.described}\n{task}")
 
     def group(self, task: int) -> Group:
         """Return the place of one of the tasks, of which a person is in one."""

@@ -1,0 +1,91 @@
+"""Every step from what a person writes to an upload, to test a client in another language."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from typing_extensions import override
+
+from aggregator.client.text.hashing import siphash
+from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.strings import fingerprint, normal_form
+from aggregator.client.text.toss import Toss
+from aggregator.client.vectors import WARNING, KnownEntropy, Recorded, client_vectors
+from aggregator.entropy import Entropy
+from aggregator.protocol.task import Task
+
+ANSWERS: Final = ("Tea", "  Earl\tGREY ", "Stra\u00dfe", "e\u0301", "\ud83c", " ", "")
+"""Folded, spaced, longer, composed, broken; and two that are no answer."""
+
+_TOSSES: Final = 4
+
+
+class _LargestFirst(Entropy):
+    """Gives the largest number, which may have to be drawn again, and then a source's bytes."""
+
+    def __init__(self, source: Entropy) -> None:
+        self._source, self._is_first = source, True
+
+    @override
+    def bytes(self, size: int) -> bytes:
+        """Return so many bytes."""
+        drawn = self._source.bytes(size)
+        if self._is_first:
+            self._is_first, drawn = False, b"\xff" * size
+        return drawn
+
+
+def text_vectors(
+    question: TextQuestion, tasks: Sequence[Task], answers: Sequence[str], seconds: int
+) -> dict[str, object]:
+    """Return all that a client computes for these answers, bytes in hexadecimal.
+
+    Args:
+        question: What is asked.
+        tasks: Its tasks.
+        answers: What people write; the first toss is that of all of them.
+        seconds: The time of the reports, since the epoch.
+    """
+    hashes = question.hashes
+    entropy = KnownEntropy(b"prio text vectors" + question.meaning)
+    tosses = [_toss(question, entropy) for _ in range(_TOSSES)]
+    tosses.append(_toss(question, _LargestFirst(entropy)))
+    number = tosses[0][0]
+    upload = client_vectors(
+        tasks[number], [hashes.bucket(number, answer) for answer in answers], seconds
+    )
+    return {
+        "version": 1,
+        "warning": WARNING,
+        "question": {
+            "described": question.described.encode().hex(),
+            "meaning": question.meaning.hex(),
+            "task_info_digest_of": f"{question.described}\n{number}".encode().hex(),
+        },
+        "tosses": [{"drawn": drawn, "task": task} for task, drawn in tosses],
+        "keys": [hashes.key(task).hex() for task in range(hashes.tasks)],
+        "answers": [_answer(question, answer) for answer in answers],
+        "upload": upload,
+    }
+
+
+def _toss(question: TextQuestion, entropy: Entropy) -> tuple[int, list[str]]:
+    """Return a task, and all that was drawn for it."""
+    recorded = Recorded(entropy)
+    return Toss.of(question.hashes, recorded).number, [each.hex() for each in recorded.given]
+
+
+def _answer(question: TextQuestion, answer: str) -> dict[str, object]:
+    hashes, normal = question.hashes, normal_form(answer)
+    printed = fingerprint(normal, hashes.meaning)
+    words = np.array([printed], np.uint32).byteswap()
+    tasks = range(hashes.tasks)
+    return {
+        "utf16": answer.encode("utf-16-be", "surrogatepass").hex(),
+        "normal": normal.encode().hex(),
+        "fingerprint": printed.to_bytes(4, "big").hex(),
+        "siphash": [
+            int(siphash(hashes.key(task), words)[0]).to_bytes(8, "little").hex() for task in tasks
+        ],
+        "buckets": [hashes.bucket(task, answer) for task in tasks],
+    }
