@@ -3,6 +3,7 @@
 Who gains by a second toss is whoever collects: a person who is in two tasks pays for two.
 """
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -107,12 +108,21 @@ class World:
             client.close()
 
 
+Made = tuple[Path, dict[str, list[Task]]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The folder of the survey, which nobody changes, and its tasks."""
+    folder = tmp_path_factory.mktemp("survey") / "made"
+    return folder, write_survey_folder(folder, SURVEY)
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    folder = tmp_path / "made"
-    made = World(folder, write_survey_folder(folder, SURVEY), folder / "outbox.sqlite")
-    yield made
-    made.close()
+def world(made: Made, tmp_path: Path) -> Iterator[World]:
+    asked = World(*made, tmp_path / "outbox.sqlite")
+    yield asked
+    asked.close()
 
 
 def test_a_person_stays_in_one_task_over_windows_and_restarts_and_is_in_it_once_a_window(
@@ -329,10 +339,12 @@ def test_a_toss_that_was_changed_is_an_error_and_no_reason_to_toss_again(world: 
         world.begin().put({"word": "knee"}, person="17")
 
 
-def test_files_of_another_question_or_tasks_in_another_order_are_refused(tmp_path: Path) -> None:
+def test_files_of_another_question_or_tasks_in_another_order_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
     """Whoever hands out files would gain: tasks of theirs, or people in places that add up."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    write_survey_folder(ours, SURVEY)
+    shutil.copytree(made[0], ours)
     write_survey_folder(theirs, SURVEY.replace("What hurts?", "Who hurts you?"))
     place, other = ours / "text" / "word", theirs / "text" / "word"
     names = ("text.json", "tasks.toml")
@@ -370,12 +382,12 @@ def test_a_bare_install_is_enough(world: World) -> None:
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         "from aggregator.client import SurveyClient\n"
-        "with SurveyClient(sys.argv[1]) as survey:\n"
-        "    survey.put({'word': 'knee'}, person='17')\n"
-        "    print(survey.answered('17', question='word').state)\n"
+        "survey = SurveyClient(*sys.argv[1:])\n"
+        "survey.put({'word': 'knee'}, person='17')\n"
+        "print(survey.answered('17', question='word').state)\n"
     )
     done = subprocess.run(  # noqa: S603  an interpreter of ours
-        [sys.executable, "-c", code, str(world.made / "task.json")],
+        [sys.executable, "-c", code, str(world.made / "task.json"), str(world.outbox)],
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,114 @@
+"""Words of a hundred thousand people through the real services: reports, noise, results, decoder.
+
+On demand: `pytest -m bench -s tests/load/test_a_hundred_thousand_words.py`, which repeats what
+docs/text.md has of real reports, with the words of this machine's manual pages. `PRIO_TEST_PEOPLE`
+sets how many people there are. Reports are sealed and sent as fast as they can be, task after task,
+and not by `prio text upload`, which keeps files for each person.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+
+from aggregator.cli.steward.text_files import read_question
+from aggregator.client.text.strings import fingerprint
+from aggregator.client.text.toss import Toss
+from aggregator.entropy import SystemEntropy
+from aggregator.steward.text.candidates import Listed
+from aggregator.steward.text.decode import decode
+from aggregator.steward.text.plan import Tail, TextPlan
+from aggregator.steward.text.released import documents_in, released_tables
+from tests.load.test_twenty_thousand_reports import HOUR, requests, upload
+from tests.statistical.test_words_that_people_write import words
+from tests.support.processes import COMMANDS, Processes
+
+pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.statistical]
+
+PEOPLE = int(os.environ.get("PRIO_TEST_PEOPLE", "100000"))
+TASKS, LENGTH = 20, 1024
+PER_REQUEST = 50
+
+
+def make_question(services: Processes, folder: Path) -> None:
+    """Make the tasks of a question, as its parties would."""
+    config = services.prio("collector", "config", "--config", services.configs["collector"])
+    services.prio(
+        *("text", "tasks", "--title", "A word?", "--epsilon", "1", "--people", str(PEOPLE)),
+        *("--tasks", str(TASKS), "--buckets", str(LENGTH)),
+        *("--min-batch-size", str(max(1, PEOPLE // (2 * TASKS)))),
+        *("--leader", services.urls["leader"], "--helper", services.urls["helper"]),
+        *("--collector-config", config.stdout.strip(), "--out", folder),
+    )
+    for party in COMMANDS:
+        services.prio("task", "add", "--config", services.configs[party], folder / f"{party}.toml")
+
+
+def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path) -> None:
+    start = int(time.time()) // HOUR * HOUR - HOUR
+    rng = np.random.default_rng()
+    strings, shares = list(words()), np.array([*words().values()], np.float64)
+    counts = rng.multinomial(PEOPLE, shares / shares.sum())
+    folder, released = tmp_path / "made", tmp_path / "released.json"
+    with Processes(tmp_path, linger_seconds=2) as services:
+        make_question(services, folder)
+        question, tasks = read_question(folder)
+        hashes, entropy = question.hashes, SystemEntropy()
+        prints = np.array([fingerprint(each, hashes.meaning) for each in strings], np.uint32)
+        written = np.repeat(prints, counts)
+        tossed = np.array([Toss.of(hashes, entropy).number for _ in written])
+        services.start(*COMMANDS)
+        before = {party: services.cpu_seconds(party) for party in ("leader", "helper")}
+        sealing, size, began = 0.0, 0, time.monotonic()
+        for number, task in enumerate(tasks):
+            buckets = 1 + hashes.string_buckets(number, written[tossed == number])
+            making = time.monotonic()
+            bodies = anyio.run(requests, task, buckets.tolist(), start, PER_REQUEST)
+            sealing += time.monotonic() - making
+            size += sum(map(len, bodies))
+            assert set(anyio.run(upload, task, bodies)) == {200}
+        uploaded = time.monotonic()
+        services.prio(
+            *("text", "collect", folder, "--config", services.configs["collector"]),
+            *("--start", str(start), "--end", str(start + HOUR), "--out", released),
+        )
+        collected = time.monotonic()
+        used = sum(services.cpu_seconds(party) - before[party] for party in before)
+        stores = sum(
+            path.stat().st_size
+            for party in ("leader", "helper")
+            for path in tmp_path.glob(f"{party}.sqlite*")
+        )
+    tables = released_tables(tasks, documents_in(released.read_text("utf-8")))
+    # Nobody holds a word that is written backwards, unless it is one.
+    listed = Listed([*strings, *(word[::-1] for word in strings)], hashes.meaning)
+    decoded = decode(hashes, tables, listed)
+    plan = TextPlan(Tail.of(counts.astype(np.float64)), 1, TASKS, LENGTH, listed.count)
+    held = dict(zip(strings, counts.tolist(), strict=True))
+    truths = [max(held.get(name, 0) for name in each.names) for each in decoded.found]
+    errors = np.array([each.count for each in decoded.found]) - truths
+    covered = [
+        each.low <= truth <= each.high for each, truth in zip(decoded.found, truths, strict=True)
+    ]
+    surely = {name for name, count in held.items() if count > plan.found_from}
+    missed = surely - {name for each in decoded.found for name in each.names}
+    print(  # noqa: T201  what is measured
+        f"\n{PEOPLE:,} people, {TASKS} tasks of {LENGTH:,}, {listed.count:,} candidates: "
+        f"found {len(errors)} (plan {plan.found:.0f}), false {truths.count(0)}, "
+        f"threshold {decoded.threshold:.1f} (plan {plan.threshold:.1f}), "
+        f"error {np.std(errors):.1f} (plan {plan.deviation:.1f}), on average "
+        f"{np.mean(errors):+.1f}, intervals hold {np.mean(covered):.3f}; "
+        f"of {len(surely)} surely found {len(missed)} missed"
+        f"\n{size / PEOPLE:,.0f} bytes a report; sealed in {sealing:.0f} s, all uploaded "
+        f"{uploaded - began:.0f} s after the first was begun, collected {collected - uploaded:.0f} "
+        f"s later; processors of both services {used:.0f} s, their stores {stores / 1e9:.2f} GB"
+    )
+    noise = (TASKS * LENGTH * 15.7) ** 0.5
+    assert abs(tables.sum() - PEOPLE) < 7 * noise
+    assert truths.count(0) <= 1
+    assert decoded.threshold == pytest.approx(plan.threshold, rel=0.15)
+    assert len(errors) == pytest.approx(plan.found, rel=0.25, abs=6)
+    assert len(missed) <= 0.01 * len(surely) + 3
