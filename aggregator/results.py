@@ -1,17 +1,26 @@
-"""What a notebook calculates with: the names of `aggregator.collector.results`, kept short."""
+"""What a notebook calculates with: the names of `aggregator.collector.results`, kept short.
+
+And `Words`, what a release says of strings that people wrote, with `documents_in`, which reads one.
+"""
 
 from typing import TYPE_CHECKING
 
 from aggregator.collector import results
+from aggregator.lazily import exports
 
 if TYPE_CHECKING:
     from aggregator.collector.results import *  # noqa: F403  # its __all__ is ours
+    from aggregator.steward.text.released import documents_in
+    from aggregator.steward.text.words import Words
 else:
+    _texts = exports(
+        "aggregator.steward.text", {"released": ("documents_in",), "words": ("Words",)}
+    )
 
     def __getattr__(name: str) -> object:
         if name.startswith("__"):  # with its __path__ its modules would be found twice
             raise AttributeError(name)
-        return getattr(results, name)
+        return getattr(results, name) if name in results.__all__ else _texts(name)
 
 
-__all__ = results.__all__
+__all__ = [*results.__all__, "Words", "documents_in"]  # noqa: PLE0604  # the first are names, too

@@ -1,13 +1,20 @@
 """Releases of text questions, simulated as sums: the toss, the hash, and both parties' noise."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.strings import fingerprint, normal_form
+from aggregator.dap.ids import TaskId
+from aggregator.dp.rationals import format_rational
+from aggregator.protocol.task import Task
 from aggregator.steward.text.candidates import Listed, Prints
+from tests.support.tasks import make_task
 
 Counts = npt.NDArray[np.int64]
 
@@ -64,3 +71,41 @@ def released(
     for sign in (1, -1, 1, -1):
         tables += sign * (rng.geometric(stop, shape) - 1)
     return tables
+
+
+def question_tasks(
+    question: TextQuestion,
+    first_id: int = 0,
+    window: Mapping[str, str | int] | None = None,
+    **settings: str | int,
+) -> list[Task]:
+    """Return the tasks of a question, whose ids are numbers from one on."""
+    privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": format_rational(question.epsilon)}
+    return [
+        make_task(
+            {"type": "Prio3Histogram", "length": question.length, "chunk_length": 8},
+            privacy | question.group(place).settings() | (window or {}),
+            id=str(TaskId((first_id + place).to_bytes(32))),
+            task_info=question.info(place),
+            **settings,
+        )
+        for place in range(question.tasks)
+    ]
+
+
+def released_words(
+    question: TextQuestion, held: Mapping[str, int], rng: np.random.Generator, silent: int = 0
+) -> Counts:
+    """Return the released tables of strings that so many people hold."""
+    prints = [fingerprint(normal_form(each), question.meaning) for each in held]
+    counts = np.array([*held.values()], np.int64)
+    found = np.array(prints, np.uint32)
+    return released(question.hashes, found, counts, float(question.epsilon), rng, silent)
+
+
+def result_documents(tasks: list[Task], tables: Counts) -> list[dict[str, Any]]:
+    """Return the results of one window, as far as a decoder reads them."""
+    return [
+        {"task_id": str(task.task_id), "values": row.tolist(), "interval": {"start": 0, "end": 100}}
+        for task, row in zip(tasks, tables, strict=True)
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.cli.steward.text_files import strings_in, texts_of
-from aggregator.cli.steward.text_results import decoded_document, print_decoded
+from aggregator.cli.steward.text_results import print_decoded
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def show_words(
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
     from aggregator.steward.text.released import released_tables
+    from aggregator.steward.text.words import decoded_document
 
     texts = texts_of(place)
     if not texts:

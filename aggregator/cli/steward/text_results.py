@@ -1,6 +1,5 @@
 """`prio text results`: which strings of some lists people wrote, and how many each."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,6 +52,7 @@ def results(
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
     from aggregator.steward.text.released import documents_in, released_tables
+    from aggregator.steward.text.words import decoded_document
 
     if not (lists or all_fingerprints):
         raise ParameterError("LIST: name a list of candidates, or try all with --all")
@@ -100,27 +100,15 @@ def _of_all(
         return decode(hashes, tables, candidates, progress=advance)
 
 
-def decoded_document(decoded: "Decoded") -> dict[str, object]:
-    """Return what was found as a JSON document's members."""
-    return {
-        "confidence": "19/20",
-        "found": [dataclasses.asdict(each) for each in decoded.found],
-        "candidates": decoded.candidates,
-        "threshold": decoded.threshold,
-        "expected_false": decoded.expected_false,
-        "no_answer": decoded.no_answer,
-        "unexplained": decoded.unexplained,
-    }
-
-
 def print_decoded(title: str, decoded: "Decoded") -> None:
     """Print what was found, below a title."""
+    from aggregator.steward.text.words import name_of
     from aggregator.words import escaped
 
     print(escaped(title))
     for each in decoded.found:
-        names = " or ".join(each.names) or f"in no list (fingerprint {each.fingerprint:08x})"
-        print(f"  {escaped(names)}: {each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, 95 %)")
+        held = f"{each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, 95 %)"
+        print(f"  {name_of(each)}: {held}")
     print(
         f"{len(decoded.found)} found of {decoded.candidates:,} candidates; of these "
         f"{decoded.expected_false:.2g} expected that nobody wrote"

@@ -30,7 +30,7 @@ FALL: Final = 0.6
 """Of the threshold, from one pass to the next."""
 
 _MOST_PASSES: Final = 40
-_MOST_FOUND: Final = 5000
+MOST_FOUND: Final = 5000
 """Counts are fitted together, by a matrix with a row and a column for each."""
 
 _LEAST_FREE: Final = 10
@@ -90,6 +90,7 @@ def decode(
     *,
     false: float = FALSE_STRINGS,
     confidence: float = 0.95,
+    most_found: int = MOST_FOUND,
     progress: Callable[[int], None] | None = None,
 ) -> Decoded:
     """Return which candidates people hold.
@@ -100,10 +101,13 @@ def decode(
         candidates: What is tried.
         false: How many empty strings may be expected to pass in the last pass.
         confidence: Of each interval.
-        progress: Called with how many more fingerprints were tried, in every pass all of them.
+        most_found: Strings that are fitted together, which takes a matrix of so many rows.
+        progress: Called with how many more fingerprints were tried, in every pass all of them; what
+            it raises ends the search.
 
     Raises:
-        ParameterError: The tables have another shape, or an argument is out of range.
+        ParameterError: The tables have another shape, an argument is out of range, or more strings
+            pass than may.
     """
     if tables.shape != (hashes.tasks, hashes.length):
         raise ParameterError(
@@ -114,7 +118,8 @@ def decode(
         raise ParameterError(f"false must be above 0 and at most 1, not {false}")
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be between 0 and 1, not {confidence}")
-    return _Decoder(hashes, tables, candidates, false, progress or (lambda _: None)).run(confidence)
+    advance = progress or (lambda _: None)
+    return _Decoder(hashes, tables, candidates, false, advance, most_found).run(confidence)
 
 
 class _Decoder:
@@ -127,10 +132,11 @@ class _Decoder:
         candidates: Candidates,
         false: float,
         progress: Callable[[int], None],
+        most_found: int = MOST_FOUND,
     ) -> None:
         strings = np.delete(tables, NO_ANSWER, axis=1).astype(np.float64)
         self.hashes, self.candidates = hashes, candidates
-        self.false, self.progress = false, progress
+        self.false, self.progress, self.most_found = false, progress, most_found
         self.people = float(strings.sum())
         self.no_answer = float(tables[:, NO_ANSWER].sum())
         self.tables = strings - strings.mean(axis=1, keepdims=True)
@@ -187,9 +193,9 @@ class _Decoder:
         fresh = np.setdiff1d(reached, self.prints)
         if not len(fresh):
             return False
-        if len(fresh) + len(self.prints) > _MOST_FOUND:
+        if len(fresh) + len(self.prints) > self.most_found:
             raise ParameterError(
-                f"tables: more than {_MOST_FOUND} strings pass, which is more than are fitted "
+                f"tables: more than {self.most_found} strings pass, which is more than are fitted "
                 "together; the tables are not of this question, or hold more than it is made for"
             )
         self._fit(np.concatenate([self.prints, fresh]))
@@ -230,9 +236,10 @@ class _Decoder:
             mine = self.hashes.string_buckets(task, self.prints)
             free[task, mine] = False
             # Of each estimate, what one more person of each string in this task adds to it.
-            by_bucket = np.zeros((width, size))
-            np.add.at(by_bucket, mine, self.inverse)
-            added = by_bucket[mine]
+            used, places = np.unique(mine, return_inverse=True)
+            by_bucket = np.zeros((len(used), size))
+            np.add.at(by_bucket, places, self.inverse)
+            added = by_bucket[places]
             total += added
             squares += added**2
         tossed = np.maximum(self.counts, 0) @ (squares / tasks - (total / tasks) ** 2)

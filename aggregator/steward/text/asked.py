@@ -1,0 +1,106 @@
+"""The text questions among a party's tasks: each is all places of a group of histograms.
+
+A collector has tasks and no description (`text.json`), and needs none: the name of their group is
+the question's `meaning`, on which fingerprints and keys depend, each task says its place, and both
+are bound into every report with the policy.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.errors import ParameterError
+from aggregator.protocol.in_short import guarantee_in_short
+from aggregator.protocol.task import Task
+from aggregator.steward.text.hashing import FEWEST_TASKS, TextHashes
+from aggregator.steward.text.released import released_tables
+
+_MEANING = re.compile("[0-9a-f]{64}")
+"""The name of the group of a text question's tasks."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextTasks:
+    """A text question as its tasks have it.
+
+    Attributes:
+        tasks: In the order of their places.
+        hashes: Of the question.
+    """
+
+    tasks: tuple[Task, ...]
+    hashes: TextHashes
+
+    @classmethod
+    def of(cls, tasks: Iterable[Task]) -> "TextTasks":
+        """Return the one question whose tasks these are, in any order.
+
+        Raises:
+            ParameterError: They are not all tasks of one text question.
+        """
+        given = list(tasks)
+        found = text_tasks_in(given)
+        if len(found) != 1 or len(found[0].tasks) != len(given):
+            raise ParameterError(
+                f"tasks: these {len(given)} are not those of one text question, each place once"
+            )
+        return found[0]
+
+    @property
+    def title(self) -> str:
+        """What the tasks are for, in the words of their `task_info`."""
+        return self.tasks[0].title
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Of each task, and so of a person who is in one."""
+        mechanism = self.tasks[0].policy.mechanism
+        assert isinstance(mechanism, PureDpDiscreteLaplace)  # noqa: S101  as `text_tasks_in` says
+        return mechanism.epsilon
+
+    @property
+    def guarantee(self) -> str:
+        """What people are promised, in a few words."""
+        return guarantee_in_short(self.tasks[0])
+
+    def tables(self, documents: Iterable[object]) -> npt.NDArray[np.int64]:
+        """Return a row for each task of what was released in one window; see `released_tables`."""
+        return released_tables(self.tasks, documents)
+
+
+def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
+    """Return the text questions among some tasks, in the order of their first.
+
+    A question that is asked again has new tasks with the same places: the first of each place
+    belong together, and so do the second. A question of which a place is missing is left out.
+    """
+    rounds: dict[tuple[str, int, int], dict[int, Task]] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for task in tasks:
+        group, circuit = task.policy.group, task.prio3.circuit
+        if (
+            group is None
+            or not _MEANING.fullmatch(group.name)
+            or circuit.name != "Histogram"
+            or not isinstance(task.policy.mechanism, PureDpDiscreteLaplace)
+        ):
+            continue
+        place = group.name, group.place
+        seen[place] = seen.get(place, 0) + 1
+        key = group.name, circuit.output_len, seen[place]
+        rounds.setdefault(key, {})[group.place] = task
+    found = []
+    for (meaning, length, _), places in rounds.items():
+        if len(places) < FEWEST_TASKS or max(places) != len(places) - 1:
+            continue
+        try:
+            hashes = TextHashes(bytes.fromhex(meaning), len(places), length)
+        except ParameterError:
+            continue  # of so few or so many buckets that it is no text question
+        found.append(TextTasks(tuple(task for _, task in sorted(places.items())), hashes))
+    return found

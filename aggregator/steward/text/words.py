@@ -1,0 +1,208 @@
+"""What a released window of a text question says of some strings: for notebooks, pages, commands.
+
+tasks, documents = tasks_from_toml(text_of_tasks_toml), documents_in(text_of_released_json)
+words = Words.of_documents(tasks, documents, ["pear", "fig"])
+words.found, words.unexplained
+words.frame()
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from aggregator.collector.results import ConfidenceInterval, Quantity, Table
+from aggregator.collector.results.sums import check_confidence
+from aggregator.collector.results.values import Source
+from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.protocol.task import Task
+from aggregator.steward.text.asked import TextTasks
+from aggregator.steward.text.candidates import Listed
+from aggregator.steward.text.decode import Decoded, Found, decode, interval
+from aggregator.words import escaped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_AGGREGATORS = 2
+_METHOD = "normal law, given that it passed"
+
+
+def name_of(found: Found) -> str:
+    """Return what a found string is called, in one line that does nothing to readers."""
+    return escaped(" or ".join(found.names)) or f"in no list (fingerprint {found.fingerprint:08x})"
+
+
+def decoded_document(decoded: Decoded) -> dict[str, object]:
+    """Return what was found as a JSON document's members."""
+    return {
+        "confidence": "19/20",
+        "found": [dataclasses.asdict(each) for each in decoded.found],
+        "candidates": decoded.candidates,
+        "threshold": decoded.threshold,
+        "expected_false": decoded.expected_false,
+        "no_answer": decoded.no_answer,
+        "unexplained": decoded.unexplained,
+    }
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Held(Quantity):
+    """How many people hold a string that was found.
+
+    Attributes:
+        found: The string.
+        threshold: Which its score reached; others are not shown.
+        source: The noise of the release, which all strings of it share.
+    """
+
+    found: Found
+    threshold: float
+    source: Source
+
+    @property
+    @override
+    def estimate(self) -> Fraction:
+        """Given that it is shown, more often too large than too small."""
+        return Fraction(self.found.count)
+
+    @override
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        check_confidence(confidence)
+        found = self.found
+        low, high = interval(found.count, found.deviation, self.threshold, float(confidence))
+        return ConfidenceInterval(Fraction(low), Fraction(high), confidence, _METHOD)
+
+    @override
+    def sources(self) -> frozenset[Source]:
+        return frozenset({self.source})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Words:
+    """What people wrote in one window of a text question, as far as some strings explain it.
+
+    Attributes:
+        asked: The question.
+        decoded: What was found.
+    """
+
+    asked: TextTasks
+    decoded: Decoded
+
+    @classmethod
+    def of_documents(
+        cls, tasks: Iterable[Task], documents: Iterable[object], strings: Iterable[str]
+    ) -> "Words":
+        """Return which of some strings people wrote.
+
+        Args:
+            tasks: All of one text question, in any order.
+            documents: Of each task a collection as `prio collect --json` prints it, or its result;
+                all of one window. `documents_in` reads them from a file's text.
+            strings: Candidates. Other ones can be tried at any time: nobody is asked, and it costs
+                nobody anything. Who tries lists until a string passes has tried them all, though.
+
+        Raises:
+            ParameterError: The tasks are not those of one question, the documents not of one
+                window of it, or there is no string.
+        """
+        if isinstance(strings, str):
+            raise ParameterError("strings: must be several; give one as a list with one string")
+        asked = TextTasks.of(tasks)
+        listed = Listed(strings, asked.hashes.meaning)
+        return cls(asked, decode(asked.hashes, asked.tables(documents), listed))
+
+    @property
+    def title(self) -> str:
+        """Of the question."""
+        return self.asked.title
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Strings that people wrote, those of most people first."""
+        return self.decoded.found
+
+    @property
+    def candidates(self) -> int:
+        """How many were tried."""
+        return self.decoded.candidates
+
+    @property
+    def expected_false(self) -> float:
+        """How many of those found nobody wrote, by expectation."""
+        return self.decoded.expected_false
+
+    @property
+    def no_answer(self) -> float:
+        """How many gave no answer, estimated."""
+        return self.decoded.no_answer
+
+    @property
+    def unexplained(self) -> float:
+        """How many wrote what was not found, estimated."""
+        return self.decoded.unexplained
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The same as JSON, as `prio text results --json` prints it."""
+        return {"version": 1, "title": self.title, **decoded_document(self.decoded)}
+
+    @property
+    def quantities(self) -> list[Held]:
+        """How many people wrote each found string, to compare with others.
+
+        They share the noise of one release, and in all windows people keep to their task: intervals
+        of several at once are by Bonferroni, and differences by both intervals.
+        """
+        law = DiscreteLaplaceLaw(_AGGREGATORS, 2 / self.asked.epsilon)
+        source = Source(("text", self.asked.hashes.meaning), law)
+        threshold = self.decoded.threshold
+        return [Held(each, threshold, source, label=name_of(each)) for each in self.found]
+
+    def table(self, confidence: Fraction = DEFAULT_CONFIDENCE, *, jointly: bool = False) -> Table:
+        """Return the found strings in one table, each with its interval.
+
+        Args:
+            confidence: Of each interval by itself, or of all at once.
+            jointly: Whether all hold at once.
+        """
+        guarantee = self.asked.guarantee
+        return Table(
+            self.quantities,
+            confidence=confidence,
+            jointly=jointly,
+            title=self.title,
+            guarantee=guarantee,
+        )
+
+    def frame(self) -> Any:  # noqa: ANN401 - of whichever of two libraries is installed
+        """Return the table as a data frame; see `Table.frame`."""
+        return self.table().frame()
+
+    def plot(self, axes: "Axes | None" = None, *, most: int = 40) -> "Axes":
+        """Draw the strings that most people wrote, with their intervals; see `Table.plot`.
+
+        Args:
+            axes: Of matplotlib, to draw into; new ones unless given.
+            most: How many strings.
+        """
+        shown = dataclasses.replace(self.decoded, found=self.found[:most])
+        return dataclasses.replace(self, decoded=shown).table().plot(axes)
+
+    @override
+    def __repr__(self) -> str:
+        """Show how much was found, and how sure that is."""
+        return (
+            f"{self.title}: {len(self.found)} found of {self.candidates:,} candidates, of which "
+            f"{self.expected_false:.2g} expected that nobody wrote; no answer: "
+            f"{self.no_answer:,.0f}; answers not explained: {self.unexplained:,.0f}"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        return self.table()._repr_html_()

@@ -1,0 +1,83 @@
+"""What a notebook sees of a released window: the same numbers as the decoder's, with intervals."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from aggregator.errors import ParameterError
+from aggregator.results import Words, compare, documents_in
+from aggregator.steward.text.asked import text_tasks_in
+from aggregator.steward.text.question import TextQuestion
+from tests.support.tasks import LAPLACE, make_task
+from tests.support.text import question_tasks, released_words, result_documents
+
+QUESTION = TextQuestion("A fruit?", Fraction(4), 8, 128)
+TASKS = question_tasks(QUESTION)
+TURNED = "\u202epear"
+HELD = {"fig": 500, TURNED: 300, "äpfel": 200}
+STRINGS = ["plum", "ÄPFEL", TURNED, "fig", *(f"nobody's {number}" for number in range(100))]
+
+
+def words() -> Words:
+    tables = released_words(QUESTION, HELD, np.random.default_rng(1), silent=50)
+    released = "\n".join(map(json.dumps, result_documents(TASKS, tables)))
+    return Words.of_documents(TASKS[::-1], documents_in(released), STRINGS)
+
+
+def test_a_notebook_finds_what_people_wrote_with_intervals_and_what_nobody_explains() -> None:
+    found = words()
+    assert [each.names for each in found.found] == [("fig",), (TURNED,), ("äpfel",)]
+    frame = found.frame().to_dict(as_series=False)
+    assert frame["label"] == ["fig", r"\u202epear", "äpfel"]
+    for place, (row, count) in enumerate(zip(found.table().rows, HELD.values(), strict=True)):
+        each = found.found[place]
+        assert (row["value"], row["low"], row["high"]) == (each.count, each.low, each.high)
+        assert each.low < count < each.high
+    assert abs(found.no_answer - 50) < 20
+    assert abs(found.unexplained) < 200
+    assert found.document["candidates"] == 104
+    assert found.document["title"] == "A fruit?"
+    assert "3 found of 104 candidates" in repr(found)
+    axes = found.plot(most=2)
+    assert [each.get_text() for each in axes.get_yticklabels()] == ["fig", r"\u202epear"]
+
+
+def test_strings_of_one_release_are_compared_as_if_their_noise_were_at_its_worst() -> None:
+    fig, _, apples = words().quantities
+    alone = compare(fig, apples)
+    both = fig.interval(Fraction(39, 40)), apples.interval(Fraction(39, 40))
+    assert alone.is_larger
+    # Each by itself at half the miss: not as if the noise of one release were two draws.
+    assert alone.interval.low <= both[0].low - both[1].high
+    joint = words().table(jointly=True).rows
+    assert [row["jointly"] for row in joint] == [3, 3, 3]
+    assert all(
+        wide["low"] < row["low"] for wide, row in zip(joint, words().table().rows, strict=True)
+    )
+
+
+def test_what_is_not_one_question_or_no_list_is_refused() -> None:
+    with pytest.raises(ParameterError, match="these 7 are not those of one text question"):
+        Words.of_documents(TASKS[1:], [], STRINGS)
+    with pytest.raises(ParameterError, match="strings: must be several"):
+        Words.of_documents(TASKS, [], "fig")
+    with pytest.raises(ParameterError, match="candidates: there must be at least one string"):
+        Words.of_documents(TASKS, [], ["", "\t"])
+
+
+def test_the_text_questions_among_a_partys_tasks_are_found_each_time_that_they_are_asked() -> None:
+    again, other = question_tasks(QUESTION, 100), TextQuestion("A word?", Fraction(4), 8, 128)
+    no_text = {"group": "alternatives", "group_place": 0}
+    tasks = [
+        make_task(privacy={**LAPLACE, **no_text}),
+        *TASKS,
+        *question_tasks(other, 200)[:-3],  # not all of it: nothing is decoded of five places
+        *again[::-1],
+    ]
+    first, second = text_tasks_in(tasks)
+    assert first.tasks == tuple(TASKS)
+    assert second.tasks == tuple(again)
+    assert first.hashes == second.hashes == QUESTION.hashes
+    assert first.title == "A fruit?"
