@@ -40,7 +40,7 @@ def released_tables(tasks: Sequence[Task], documents: Iterable[object]) -> npt.N
     """
     places = {str(task.task_id): place for place, task in enumerate(tasks)}
     rows: dict[int, npt.NDArray[np.int64]] = {}
-    intervals = []
+    times = set[tuple[int, int]]()
     for document in documents:
         result = _result(document)
         task_id = str(result.get("task_id"))
@@ -52,13 +52,12 @@ def released_tables(tasks: Sequence[Task], documents: Iterable[object]) -> npt.N
                 f"results: task {task_id} has two; give one release of each task, of one window"
             )
         rows[place] = _row(result, tasks[place])
-        intervals.append(result.get("interval"))
+        times |= _time(document, result, tasks[place])
     if missing := [task_id for task_id, place in places.items() if place not in rows]:
         raise ParameterError(
             f"results: {len(missing)} of {len(places)} tasks have none, such as {missing[0]}"
         )
-    # Whose leader selects batches: their spans differ, and no two have to be the same.
-    if not tasks[0].batching.leader_selects and any(each != intervals[0] for each in intervals):
+    if len(times) > 1:
         raise ParameterError("results: are of different times; give those of one window")
     return np.stack([rows[place] for place in range(len(tasks))])
 
@@ -74,6 +73,24 @@ def _result(document: object) -> dict[str, object]:
     if not isinstance(document, dict) or "values" not in document:
         raise ParameterError("results: not the JSON of `prio collect --json`")
     return document
+
+
+def _time(document: object, result: dict[str, object], task: Task) -> set[tuple[int, int]]:
+    """Return the interval that was asked for, in seconds; nothing if that cannot be known.
+
+    That of a result is the smallest that holds its reports, which differs from task to task; and
+    where the leader selects batches, no two tasks have to have the same.
+    """
+    query = document.get("query") if isinstance(document, dict) else None
+    match query, result.get("interval"):
+        case {"start": int(start), "end": int(end)}, _:
+            return {(start, end)}
+        case _, {"start": int(start)} if task.policy.window is not None:
+            unit, length = task.time_precision, task.policy.window.length
+            first = task.policy.window.first_unit(start // unit) * unit
+            return {(first, first + length * unit)}
+        case _:
+            return set()
 
 
 def _row(result: dict[str, object], task: Task) -> npt.NDArray[np.int64]:

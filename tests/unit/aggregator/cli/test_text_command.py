@@ -27,8 +27,10 @@ def result(task: Task, values: list[object], start: int = 0) -> dict[str, object
     return {"task_id": str(task.task_id), "values": values, "interval": {"start": start}}
 
 
-def collection(of: dict[str, object] | None) -> dict[str, object]:
-    return {"state": "finished" if of else "pending", "task_id": "AA", "result": of}
+def collection(of: dict[str, object] | None, start: int = 0) -> dict[str, object]:
+    query = {"start": start, "end": start + 100}
+    state = "finished" if of else "pending"
+    return {"state": state, "task_id": "AA", "query": query, "result": of}
 
 
 def test_results_are_taken_in_any_order_alone_or_within_their_collections() -> None:
@@ -46,7 +48,10 @@ def test_results_are_taken_in_any_order_alone_or_within_their_collections() -> N
         ([result(TASKS[0], [1, 2, 3])], "must have 4 whole numbers"),
         ([result(TASKS[0], [1, 2, 3, None])], "must have 4 whole numbers"),
         ([result(TASKS[0], [1, 2, 3, 2**80])], "must have 4 whole numbers"),
-        ([result(task, [1, 2, 3, 4], n) for n, task in enumerate(TASKS)], "of different times"),
+        (
+            [collection(result(task, [1, 2, 3, 4]), n) for n, task in enumerate(TASKS)],
+            "of different times",
+        ),
         ([{"task_id": "C", "values": []}], "task C is not one of the question's"),
         ([collection(None)], "is pending and has no result"),
         (["released"], "not the JSON of `prio collect --json`"),

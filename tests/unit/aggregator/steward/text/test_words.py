@@ -67,6 +67,19 @@ def test_what_is_not_one_question_or_no_list_is_refused() -> None:
         Words.of_documents(TASKS, [], ["", "\t"])
 
 
+def test_tasks_of_one_window_have_reports_of_different_hours_in_it() -> None:
+    tasks = question_tasks(QUESTION, window={"window": 10})
+    documents = result_documents(tasks, np.zeros((8, 128), np.int64))
+    documents[3]["interval"] = {"start": 500, "end": 900}
+    assert Words.of_documents(tasks, documents, STRINGS).found == ()
+    # Collections say what was asked for.
+    asked = [{"state": "finished", "query": {"start": 0, "end": 1000}, "result": documents[3]}]
+    assert Words.of_documents(tasks, [*documents[:3], *asked, *documents[4:]], STRINGS).found == ()
+    documents[3]["interval"] = {"start": 1000, "end": 1900}
+    with pytest.raises(ParameterError, match="of different times"):
+        Words.of_documents(tasks, documents, STRINGS)
+
+
 def test_the_text_questions_among_a_partys_tasks_are_found_each_time_that_they_are_asked() -> None:
     again, other = question_tasks(QUESTION, 100), TextQuestion("A word?", Fraction(4), 8, 128)
     no_text = {"group": "alternatives", "group_place": 0}
