@@ -223,6 +223,59 @@ class Question(DocumentModel):
     rows: list[Figure]
 
 
+class FoundString(DocumentModel):
+    """A string that people wrote."""
+
+    fingerprint: int
+    names: list[str] = Field(description="Strings of the list with this fingerprint, mostly one.")
+    count: float
+    deviation: float
+    low: float
+    high: float
+
+
+class HeldString(DocumentModel):
+    """The same as a row of a table."""
+
+    window: str
+    word_list: str
+    label: str
+    value: float
+    low: float
+    high: float
+    unit: str
+    confidence: float
+    jointly: int
+    method: str
+
+
+class WordsOfText(DocumentModel):
+    """What people wrote in a window, as far as a list explains it.
+
+    What a list finds is null where none was tried, or no window has a result of all tasks.
+    """
+
+    version: Literal[1]
+    question: str
+    survey: str
+    task_id: str
+    tasks: int
+    results: int
+    lists: list[str] = Field(description="The operator's lists.")
+    window: str | None
+    word_list: str | None = Field(description="The list that was tried.")
+    confidence: str | None
+    found: list[FoundString] | None = Field(description="Those of most people first.")
+    candidates: int | None = Field(description="How many were tried.")
+    threshold: float | None
+    expected_false: float | None = Field(
+        description="How many of those found nobody wrote, by expectation."
+    )
+    no_answer: float | None
+    unexplained: float | None = Field(description="How many wrote what was not found.")
+    rows: list[HeldString]
+
+
 class Bound(DocumentModel):
     """What all results so far cost, by one theorem."""
 
@@ -244,8 +297,11 @@ class SurveyCost(DocumentModel):
     so_far: str | None
     at_most: str | None = Field(description="Of all results that the aggregators allow.")
     text_questions: list[str] = Field(
-        description="The names of those that people answer in their own words: what they cost has "
-        "to be added."
+        description="The names of those that people answer in their own words; each costs what "
+        "one of its tasks does."
+    )
+    left_out: list[str] = Field(
+        description="Of these such as this collector has not: what they cost has to be added."
     )
 
 

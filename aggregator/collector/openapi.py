@@ -13,6 +13,8 @@ _NAMED: Mapping[str, str] = {
     "figure": "The place of the figure that is shown over time, from 0.",
     "part": "The question or table of the task, from 0.",
     "value": "Which of the released sums is looked at, from 0.",
+    "window": "The first second of a window; the newest of which all is collected unless given.",
+    "list": "Of the operator's lists of strings the one that is tried; the first unless given.",
     "all": "If given, all results and not only the newest 60.",
 }
 

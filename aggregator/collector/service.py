@@ -19,6 +19,7 @@ operator's browser, whatever name it has given our address, can collect.
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
@@ -38,6 +39,7 @@ from aggregator.collector.openapi import described, naming_a_batch
 from aggregator.collector.pages.access import Door
 from aggregator.collector.pages.routes import HOME, Pages
 from aggregator.collector.pages.session import Sessions
+from aggregator.collector.pages.word_lists import WordLists
 from aggregator.collector.requests import begin_collection
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
@@ -155,6 +157,7 @@ def create_collector_app(
     guests: Sequence[Guest] = (),
     where_to_look: str = "the file that its settings name",
     public: Sequence[APIRouter] = (),
+    word_lists: Path | None = None,
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -167,6 +170,7 @@ def create_collector_app(
         guests: Pages of others that are shown here, to whom the pages are.
         where_to_look: Where whoever runs the service finds the token.
         public: What is served to anybody, without a token.
+        word_lists: The folder of strings that pages try on text questions.
     """
 
     def authorize(request: Request) -> None:
@@ -190,7 +194,7 @@ def create_collector_app(
         links=[*HOME, *((guest.path, guest.name) for guest in guests)],
         where_to_look=where_to_look,
     )
-    pages = Pages(database, api.begin, api.abandon, door)
+    pages = Pages(database, api.begin, api.abandon, door, WordLists(word_lists))
     mounted = [guest.router(door.admit) for guest in guests]
     app = create_app("collector", [router, door.router(), pages.router(), *mounted, *public])
     app.add_exception_handler(HTTPException, door.not_served)

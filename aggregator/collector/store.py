@@ -223,6 +223,24 @@ def newest_collections(
     return [_collection(row) for row in tx.connection.execute(query.limit(most))]
 
 
+def finished_requests(
+    tx: Transaction, task_ids: Sequence[bytes], most: int
+) -> list[tuple[bytes, bytes, bytes]]:
+    """Return the newest finished collections of some tasks, without their results.
+
+    Returns:
+        The task, the id and the exact request of each, the oldest first.
+    """
+    columns = tables.collections.c
+    query = (
+        select(columns.task_id, columns.collection_id, columns.request)
+        .where(columns.task_id.in_(task_ids), columns.state == CollectionState.FINISHED)
+        .order_by(columns.id.desc())
+        .limit(most)
+    )
+    return [(row[0], row[1], row[2]) for row in tx.connection.execute(query)][::-1]
+
+
 def count_collections(tx: Transaction, task_id: bytes, state: CollectionState) -> int:
     """Return how many collections of a task are in a state."""
     columns = tables.collections.c

@@ -37,6 +37,7 @@ class CollectorService:
         http: Reaches the leader; nobody unless given.
         token_hashes: Of the tokens that open the service; that of `TOKEN` unless given.
         guests: Pages of others.
+        word_lists: The folder of strings that are tried.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class CollectorService:
         http: httpx.AsyncClient | None = None,
         token_hashes: Callable[[], Sequence[bytes]] = lambda: [hash_token(TOKEN)],
         guests: Sequence[Guest] = (),
+        word_lists: Path | None = None,
     ) -> None:
         self.file = folder / "collector.sqlite"
         upgraded(f"sqlite:///{self.file}")
@@ -60,6 +62,7 @@ class CollectorService:
             token_hashes,
             {"collector", "127.0.0.1", "::1"},
             guests,
+            word_lists=word_lists,
         )
         for task in tasks:
             put_task(self.database, task)

@@ -50,8 +50,15 @@ def survey_task(labels: Sequence[str], text: str) -> Task:
 class CollectorWorld(CollectorService):
     """A collector's store at one moment, filled without a leader."""
 
-    def __init__(self, folder: Path, *tasks: Task, guests: Sequence[Guest] = ()) -> None:
-        super().__init__(folder, *tasks, clock=ManualClock(seconds(NOW)), guests=guests)
+    def __init__(
+        self,
+        folder: Path,
+        *tasks: Task,
+        guests: Sequence[Guest] = (),
+        word_lists: Path | None = None,
+    ) -> None:
+        clock = ManualClock(seconds(NOW))
+        super().__init__(folder, *tasks, clock=clock, guests=guests, word_lists=word_lists)
 
     def add(self, task: Task) -> None:
         put_task(self.database, task)

@@ -158,6 +158,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
                 [planner_guest()],
                 _token_place(settings),
                 [module_router()],
+                settings.word_lists,
             )
             scheduler = Scheduler(
                 database, driver, settings.schedule, http, SystemClock(), SystemEntropy()

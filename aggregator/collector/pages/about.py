@@ -8,6 +8,7 @@ from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.pages.numbers import number
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.texts import costs_of_texts
 from aggregator.collector.pages.together import Together, together
 from aggregator.collector.pages.together import said as cost_in_words
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
@@ -50,7 +51,8 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
     bounds = task_bounds(asked.task, made, _DELTA)
-    survey = together(asked, made)
+    known = costs_of_texts(tx, readings) if asked.meaning and asked.meaning.texts else {}
+    survey = together(asked, made, known)
     rows: list[Row] = [
         {
             "theorem": each.name,

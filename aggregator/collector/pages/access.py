@@ -28,7 +28,7 @@ from aggregator.service.web.pages.html import Html, tag
 from aggregator.service.web.problems import http_error_response
 
 _PAGE = re.compile(
-    r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
+    r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches|/words)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
 )
 """Where a login may lead: to a page of ours, whoever made the link."""
 

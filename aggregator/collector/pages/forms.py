@@ -13,8 +13,12 @@ _MAX_FORM_SIZE = 1024
 _FORM = "application/x-www-form-urlencoded"
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, str]:
     """Return the fields of a form.
+
+    Args:
+        request: With the form.
+        most: Bytes of it.
 
     Raises:
         UnsupportedMediaType: The body is declared as something else.
@@ -22,7 +26,7 @@ async def read_form(request: Request) -> dict[str, str]:
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
         raise UnsupportedMediaType(f"the media type must be {_FORM}")
-    body = await read_bytes(request, _MAX_FORM_SIZE)
+    body = await read_bytes(request, most)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 

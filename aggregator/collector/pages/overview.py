@@ -5,6 +5,13 @@ from collections.abc import Sequence
 from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.texts import (
+    AskedText,
+    CostsOfTexts,
+    TextWindow,
+    costs_of_texts,
+    texts_in,
+)
 from aggregator.collector.pages.together import said as said_cost
 from aggregator.collector.pages.together import together
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
@@ -27,6 +34,9 @@ _NAMED = 3
 def overview(tx: Transaction, readings: Readings) -> View:
     """Return the overview of all questions of a collector."""
     questions = readings.asked(tx)
+    texts = texts_in(questions)
+    in_texts = {task.task_id for each in texts for task in each.text.tasks}
+    known = costs_of_texts(tx, readings) if texts else {}
     # Of each task of a survey; those of none stand together.
     costs: dict[str, Html | None] = {}
     titles: dict[str, str] = {}
@@ -34,12 +44,14 @@ def overview(tx: Transaction, readings: Readings) -> View:
     documents: list[dict[str, object]] = []
     shown: list[tuple[Row, Reading]] = []
     for asked in questions:
+        if asked.task.task_id in in_texts:
+            continue  # a histogram of hashes: one card has all tasks of its question
         made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
         results = readings.latest(tx, asked, _WINDOWS)
         changed = readings.changed(results)
         group = "" if asked.meaning is None else asked.path
         titles[group] = asked.survey
-        costs.setdefault(group, _cost(asked, made))
+        costs.setdefault(group, _cost(asked, made, known))
         cards.setdefault(group, []).append(_card(asked, results, made, changed))
         latest = results[-1] if results else None
         head: Row = {
@@ -57,6 +69,24 @@ def overview(tx: Transaction, readings: Readings) -> View:
             }
         )
         shown += [] if latest is None else [(head, latest)]
+    groups = {title: group for group, title in titles.items() if title}
+    for text in texts:
+        group = groups.get(text.survey, "")
+        titles.setdefault(group, "")
+        costs.setdefault(group, None)
+        made = text.made(tx)
+        cards.setdefault(group, []).append(_text_card(text, text.windows(tx), made))
+        documents.append(
+            {
+                "question": text.title,
+                "survey": text.survey,
+                "task_id": str(text.first.task.task_id),
+                "address": text.path,
+                "results": made,
+                "most_results": text.first.most_releases,
+                "changed": None,
+            }
+        )
     content = [
         part
         for group, those in cards.items()
@@ -77,9 +107,9 @@ def overview(tx: Transaction, readings: Readings) -> View:
     )
 
 
-def _cost(asked: Asked, made: int) -> Html | None:
+def _cost(asked: Asked, made: int, texts: CostsOfTexts) -> Html | None:
     """Return what a survey costs a person; None for a task of none."""
-    whole = together(asked, made)
+    whole = together(asked, made, texts)
     each = None if whole is None else said_cost(whole.window)
     if whole is None or each is None:
         return None
@@ -89,6 +119,21 @@ def _cost(asked: Asked, made: int) -> Html | None:
     if whole.besides is not None:
         text = f"{text} {whole.besides}"
     return tag("p", text, class_="soft")
+
+
+def _text_card(asked: AskedText, windows: Sequence[TextWindow], made: int) -> Html:
+    """Return the card of a text question; what people wrote is a list's to say, on its page."""
+    whole = [each for each in windows if asked.is_whole(each)]
+    first, tasks = asked.first, counted(len(asked.text.tasks), "task")
+    period = first.period(whole[0].start, whole[0].end) if whole else "No window of all tasks yet"
+    return tag(
+        "li",
+        tag("h3", tag("a", isolated(asked.title), href=asked.path)),
+        tag("p", f"{period}; {tasks}, of which a person is in one", class_="soft"),
+        tag("p", "Which strings people wrote, of lists that nobody was shown.") if whole else None,
+        budget(made, first.most_releases),
+        class_="card",
+    )
 
 
 def _card(asked: Asked, results: Sequence[Reading], made: int, changed: Changed | None) -> Html:

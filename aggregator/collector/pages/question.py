@@ -9,6 +9,7 @@ from aggregator.collector.pages.files import writes_parquet
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.png import draws_png
 from aggregator.collector.pages.readings import Asked, Reading, Readings
+from aggregator.collector.pages.texts import text_of, texts_in
 from aggregator.collector.pages.view import (
     MOST_BARS,
     MOST_ROWS,
@@ -46,7 +47,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
     """
     results = readings.latest(tx, asked, None) if "all" in chosen else readings.latest(tx, asked)
     made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
-    head = [_links(asked), budget(made, asked.most_releases)]
+    head = [_links(asked), _words(tx, readings, asked), budget(made, asked.most_releases)]
     document: dict[str, object] = {
         "question": asked.title,
         "survey": asked.survey,
@@ -117,6 +118,17 @@ def _links(asked: Asked) -> Html:
             ),
         ]
     )
+
+
+def _words(tx: Transaction, readings: Readings, asked: Asked) -> Html | None:
+    """Return where to look for what people wrote, if this is a histogram of hashes of it."""
+    if asked.task.policy.group is None:
+        return None
+    text = text_of(texts_in(readings.asked(tx)), asked.task.task_id)
+    if text is None:
+        return None
+    of = f"One of {len(text.text.tasks):,} tasks that hashes of answers are counted in: "
+    return tag("p", of, tag("a", "what people wrote", href=text.path))
 
 
 def _named(results: Sequence[Reading], name: str | None, otherwise: int) -> Reading:

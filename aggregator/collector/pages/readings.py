@@ -335,7 +335,7 @@ def moment(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)  # a text question has up to a thousand tasks
 def _asked(definition: str) -> Asked:
     task = task_from_toml(definition)
     try:

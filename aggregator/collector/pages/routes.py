@@ -5,6 +5,7 @@
     GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
+    GET  /questions/{task_id}/words          what people wrote (`words_routes`)
     POST /questions/{task_id}/batches        collects one, or gives a collection up
     GET  /docs, /openapi.json                what programs can ask for
 
@@ -34,6 +35,8 @@ from aggregator.collector.pages.readings import Asked, Readings
 from aggregator.collector.pages.reference import reference
 from aggregator.collector.pages.session import Session
 from aggregator.collector.pages.view import View
+from aggregator.collector.pages.word_lists import WordLists
+from aggregator.collector.pages.words_routes import WordPages
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.errors import Abort
@@ -69,13 +72,17 @@ class Pages:
         begin: Starts a collection.
         abandon: Gives one up.
         door: Says who may look.
+        lists: Of strings, which are tried on text questions.
     """
 
-    def __init__(self, database: Database, begin: Begin, abandon: Abandon, door: Door) -> None:
+    def __init__(
+        self, database: Database, begin: Begin, abandon: Abandon, door: Door, lists: WordLists
+    ) -> None:
         self._database = database
         self._begin, self._abandon = begin, abandon
         self._door = door
         self._readings = Readings()
+        self._words = WordPages(database, self._readings, door, lists)
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
 
     def router(self) -> APIRouter:
@@ -114,6 +121,7 @@ class Pages:
         shown.get("/questions/{task_id}/{chart}.png", **png)(self.png)
         hidden.post("/questions/{task_id}/batches")(self.collect)
         both = APIRouter()
+        both.include_router(self._words.router())
         both.include_router(shown)
         both.include_router(hidden)
         return both

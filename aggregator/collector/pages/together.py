@@ -1,19 +1,23 @@
 """What a survey costs a person: one report a window holds the answers to all of it.
 
-All but its text questions, which have tasks of their own and cost besides.
+All but its text questions, which have tasks of their own: a person is in one of each, and pays for
+that one besides.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from types import MappingProxyType
 
 from aggregator.collector.pages.readings import Asked
-from aggregator.dp.filters import Cost
+from aggregator.collector.pages.texts import CostsOfTexts
+from aggregator.dp.filters import Cost, total
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.budget import releases_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Together:
-    """What a survey without its text questions costs somebody who answers in every window.
+    """What a survey costs somebody who answers in every window.
 
     A cost is None where it has no bound: without noise, or without a limit of the results.
 
@@ -22,7 +26,8 @@ class Together:
         window: What one result costs.
         so_far: What the results cost that the collector has.
         at_most: What all results cost that the aggregators allow.
-        texts: The names of its text questions, whose cost comes on top of all this.
+        texts: The names of its text questions.
+        left_out: Of these such as the collector has not, whose cost comes on top of all this.
     """
 
     questions: int
@@ -30,6 +35,7 @@ class Together:
     so_far: Cost | None
     at_most: Cost | None
     texts: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def document(self) -> dict[str, object]:
@@ -39,26 +45,54 @@ class Together:
             "questions": self.questions,
             **{name: said(cost) for name, cost in sums.items()},
             "text_questions": list(self.texts),
+            "left_out": list(self.left_out),
         }
 
     @property
     def besides(self) -> str | None:
-        """What the sums leave out, in words; None if nothing."""
+        """How text questions are in the sums, in words; None if there is none."""
         if not self.texts:
             return None
-        return (
-            f"Text questions are not in this and add to it: {', '.join(self.texts)}. The page of "
-            "each of their tasks says how much."
-        )
+        said = []
+        if known := [name for name in self.texts if name not in self.left_out]:
+            said.append(
+                f"Text questions are in this ({', '.join(known)}), each for one task, which a "
+                "person's client keeps to; no aggregator can check that."
+            )
+        if self.left_out:
+            said.append(
+                f"Text questions are not in this and add to it: {', '.join(self.left_out)}. This "
+                "collector has not all of their tasks."
+            )
+        return " ".join(said)
 
 
-def together(asked: Asked, made: int) -> Together | None:
-    """Return what a survey costs with so many results; None for a task of no survey."""
+def together(
+    asked: Asked, made: int, texts: CostsOfTexts = MappingProxyType({})
+) -> Together | None:
+    """Return what a survey costs with so many results; None for a task of no survey.
+
+    Args:
+        asked: A question of it.
+        made: How many results its task has.
+        texts: Those that the collector has.
+    """
     if asked.meaning is None:
         return None
-    window, so_far, at_most = (_cost(asked, count) for count in (1, made, asked.most_releases))
-    texts = tuple(name for name, _ in asked.meaning.texts)
-    return Together(len(asked.meaning.sheet.asked), window, so_far, at_most, texts)
+    names = dict(asked.meaning.texts)
+    known = [each for meaning in names.values() for each in texts.get(meaning, ())]
+    once = [texts[meaning][0][0] for meaning in names.values() if meaning in texts]
+    window, so_far, at_most = (
+        _total([_cost(each, count) for each, count in counts])
+        for counts in (
+            [(each, 1) for each in (asked, *once)],
+            [(asked, made), *known],
+            [(asked, asked.most_releases), *((text, text.most_releases) for text, _ in known)],
+        )
+    )
+    left_out = tuple(name for name, meaning in names.items() if meaning not in texts)
+    count = len(asked.meaning.sheet.asked)
+    return Together(count, window, so_far, at_most, tuple(names), left_out)
 
 
 def said(cost: Cost | None) -> str | None:
@@ -70,6 +104,11 @@ def said(cost: Cost | None) -> str | None:
     else:
         words = f"epsilon {format_rational(cost.epsilon)}"
     return f"{words}, delta {format_rational(cost.delta)}" if cost.delta else words
+
+
+def _total(costs: Sequence[Cost | None]) -> Cost | None:
+    known = [each for each in costs if each is not None]
+    return total(known) if len(known) == len(costs) else None
 
 
 def _cost(asked: Asked, count: int | None) -> Cost | None:

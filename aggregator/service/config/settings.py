@@ -62,6 +62,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "listen",
         "health_listen",
         "allowed_hosts",
+        "word_lists",
         "tls_certificate",
         "tls_key",
         "caller_ca",
@@ -534,6 +535,11 @@ class CollectorSettings(ServiceSettings):
         "",
         description="Names, joined by commas, that the collector service answers to beside those "
         "of this machine and of listen: that of a proxy in front of it.",
+    )
+    word_lists: Path | None = Field(
+        None,
+        description="A folder of lists, NAME.txt in UTF-8, a string a line, at most 2^20: the "
+        "pages try them on [what people wrote](text.md#on-pages). Read whenever one is tried.",
     )
     schedule: tuple[Schedule, ...] = Field(
         (),

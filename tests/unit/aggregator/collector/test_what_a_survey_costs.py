@@ -2,13 +2,38 @@
 
 from aggregator.collector.pages.readings import Asked
 from aggregator.collector.pages.together import together
-from aggregator.steward.survey import Meaning
+from aggregator.protocol.task import Task
+from aggregator.steward.survey import Meaning, survey_from_toml
+from aggregator.steward.survey.texts import plan_texts
 from tests.support.surveys import VISITS, department, task_of
+from tests.support.text import question_tasks
 
 WORD = '[[question]]\nname = "word"\nkind = "text"\nepsilon = "1/4"\nbuckets = 16\ntasks = 8\n'
 
 
-def test_text_questions_are_named_which_cost_besides() -> None:
+def test_text_questions_that_a_collector_has_are_in_the_sums_for_one_task_each() -> None:
+    survey = survey_from_toml(VISITS + WORD + department())
+    task = task_of(VISITS + WORD + department())
+    (planned,) = plan_texts(survey)
+    first = Asked(question_tasks(planned.question)[0], None)
+    whole = together(Asked(task, Meaning.of_task(task)), 2, {first_meaning(task): [(first, 3)]})
+    assert whole is not None
+    assert whole.document == {
+        "questions": 1,
+        "window": "epsilon 1",  # 3/4 and 1/4, which is what the budget says
+        "so_far": "epsilon 9/4",
+        "at_most": None,  # nothing limits these tasks
+        "text_questions": ["word"],
+        "left_out": [],
+    }
+    assert "in this (word), each for one task" in str(whole.besides)
+
+
+def first_meaning(task: Task) -> str:
+    return Meaning.of_task(task).texts[0][1]
+
+
+def test_text_questions_that_a_collector_has_not_are_named() -> None:
     task = task_of(VISITS + WORD + department())
     whole = together(Asked(task, Meaning.of_task(task)), 1)
     assert whole is not None
@@ -18,6 +43,7 @@ def test_text_questions_are_named_which_cost_besides() -> None:
         "so_far": "epsilon 3/4",
         "at_most": "epsilon 39",
         "text_questions": ["word"],
+        "left_out": ["word"],
     }
     assert "Text questions are not in this and add to it: word." in str(whole.besides)
 

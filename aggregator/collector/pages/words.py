@@ -1,0 +1,285 @@
+"""What people wrote: the page of a text question, of one window and one list of strings."""
+
+import dataclasses
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from aggregator.collector.pages.files import writes_parquet
+from aggregator.collector.pages.numbers import said
+from aggregator.collector.pages.readings import Row
+from aggregator.collector.pages.texts import AskedText, TextWindow
+from aggregator.collector.pages.view import (
+    MOST_BARS,
+    MOST_ROWS,
+    View,
+    budget,
+    chooser,
+    unbroken,
+)
+from aggregator.collector.pages.word_lists import MOST_PASTED
+from aggregator.dap.problems import UnrecognizedCollectionJob
+from aggregator.service.web.pages.charts import Mark, bars
+from aggregator.service.web.pages.html import Html, isolated, join, table, tag
+from aggregator.steward.text.decode import Decoded
+from aggregator.steward.text.words import Words, name_of
+
+PASTED = "strings"
+"""The field of the form that a reader's own list is in."""
+
+OWN = "your own"
+"""What such a list is called."""
+
+_LONGEST = 200
+"""Characters of a string that a page shows; files have all."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Looked:
+    """What a page of a text question is of.
+
+    Attributes:
+        asked: The question.
+        windows: Of which something is collected, the latest first.
+        made: How many results it has.
+        shown: The whole window that is looked at; None without one.
+        lists: The names of the operator's lists.
+        tried: The name of the list that was tried; empty if none was.
+        decoded: What that found; None if none was tried.
+        refused: Why the list that was given was not tried; empty if it was.
+    """
+
+    asked: AskedText
+    windows: Sequence[TextWindow]
+    made: int
+    shown: TextWindow | None
+    lists: Sequence[str]
+    tried: str = ""
+    decoded: Decoded | None = None
+    refused: str = ""
+
+    @property
+    def period(self) -> str:
+        """The window for a reader."""
+        assert self.shown is not None  # noqa: S101  only asked for where there is one
+        return self.asked.first.period(self.shown.start, self.shown.end)
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """What an address of it says."""
+        window = {} if self.shown is None else {"window": str(self.shown.start)}
+        return window | ({"list": self.tried} if self.tried not in ("", OWN) else {})
+
+
+def chosen_window(asked: AskedText, windows: Sequence[TextWindow], given: str) -> TextWindow | None:
+    """Return the whole window that an address names by its first second; the newest unless given.
+
+    Raises:
+        UnrecognizedCollectionJob: There is none that begins then.
+    """
+    whole = [each for each in windows if asked.is_whole(each)]
+    if not given:
+        return whole[0] if whole else None
+    for each in whole:
+        if str(each.start) == given:
+            return each
+    raise UnrecognizedCollectionJob("the question has no such window, or not of all its tasks")
+
+
+def words_view(looked: Looked, csrf: str) -> View:
+    """Return the page.
+
+    Args:
+        looked: What it is of.
+        csrf: What the form of this session carries; empty in a file.
+    """
+    asked = looked.asked
+    words = None if looked.decoded is None else Words(asked.text, looked.decoded)
+    content = [
+        tag("p", isolated(f"{asked.survey}."), class_="soft") if asked.survey else None,
+        budget(looked.made, asked.first.most_releases),
+        tag("p", tag("strong", "Refused: "), looked.refused, role="alert", class_="bad")
+        if looked.refused
+        else None,
+        *_of_window(looked, words, csrf),
+        tag("h2", "Windows and tasks"),
+        _windows(looked),
+        _tasks(asked),
+    ]
+    found = dict.fromkeys(_FOUND) if words is None else words.document
+    document: dict[str, object] = {
+        "question": asked.title,
+        "survey": asked.survey,
+        "task_id": str(asked.first.task.task_id),
+        "tasks": len(asked.text.tasks),
+        "results": looked.made,
+        "lists": list(looked.lists),
+        "window": None if looked.shown is None else looked.period,
+        "word_list": looked.tried or None,
+        **{name: found[name] for name in _FOUND},
+    }
+
+    def rows() -> list[Row]:
+        return [] if words is None else _rows(looked, words)
+
+    return View(asked.title, content, document, rows)
+
+
+_FOUND = (
+    "confidence",
+    "found",
+    "candidates",
+    "threshold",
+    "expected_false",
+    "no_answer",
+    "unexplained",
+)
+"""What `prio text results --json` says."""
+
+
+def _of_window(looked: Looked, words: Words | None, csrf: str) -> list[Html | None]:
+    asked = looked.asked
+    if looked.shown is None:
+        selects = "The leader selects its batches, of which no two tasks have one in common: "
+        why = f"{selects}`prio text results` decodes them."
+        is_so = asked.first.task.batching.leader_selects
+        return [tag("p", why if is_so else "No window has a result of all tasks yet.")]
+    whole = [each for each in looked.windows if asked.is_whole(each)]
+    periods = [(str(each.start), asked.first.period(each.start, each.end)) for each in whole]
+    kept = looked.kept
+    return [
+        chooser(
+            "window",
+            "Window",
+            periods,
+            str(looked.shown.start),
+            button="Show",
+            kept={key: each for key, each in kept.items() if key != "window"},
+        ),
+        tag("h2", unbroken(looked.period)),
+        tag("p", asked.text.guarantee, class_="big"),
+        tag(
+            "p",
+            f"Each person is in one of {len(asked.text.tasks):,} tasks. It is their client who "
+            "keeps to it: no aggregator can check that, and who is in all pays for each.",
+            class_="soft",
+        ),
+        *([] if words is None else _found(looked, words)),
+        tag("h2", "Other strings"),
+        tag(
+            "p",
+            "Any strings can be tried on what was released, now or in a year: nobody is asked, and "
+            "it costs nobody anything. Who tries lists until a string passes has tried all of "
+            "them, though.",
+        ),
+        *_lists(looked),
+        _own_list(looked, csrf) if csrf else None,
+    ]
+
+
+def _found(looked: Looked, words: Words) -> list[Html | None]:
+    """Return what a list finds."""
+    marks = _marks(words)
+    title = f"{looked.asked.title}: how many people wrote it"
+    more = len(marks) - MOST_ROWS
+    rest = f"; the downloads have {more:,} more" if more > 0 and looked.tried != OWN else ""
+    cells = [(isolated(mark.label), *said(mark)) for mark in marks[:MOST_ROWS]]
+    counts = (
+        ("Strings that were tried", f"{words.candidates:,}"),
+        ("Found", f"{len(words.found):,}"),
+        ("Of these expected that nobody wrote", f"{words.expected_false:.2g}"),
+        ("A string is found if its count reaches", f"{words.decoded.threshold:,.0f}"),
+        ("Gave no answer", f"{words.no_answer:,.0f}"),
+        ("Wrote what was not found", f"{words.unexplained:,.0f}"),
+    )
+    return [
+        tag("p", "The list is ", isolated(looked.tried), "."),
+        bars(marks[:MOST_BARS], title, "people").fitting if marks else None,
+        tag(
+            "p",
+            "Whiskers are 95 % intervals for the noise, each on its own, given that the string was "
+            "found. They say nothing about people who did not report.",
+            class_="soft",
+        )
+        if marks
+        else None,
+        tag("dl", *(part for name, each in counts for part in (tag("dt", name), tag("dd", each)))),
+        table(f"{looked.period}, 95 % intervals{rest}", ("string", "people", "from", "to"), cells)
+        if marks
+        else tag("p", "None of these strings is found."),
+        _downloads(looked) if looked.tried != OWN else None,
+    ]
+
+
+def _marks(words: Words) -> list[Mark]:
+    return [Mark(_shortened(name_of(e)), e.count, e.low, e.high) for e in words.found]
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]} …"
+
+
+def _rows(looked: Looked, words: Words) -> list[Row]:
+    named: Row = {"window": looked.period, "word_list": looked.tried}
+    return [named | row for row in words.table().rows]
+
+
+def _lists(looked: Looked) -> list[Html | None]:
+    if not looked.lists:
+        return [tag("p", "This collector has no lists of its own (the setting word_lists).")]
+    kept = {key: each for key, each in looked.kept.items() if key != "list"}
+    options = [(name, name) for name in looked.lists]
+    if len(options) == 1:
+        return []
+    return [chooser("list", "List", options, looked.tried, button="Try", kept=kept)]
+
+
+def _own_list(looked: Looked, csrf: str) -> Html:
+    assert looked.shown is not None  # noqa: S101  only asked for where there is one
+    return tag(
+        "form",
+        tag("input", type="hidden", name="csrf", value=csrf),
+        tag("input", type="hidden", name="window", value=str(looked.shown.start)),
+        tag("label", f"Strings of your own, one a line, at most {MOST_PASTED:,}", for_=PASTED),
+        tag("br"),
+        tag("textarea", name=PASTED, id=PASTED, rows=6, spellcheck="false", required=True),
+        tag("br"),
+        tag("button", "Try them"),
+        method="post",
+        action=looked.asked.path,
+    )
+
+
+def _downloads(looked: Looked) -> Html:
+    query = urlencode(looked.kept)
+    tables = ["csv", "json", *(["parquet"] if writes_parquet() else [])]
+    links = (
+        tag("span", tag("a", ending.upper(), href=f"{looked.asked.path}.{ending}?{query}"), " ")
+        for ending in tables
+    )
+    return tag("p", "Downloads: ", *links)
+
+
+def _windows(looked: Looked) -> Html:
+    count = len(looked.asked.text.tasks)
+    if not looked.windows:
+        return tag("p", "Nothing of it is collected.")
+    cells = [
+        (
+            unbroken(looked.asked.first.period(each.start, each.end)),
+            "all tasks"
+            if looked.asked.is_whole(each)
+            else f"{len(each.collections):,} of {count:,} tasks; all are needed",
+        )
+        for each in looked.windows
+    ]
+    return table("Collected, the newest first", ("window", "of"), cells)
+
+
+def _tasks(asked: AskedText) -> Html:
+    """Return links to the histograms that nobody reads, folded."""
+    links = (
+        tag("a", str(place), href=f"/questions/{task.task_id}")
+        for place, task in enumerate(asked.text.tasks)
+    )
+    listed = join(part for link in links for part in (link, " "))
+    return tag("details", tag("summary", "The tasks, by place"), tag("p", listed))

@@ -1,0 +1,175 @@
+"""The addresses of what people wrote.
+
+GET  /questions/{task_id}/words    a text question, by any of its tasks; also .json, .csv,
+                                   .parquet; `window`, its first second; `list`, the operator's
+POST /questions/{task_id}/words    the same of strings that a reader pastes
+
+What is pasted is not kept, but in memory what was found of it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response, status
+
+from aggregator.collector.models import WordsOfText
+from aggregator.collector.openapi import described, described_file
+from aggregator.collector.pages.access import Door, to_login
+from aggregator.collector.pages.files import TABLES, as_file
+from aggregator.collector.pages.forms import read_form
+from aggregator.collector.pages.readings import Readings
+from aggregator.collector.pages.texts import AskedText, TextWindow, text_of, texts_in
+from aggregator.collector.pages.view import View
+from aggregator.collector.pages.word_lists import (
+    MOST_PASTED,
+    Trials,
+    WordList,
+    WordLists,
+    word_list,
+)
+from aggregator.collector.pages.words import OWN, PASTED, Looked, chosen_window, words_view
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import UnrecognizedTask
+from aggregator.errors import Abort
+from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.web.pages.html import tag
+from aggregator.service.web.problems import abort_response
+
+_MOST_PASTED_BYTES = 2**21
+"""Of a form with strings, each byte of which may take three in it."""
+
+Known = tuple[AskedText, list[TextWindow], int]
+
+
+class WordPages:
+    """The handlers of the pages of text questions.
+
+    Args:
+        database: The collector's store.
+        readings: Of that store.
+        door: Says who may look.
+        lists: The operator's.
+    """
+
+    def __init__(
+        self, database: Database, readings: Readings, door: Door, lists: WordLists
+    ) -> None:
+        self._database, self._readings, self._door = database, readings, door
+        self._lists, self._trials = lists, Trials()
+
+    def router(self) -> APIRouter:
+        """Return the routes."""
+        path, query = "/questions/{task_id}/words", ("window", "list")
+        hidden, shown = APIRouter(include_in_schema=False), APIRouter()
+        hidden.get(path)(self.page)
+        hidden.post(path)(self.own)
+        json_file = self._file("json")
+        json_file.__doc__ = f"What the page {path} shows; also as .csv and .parquet."
+        shown.get(f"{path}.json", **described(WordsOfText, *query, in_path=True))(json_file)
+        for ending, kind in TABLES.items():
+            file = self._file(ending)
+            file.__doc__ = f"The rows of {path}.json as a file."
+            said = described_file(kind.media_type, kind.said, *query, in_path=True)
+            shown.get(f"{path}.{ending}", **said)(file)
+        both = APIRouter()
+        both.include_router(shown)
+        both.include_router(hidden)
+        return both
+
+    async def page(self, request: Request) -> Response:
+        """Show what a list of the operator's finds."""
+        session = self._door.session(request)
+        if session is None:
+            return to_login(request)
+        try:
+            view = await self._view(request, request.query_params, self._door.csrf(session))
+        except Abort as error:
+            said = _said(error)
+            shown = tag("p", f"{said[:1].upper()}{said[1:]}.")
+            return self._door.shown(session, "Not here", [shown], _code(error))
+        return self._door.shown(session, view.title, view.content, status.HTTP_200_OK)
+
+    async def own(self, request: Request) -> Response:
+        """Show what a list finds that a reader pastes."""
+        session = self._door.session(request)
+        if session is None:
+            return to_login(request)
+        form = await read_form(request, _MOST_PASTED_BYTES)
+        csrf, code = self._door.csrf(session), status.HTTP_200_OK
+        if not self._door.is_own_form(session, form):
+            refused = "This form is not of your session: try again."
+            code, view = status.HTTP_403_FORBIDDEN, await self._view(request, {}, csrf, refused)
+        else:
+            window = {"window": form.get("window", "")}
+            try:
+                words = word_list(OWN, form.get(PASTED, ""), MOST_PASTED)
+                view = await self._view(request, window, csrf, words=words)
+            except Abort as error:
+                code = _code(error)
+                view = await self._view(request, {}, csrf, _said(error))
+        return self._door.shown(session, view.title, view.content, code)
+
+    def _file(self, ending: str) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            self._door.check_reader(request)
+            view = await self._view(request, request.query_params, "")
+            return await to_thread.run_sync(as_file, view, ending)
+
+        return handle
+
+    async def _view(
+        self,
+        request: Request,
+        chosen: Mapping[str, str],
+        csrf: str,
+        refused: str = "",
+        words: WordList | None = None,
+    ) -> View:
+        """Return the page of a window and a list.
+
+        Args:
+            request: For the task in its path.
+            chosen: `window` and `list`.
+            csrf: Of the session.
+            refused: Why something else is not shown; then nothing is tried.
+            words: A list instead of one of the operator's.
+        """
+        asked, windows, made = await self._database.read("read a page", self._known(request))
+        shown = chosen_window(asked, windows, chosen.get("window", ""))
+        names = await to_thread.run_sync(self._lists.names)
+        looked = partial(Looked, asked, windows, made, shown, names)
+        if shown is None or refused or (words is None and not names):
+            return words_view(looked(refused=refused), csrf)
+        if words is None:
+            name = chosen.get("list", names[0])
+            words = await to_thread.run_sync(self._lists.read, name)
+        release = [shown.collections[place] for place in range(len(asked.text.tasks))]
+        decoded = await self._trials.decoded(
+            asked.text,
+            release,
+            words,
+            lambda: self._database.read("read a page", lambda tx: asked.documents(tx, shown)),
+        )
+        return words_view(looked(tried=words.name, decoded=decoded), csrf)
+
+    def _known(self, request: Request) -> Callable[[Transaction], Known]:
+        def read(tx: Transaction) -> Known:
+            try:
+                task_id = TaskId.parse(request.path_params["task_id"])
+            except Abort as error:
+                raise UnrecognizedTask("the address holds no task identifier") from error
+            asked = text_of(texts_in(self._readings.asked(tx)), task_id)
+            if asked is None:
+                raise UnrecognizedTask("this collector has no text question of this task", task_id)
+            return asked, asked.windows(tx), asked.made(tx)
+
+        return read
+
+
+def _said(error: Abort) -> str:
+    return str(getattr(error, "detail", error))
+
+
+def _code(error: Abort) -> int:
+    return abort_response(error).status_code

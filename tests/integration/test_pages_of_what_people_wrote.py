@@ -1,0 +1,208 @@
+"""The page of a text question: what lists find, whose lists they are, and what bounds trying them.
+
+Whoever writes a list, an operator or a reader, could gain by a list that blocks the service, by
+strings that act in a page, or by having something asked of the aggregators.
+"""
+
+import csv
+import json
+import threading
+from collections.abc import AsyncIterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import numpy as np
+import pytest
+from anyio import to_thread
+
+from aggregator.collector import models
+from aggregator.collector.pages import word_lists
+from aggregator.protocol.task import Task
+from aggregator.results import Words
+from aggregator.steward.text.decode import Decoded, decode
+from aggregator.steward.text.question import TextQuestion
+from tests.support.collector_service import log_in
+from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, seconds
+from tests.support.look import Page
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.tasks import TIME_PRECISION
+from tests.support.text import question_tasks, released_words
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = TextQuestion("A fruit?", Fraction(4), 8, 128)
+HELD = {"fig": 500, SCRIPT: 300, "pear": 200}
+UNITS = int(WEEK.total_seconds()) // TIME_PRECISION
+WINDOW = {"window": UNITS, "window_start": seconds(MONDAY) // TIME_PRECISION % UNITS}
+TASKS = question_tasks(QUESTION, window=WINDOW, max_reports=10**6)
+PATH = f"/questions/{TASKS[0].task_id}/words"
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    folder = tmp_path / "lists"
+    folder.mkdir()
+    (folder / "fruit.txt").write_text(f"fig\nPEAR\n{SCRIPT}\nplum\n", "utf-8")
+    (folder / "towns.txt").write_text("Paris\n", "utf-8")
+    (folder / "secret.key").write_text("no list", "utf-8")
+    return folder
+
+
+@pytest.fixture
+def world(tmp_path: Path, lists: Path) -> CollectorWorld:
+    world = CollectorWorld(tmp_path, *TASKS, word_lists=lists)
+    finish(world, TASKS)
+    return world
+
+
+@pytest.fixture
+async def browser(world: CollectorWorld) -> AsyncIterator[httpx.AsyncClient]:
+    async with world.client() as client:
+        await log_in(client)
+        yield client
+
+
+def finish(world: CollectorWorld, tasks: list[Task]) -> None:
+    """Release the first week of all tasks, and the second of all but the last."""
+    tables = released_words(QUESTION, HELD, np.random.default_rng(1))
+    for task, row in zip(tasks, tables.tolist(), strict=True):
+        world.finish(task, MONDAY, row)
+    for task in tasks[:-1]:
+        world.finish(task, MONDAY + WEEK, [0] * 128)
+
+
+async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
+    answer = await browser.get(path)
+    assert answer.status_code == code, answer.text
+    return Page(answer.text)
+
+
+async def paste(browser: httpx.AsyncClient, strings: str) -> httpx.Response:
+    form = (await look(browser, PATH)).form(PATH)
+    return await browser.post(PATH, data=form | {"strings": strings})
+
+
+async def test_a_page_and_its_files_have_the_words_and_numbers_of_the_library(
+    browser: httpx.AsyncClient,
+) -> None:
+    page = await look(browser, PATH)
+    assert not page.all("script")
+    main = page.all("main")[0].text
+    assert "fig" in main
+    assert SCRIPT in main  # as text
+    assert "7 of 8 tasks; all are needed" in main
+    answer = (await browser.get(f"{PATH}.json")).json()
+    models.WordsOfText.model_validate_json(json.dumps(answer))
+    assert (answer["lists"], answer["word_list"]) == (["fruit", "towns"], "fruit")
+    documents = [
+        {"task_id": str(task.task_id), "values": row.tolist(), "interval": {"start": 0}}
+        for task, row in zip(
+            TASKS, released_words(QUESTION, HELD, np.random.default_rng(1)), strict=True
+        )
+    ]
+    words = Words.of_documents(TASKS, documents, ["fig", "pear", SCRIPT, "plum"])
+    same = json.loads(json.dumps(words.document))
+    assert same.pop("title") == answer["question"]
+    same.pop("version")
+    assert [each["names"] for each in answer["found"]] == [["fig"], [SCRIPT], ["pear"]]
+    assert {name: answer[name] for name in same} == same
+    rows = csv.DictReader((await browser.get(f"{PATH}.csv")).text.splitlines())
+    assert [row["label"] for row in rows] == ["fig", SCRIPT, "pear"]
+    for term, said in (("Found", "3"), ("Strings that were tried", "4")):
+        assert f"{term}{said}" in main
+    # Of the other list nothing is found, and no other file of the folder is a list.
+    assert "None of these strings is found" in (await browser.get(f"{PATH}?list=towns")).text
+    for name in ("secret", "secret.key", "../collector", "none"):
+        assert (await browser.get(PATH, params={"list": name})).status_code == 400
+    assert (await browser.get(f"{PATH}?window={seconds(MONDAY + WEEK)}")).status_code == 404
+
+
+async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
+    browser: httpx.AsyncClient,
+) -> None:
+    cards = [
+        each
+        for each in (await look(browser, "/")).all("li")
+        if "card" in each.attributes.get("class", "")
+    ]
+    assert len(cards) == 1
+    assert "8 tasks, of which a person is in one" in cards[0].text
+    overview = (await browser.get("/overview.json")).text
+    (line,) = models.Overview.model_validate_json(overview).questions
+    assert (line.address, line.results) == (PATH, 2)
+    one = await look(browser, f"/questions/{TASKS[3].task_id}")
+    assert PATH in [each.attributes.get("href") for each in one.all("a")]
+    assert (
+        "fig" in (await look(browser, f"/questions/{TASKS[3].task_id}/words")).all("main")[0].text
+    )
+
+
+async def test_a_reader_tries_strings_of_their_own_and_a_list_without_an_end_is_refused(
+    world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Page((await paste(browser, "pear\n\x1b[2J\n=1+1\n")).text).all("main")[0].text
+    assert "pear" in found
+    assert "fig" not in found
+    assert "Found1" in found
+    for strings, said in (
+        ("", "holds no string"),
+        ("a\n" * (word_lists.MOST_PASTED + 1), "may have 65,536 strings"),
+    ):
+        answer = await paste(browser, strings)
+        assert (answer.status_code, said in answer.text) == (400, True)
+    assert (await paste(browser, "x" * 2**21)).status_code == 413
+    form = (await look(browser, PATH)).form(PATH)
+    own = await browser.post(PATH, data={"strings": "pear", "csrf": "A" * 43})
+    assert own.status_code == 403
+    for name, value, said in (
+        ("_MOST_FOUND", 1, "more than 1 strings pass"),
+        ("_SECONDS", -1, "a page tries a list for -1 s"),
+        ("_MOST_BUCKETS", 8 * 128 - 1, "this question has 1,024"),
+    ):
+        monkeypatch.setattr(word_lists, name, value)
+        answer = await browser.post(PATH, data=form | {"strings": "fig\npear\nand another"})
+        assert (answer.status_code, said in answer.text) == (400, True), name
+        monkeypatch.undo()
+    # Nothing of this was asked of anybody.
+    assert world.pending() == 0
+
+
+async def test_the_service_answers_while_a_list_is_tried_and_only_so_many_lists_wait(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = (await look(browser, PATH)).form(PATH)
+    begun, go_on, refused = threading.Event(), threading.Event(), anyio.Event()
+    tried, codes = list[int](), list[int]()
+
+    def slowly(*arguments: Any, **named: Any) -> Decoded:  # noqa: ANN401  as `decode` is called
+        tried.append(1)
+        begun.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return decode(*arguments, **named)
+
+    async def ask(strings: str) -> None:
+        answer = await browser.post(PATH, data=form | {"strings": strings})
+        codes.append(answer.status_code)
+        if codes == [429, 429]:
+            assert "other lists are being tried" in answer.text
+            refused.set()
+
+    monkeypatch.setattr(word_lists, "decode", slowly)
+    try:
+        with anyio.fail_after(PATIENCE_SECONDS):
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, "fig")
+                await to_thread.run_sync(begun.wait, PATIENCE_SECONDS)
+                assert (await browser.get("/overview.json")).status_code == 200
+                # One is tried, three wait, all with the same list, and two are sent away.
+                for _ in range(5):
+                    group.start_soon(ask, "plum")
+                await refused.wait()
+                go_on.set()
+    finally:
+        go_on.set()
+    assert sorted(codes) == [200] * 4 + [429] * 2
+    assert len(tried) == 2
