@@ -1,5 +1,6 @@
 """`prio plan text`: which written answers would be found that nobody listed beforehand."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,14 @@ from aggregator.steward.text import GUESSED_STRINGS
 
 def text(
     epsilon: Annotated[str, typer.Option(help="Of a person, whichever task they are in.")],
-    reports: Annotated[int, typer.Option(help="How many people answer, in all tasks together.")],
+    reports: Annotated[
+        int | None,
+        typer.Option(
+            help="How many people answer, in all tasks together; with --found as many as there, if "
+            "not given.",
+            show_default=False,
+        ),
+    ] = None,
     buckets: Annotated[
         int, typer.Option(help="Of each task's histogram; an upload has 16 bytes for each.")
     ] = 1024,
@@ -27,17 +35,29 @@ def text(
     candidates: Annotated[
         int, typer.Option(help="How many strings are tried; all fingerprints unless given.")
     ] = 2**32,
+    found: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `prio text results --json` printed of the last window: the tail is "
+            "estimated from it, and not guessed."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Which written answers would be found that nobody listed beforehand.
 
     For histograms of hashes in several tasks of which a person is in one. Prints from how many
-    people on a string is found, at what error and what bytes, for a tail that is guessed, beside a
-    listed choice and what one curator would find who sees everything.
+    people on a string is found, at what error and what bytes, for a tail that is guessed or that a
+    window of before tells, beside a listed choice and what one curator would find who sees
+    everything.
     """
+    from aggregator.service.config import read_text
     from aggregator.steward.planning import answers_text
     from aggregator.steward.planning.output import to_json, to_text
 
     with reported():
-        answer = answers_text.text(epsilon, reports, buckets, tasks, strings, exponent, candidates)
+        last = None if found is None else read_text(found)
+        answer = answers_text.text(
+            epsilon, reports, buckets, tasks, strings, exponent, candidates, last
+        )
         print(to_json({"version": 1, **answer}) if json else to_text(answer))

@@ -37,6 +37,9 @@ def collect(
             "each, instead of --start and --end."
         ),
     ] = None,
+    last: Annotated[
+        bool, typer.Option("--last", help="The last window that is over, instead of all these.")
+    ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
     now: Annotated[
         bool,
@@ -60,15 +63,18 @@ def collect(
     from aggregator.collector.results.whole_files import written_whole
 
     _, tasks = read_question(folder)
-    first, last = _interval(tasks[0], start, end, window)
-    if last > (moment := SystemClock().now()) and (not now or first > moment):
+    moment = SystemClock().now()
+    if last:
+        window = _last_window(tasks[0], moment, start, end, window)
+    first, over = _interval(tasks[0], start, end, window)
+    if over > moment and (not now or first > moment):
         later = "" if first > moment else "; --now collects it now and refuses every later answer"
         raise ParameterError(
             f"{'end' if window is None else 'window'}: the interval from {time_text(first)} to "
-            f"{time_text(last)} is not over{later}"
+            f"{time_text(over)} is not over{later}"
         )
     _check_known(config, tasks)
-    length = timedelta(seconds=last - first)
+    length = timedelta(seconds=over - first)
     wanted = [
         Wanted(task, datetime.fromtimestamp(first, UTC), length, f"task {place} of {len(tasks)}")
         for place, task in enumerate(tasks, 1)
@@ -89,6 +95,24 @@ def collect(
         file.write("".join(json.dumps(each) + "\n" for each in documents).encode())
     people = sum(found[place].batch().report_count for place in range(len(tasks)))
     print(f"{people:,} reports in {len(tasks)} tasks, written to {out}")
+
+
+def _last_window(
+    task: "Task", moment: int, start: str | None, end: str | None, window: str | None
+) -> str:
+    """Return a second of the last window that is over.
+
+    Raises:
+        ParameterError: The question has none, or another interval is named.
+    """
+    if (start, end, window) != (None, None, None):
+        raise ParameterError("last: takes the place of --start, --end and --window")
+    windows = task.policy.window
+    if windows is None:
+        raise ParameterError(
+            "last: this question has no windows, as people answer it once; give --start and --end"
+        )
+    return str((windows.first_unit(moment // task.time_precision) - 1) * task.time_precision)
 
 
 def _interval(

@@ -7,13 +7,19 @@ from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.dp.certified import to_float
 from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.errors import ParameterError
 from aggregator.steward.planning.selection_plan import SelectionPlan
 from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.text import GUESSED_STRINGS
+from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
 from aggregator.vdaf.instances import HISTOGRAM
 
 _MOST_PEOPLE = 10**9
+_OF_LAST = (
+    "the last window: its {count} strings that were surely found, and what else people wrote there "
+    "spread as these go on"
+)
 _MOST_STRINGS = 10**7
 _AGGREGATORS = 2
 """All of which add the whole noise."""
@@ -24,31 +30,44 @@ CENTRAL_DELTA = Fraction(1, 10**5)
 
 def text(
     epsilon: str,
-    reports: int,
+    reports: int | None = None,
     buckets: int = 1024,
     tasks: int | None = None,
     strings: int = GUESSED_STRINGS,
     exponent: str = "1",
     candidates: int = FINGERPRINTS,
+    found: str | None = None,
 ) -> PlanAnswer:
     """Return what is found, at what error and what bytes, beside a listed choice and an optimum.
 
     Args:
         epsilon: Of a person, whichever task they are in.
-        reports: How many people answer, in all tasks together.
+        reports: How many people answer, in all tasks together; as many as in the last window if
+            that is known and this is not given.
         buckets: Of each task's histogram.
         tasks: How many tasks; as many as find the rarest strings if not given.
         strings: How many different ones there are, by the guess of the tail.
         exponent: The k-th most frequent is held in proportion to k^-exponent, by that guess.
         candidates: How many strings are tried; all fingerprints unless given.
+        found: What `prio text results --json` says of the last window, in place of a guess.
 
     Raises:
         ParameterError: A value is out of its range.
     """
     whole = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
     steep = rational_in(exponent, "exponent", 0, 10)
-    people = integer_in(reports, "reports", 1, _MOST_PEOPLE)
-    tail = zipf(people, integer_in(strings, "strings", 1, _MOST_STRINGS), float(steep))
+    last = None if found is None else last_window(found)
+    if last is None and reports is None:
+        raise ParameterError("reports: say how many people answer, as no last window does")
+    wanted = round(last.people) if last is not None and reports is None else reports
+    people = integer_in(wanted, "reports", 1, _MOST_PEOPLE)
+    if last is None:
+        tail = zipf(people, integer_in(strings, "strings", 1, _MOST_STRINGS), float(steep))
+        guess = f"{strings} strings, the k-th held in proportion to k^-{exponent}"
+    else:
+        if strings != GUESSED_STRINGS or steep != 1:
+            raise ParameterError("found: takes the place of strings and exponent")
+        tail, guess = last.tail(people), _OF_LAST.format(count=last.surely_found)
     tried = integer_in(candidates, "candidates", 1, FINGERPRINTS)
     if tasks is None:
         plan = best_plan(tail, float(whole), buckets, tried)
@@ -79,7 +98,7 @@ def text(
             "on_condition": "each client is in one task and keeps to it; no aggregator can check "
             "that. Whoever is in all of them pays for each",
         },
-        "guess": f"{strings} strings, the k-th held in proportion to k^-{exponent}",
+        "guess": guess,
         "for_comparison": {
             "listed_choice_standard_deviation": None
             if listed is None

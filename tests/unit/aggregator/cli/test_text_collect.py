@@ -1,6 +1,7 @@
 """`prio text collect`: what is missing is asked for, what is there is found, and nothing twice."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
@@ -49,10 +50,10 @@ class Asked:
         )
         self.config.chmod(0o600)
 
-    def finish(self, *tasks: Task) -> None:
+    def finish(self, *tasks: Task, start: datetime = START, length: timedelta = WEEK) -> None:
         world = CollectorWorld(self.folder)
         for task in tasks:
-            world.finish(task, START, VALUES)
+            world.finish(task, start, VALUES, length)
         world.database.close()
 
     def collections(self) -> list[bytes]:
@@ -109,9 +110,22 @@ def test_a_window_is_named_by_any_time_in_it(tmp_path: Path) -> None:
     assert "a batch of this task is one window" in done.stderr
 
 
+def test_the_last_window_is_the_newest_that_is_over(tmp_path: Path) -> None:
+    forty_years = timedelta(days=14_600)  # from 1970 and from 2009 on: one that is over until 2049
+    units = int(forty_years.total_seconds()) // TIME_PRECISION
+    asked = Asked(tmp_path, window=units)
+    CollectorWorld(tmp_path, *asked.tasks).database.close()
+    asked.finish(*asked.tasks, start=datetime(1970, 1, 1, tzinfo=UTC), length=forty_years)
+    done = asked.collect("--last")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(asked.collections()) == TASKS
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--last",), "last: this question has no windows"),
+        (("--last", "--window", "0"), "last: takes the place of --start, --end and --window"),
         ((), "start: missing; give --start and --end"),
         (("--start", "0"), "end: missing"),
         (interval(0, 1), "end: must be a multiple of the time precision"),

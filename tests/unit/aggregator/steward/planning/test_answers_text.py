@@ -1,6 +1,7 @@
 """`prio plan text`: what it prints is what the plan computes, beside what other settings cost."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,53 @@ def test_it_says_what_is_found_at_what_price_and_who_keeps_the_promise() -> None
     assert compared["listed_choice_standard_deviation"] == pytest.approx(15.67**0.5, rel=0.01)
     assert compared["one_curator_who_sees_everything_finds_from"] == 30
     assert "187 or more" in run_here("plan", "text", *options).stdout
+
+
+LAST = {"threshold": 100.0, "no_answer": 1000.0, "unexplained": 50_000.0}
+"""A window of a hundred thousand people, of whom half held one of the hundred likeliest strings."""
+
+
+def of_last(**others: object) -> str:
+    found = [{"count": 10_000 / rank, "deviation": 16.0} for rank in range(1, 101)]
+    return json.dumps({"found": found, **LAST, **others})
+
+
+def test_the_tail_is_taken_from_the_last_window_for_as_many_people_or_more(tmp_path: Path) -> None:
+    file = tmp_path / "words.json"
+    file.write_text(of_last(), "utf-8")
+    options = ("--epsilon", "1", "--found", str(file), "--buckets", "4096", "--tasks", "12")
+    answer = json.loads(run_here("plan", "text", *options, "--json").stdout)
+    held = 10_000 * sum(1 / rank for rank in range(1, 101)) + 51_000
+    assert f"of {held:.0f} hold" in answer["found"]
+    # Strings that surely were found, and the others as the power law 10,000 / rank goes on.
+    assert "its 72 strings that were surely found" in answer["guess"]
+    assert answer["strings_found"] == pytest.approx(72, rel=0.1)
+    twice = text("1", 2 * round(held), 4096, 12, found=of_last())
+    assert twice["strings_found"] == pytest.approx(135, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ("[]", "found: not what `prio text results --json` prints"),
+        (of_last(found=None), "found: not what"),
+        (of_last(threshold=float("inf")), "found: not what"),
+        (of_last(unexplained=1e300), "found: not what"),
+        (of_last(found=[], unexplained=-5), "found: nobody wrote anything"),
+        (of_last(found=[]), "found: no string of the window .* guess the tail"),
+        ("{}" * 2**16, "found: not what"),
+    ],
+)
+def test_a_last_window_that_tells_nothing_is_refused(found: str, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        text("1", found=found)
+
+
+def test_a_tail_is_guessed_or_taken_and_not_both() -> None:
+    with pytest.raises(ParameterError, match="found: takes the place of strings"):
+        text("1", found=of_last(), strings=1000)
+    with pytest.raises(ParameterError, match="reports: say how many people answer"):
+        text("1")
 
 
 def test_the_number_of_tasks_is_chosen_if_it_is_not_given() -> None:

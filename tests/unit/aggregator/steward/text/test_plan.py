@@ -1,12 +1,18 @@
 """What a plan says will be found is what simulations of the same design have found."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
 from aggregator.errors import ParameterError
+from aggregator.steward.text.decode import decode
+from aggregator.steward.text.hashing import TextHashes
+from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import Tail, TextPlan, best_plan, zipf
+from aggregator.steward.text.words import decoded_document
+from tests.support.text import Fingerprints, released, some_prints
 
 STRINGS = 50_000
 
@@ -31,6 +37,30 @@ def test_a_plan_is_what_simulations_found(
     assert plan.found == pytest.approx(found, rel=0.07)
     assert plan.deviation == pytest.approx(deviation, rel=0.1)
     assert plan.found_from == pytest.approx(surely, rel=0.2)
+
+
+def test_the_last_window_tells_what_the_next_one_finds() -> None:
+    """Strings are held by a power of the rank that is not the guess; sums are simulated."""
+    rng = np.random.default_rng(1)
+    counts = np.rint(60_000 * np.arange(1, 5001) ** -0.7 / np.sum(np.arange(1, 5001) ** -0.7))
+    hashes, prints = TextHashes(rng.bytes(32), 12, 4096), some_prints(len(counts), rng)
+    tables = released(hashes, prints, counts.astype(np.int64), 1, rng, silent=5000)
+    decoded = decode(hashes, tables, Fingerprints(prints))
+    last = last_window(json.dumps(decoded_document(decoded)))
+    for people in (65_000, 260_000):
+        held = 60_000 * people / 65_000
+        planned, truth, guess = (
+            TextPlan(tail, 1, 12, 4096, len(prints))
+            for tail in (
+                last.tail(people),
+                Tail.of(counts * people / 65_000),
+                zipf(round(held), STRINGS),
+            )
+        )
+        assert planned.tail.people == pytest.approx(held, rel=0.02)
+        assert planned.found == pytest.approx(truth.found, rel=0.15)
+        assert planned.deviation == pytest.approx(truth.deviation, rel=0.05)
+    assert abs(guess.found / truth.found - 1) > 0.2
 
 
 def test_the_deviation_is_that_of_the_formula() -> None:

@@ -1,0 +1,138 @@
+"""What the last window says of how many people hold how many strings, for planning the next one.
+
+What was surely found is known. All others together are known too, as a mass: how many people wrote
+something that was not found, or was found with luck. How that mass is spread has to be guessed: as
+the frequent strings go on, in proportion to a power of the rank which is fitted to them. Where the
+power law comes to one person before the mass is spent, the rest is spread over strings of one
+person each, which is the least noise that they can be.
+"""
+
+import dataclasses
+import json
+import math
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.errors import ParameterError
+from aggregator.steward.text.plan import Tail
+
+_SURELY: Final = 2.33
+"""Deviations above the threshold: of a hundred strings that so many hold, 99 are found."""
+
+_FEWEST: Final = 10
+"""Strings to which a power is fitted; of fewer the guess is 1."""
+
+_FITTED: Final = 8
+"""Of n strings those from rank n / 8 on: the most frequent ones follow no law."""
+
+_LEAST_POWER, _MOST_POWER = 0.2, 5.0
+_STEP: Final = 1.06
+"""Between the ranks that one count stands for, about as fine as the bins of `Tail.of`."""
+
+_MOST_PEOPLE: Final = 10**9
+_NOT_ONE: Final = "found: not what `prio text results --json` prints of one window"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LastWindow:
+    """What was found in a window.
+
+    Attributes:
+        counts: Of the strings that were found, estimated.
+        surely: From how many people on a string is found with 99 %.
+        answered: How many wrote something.
+        no_answer: How many gave no answer.
+    """
+
+    counts: tuple[float, ...]
+    surely: float
+    answered: float
+    no_answer: float
+
+    @property
+    def people(self) -> float:
+        """How many sent a report."""
+        return self.answered + self.no_answer
+
+    @property
+    def surely_found(self) -> int:
+        """How many strings are held by so many that all such were found."""
+        return sum(each >= self.surely for each in self.counts)
+
+    def tail(self, people: int) -> Tail:
+        """Return who holds how much if so many people answer as those of this window did.
+
+        Raises:
+            ParameterError: No string was surely found.
+        """
+        known = -np.sort(-np.array([each for each in self.counts if each >= self.surely]))
+        if not len(known):
+            raise ParameterError(
+                "found: no string of the window is held by so many that it was surely found; guess "
+                "the tail"
+            )
+        counts, strings = self._others(known)
+        by = people / self.people
+        all_counts = np.concatenate([known, counts]) * by
+        all_strings = np.concatenate([np.ones(len(known)), strings])
+        # Strings of less than a person are as many fewer of one person each.
+        rare = all_counts < 1
+        all_strings[rare] *= all_counts[rare]
+        all_counts[rare] = 1
+        return Tail(all_counts, all_strings)
+
+    def _others(
+        self, known: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return counts of all other strings, and of how many."""
+        counts, strings = list[float](), list[float]()
+        left = max(0.0, self.answered - float(known.sum()))
+        power, rank = _power_of(known), float(len(known))
+        last = float(min(known[-1], self.surely))
+        while left > 0:
+            next_rank = max(rank + 1, rank * _STEP)
+            middle = math.sqrt((rank + 1) * next_rank)
+            count = max(1.0, last * (middle / len(known)) ** -power)
+            many = left if count == 1 else min(next_rank - rank, left / count)
+            counts.append(count)
+            strings.append(many)
+            left, rank = (0.0 if count == 1 else left - many * count), next_rank
+            if many * count < left * 1e-12:
+                break  # what is left is nothing beside what floats hold
+        return np.array(counts), np.array(strings)
+
+
+def _power_of(known: npt.NDArray[np.float64]) -> float:
+    """Return the power of the rank with which counts fall, by least squares of logarithms."""
+    if len(known) < _FEWEST:
+        return 1.0
+    ranks = np.arange(1, len(known) + 1)
+    first = len(known) // _FITTED
+    slope, _ = np.polyfit(np.log(ranks[first:]), np.log(known[first:]), 1)
+    return float(min(max(-slope, _LEAST_POWER), _MOST_POWER))
+
+
+def last_window(text: str) -> LastWindow:
+    """Return what the JSON of `prio text results --json`, or of a page, says of a window.
+
+    Raises:
+        ParameterError: It is something else.
+    """
+    try:
+        document = json.loads(text)
+        found = [(float(each["count"]), float(each["deviation"])) for each in document["found"]]
+        numbers = [float(document[name]) for name in ("threshold", "no_answer", "unexplained")]
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        raise ParameterError(_NOT_ONE) from None
+    every = [*numbers, *(each for pair in found for each in pair)]
+    if not all(math.isfinite(each) and abs(each) <= _MOST_PEOPLE for each in every):
+        raise ParameterError(_NOT_ONE)
+    threshold, no_answer, unexplained = numbers
+    deviation = max((each for _, each in found), default=0.0)
+    counts = tuple(count for count, _ in found)
+    answered = max(0.0, sum(counts) + unexplained)
+    if answered < 1:
+        raise ParameterError("found: nobody wrote anything in the window")
+    return LastWindow(counts, threshold + _SURELY * deviation, answered, max(0.0, no_answer))
