@@ -12,9 +12,12 @@ _LARGE = 10**12
 def said(mark: Mark) -> tuple[str, str, str]:
     """Return an estimate and its interval for a reader: value, from, to.
 
-    Two digits of the half width are shown, ends rounded outward; JSON and files have all digits.
+    Two digits of the half width are shown, ends rounded outward; JSON and files have all digits. Of
+    an estimate without bounds two digits are shown, of which none is known.
     """
     digits = _digits(mark)
+    if digits is None and mark.value is not None and not math.isfinite(mark.high - mark.low):
+        return number(float(f"{mark.value:.2g}")), number(mark.low), number(mark.high)
     if digits is None:
         return number(mark.value), number(mark.low), number(mark.high)
     unit = 10**digits

@@ -11,7 +11,6 @@ from aggregator.collector.results import Batch, Noised, Quantity, Table
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
-from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.meaning import Meaning
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Row:
         window: For a reader.
         question: Its name.
         shows: "count", "share", "sum", "mean", "variance" or "quantile".
-        answered: How many answered the question in the window: noised.
+        answered: How many answered the question in the window, of a table in the group: noised.
         quantity: With its label, unit and interval.
         by: Of a table the question whose answers are the groups.
         group: The label of the group.
@@ -62,13 +61,12 @@ def rows_of(meaning: Meaning, batch: Batch, window: str) -> list[Row]:
     """
     sheet = meaning.sheet
     sums, rows = sheet.sums_of(batch), list[Row]()
-    answered = dict[str, Noised]()
     for part in sheet.parts:
-        if isinstance(part.source, Design):
-            answered[part.question.name] = part.source.answered(part.of(sums))
+        found = part.source.answered(part.of(sums))
+        answered = {"": found} if isinstance(found, Noised) else found
         name = part.question.name
         rows += [
-            Row(window, name, each.shows, answered[name], each.quantity, part.by, each.group)
+            Row(window, name, each.shows, answered[each.group], each.quantity, part.by, each.group)
             for each in part.figures(sums)
         ]
     return rows

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from aggregator.client.survey.answers import Entries, ones_at
 from aggregator.client.survey.sheet import by_group
-from aggregator.collector.results import total
+from aggregator.collector.results import Noised, total
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.designs import Design, Figure, Sums, moved
@@ -58,6 +58,10 @@ class Table(ABC):
     def figures(self, sums: Sums) -> list[Figure]:
         """Return what its sums say, each figure with its group."""
 
+    @abstractmethod
+    def answered(self, sums: Sums) -> dict[str, Noised]:
+        """Return by its label how many of each group answered the question."""
+
     @property
     @abstractmethod
     def length(self) -> int:
@@ -96,16 +100,28 @@ class PairTable(Table):
 
     @override
     def figures(self, sums: Sums) -> list[Figure]:
-        labels, columns = self.design.labels, len(self.groups) + 1
         found = []
-        for place, group in enumerate(self.groups):
-            column = sums.best[place::columns]
-            cells = [cell.named(label) for cell, label in zip(column, labels, strict=False)]
+        for group, cells in self._cells(sums).items():
             people = total(cells)
             found += [Figure("count", cell, is_wanted=True, group=group) for cell in cells]
             found += shares(cells, people, group)
             found += self.question.of_counts(cells, people, group)
         return found
+
+    @override
+    def answered(self, sums: Sums) -> dict[str, Noised]:
+        return {group: total(cells) for group, cells in self._cells(sums).items()}
+
+    def _cells(self, sums: Sums) -> dict[str, list[Noised]]:
+        """Return by the label of each group how many of it gave each answer."""
+        labels, columns = self.design.labels, len(self.groups) + 1
+        return {
+            group: [
+                cell.named(label)
+                for cell, label in zip(sums.best[place::columns], labels, strict=False)
+            ]
+            for place, group in enumerate(self.groups)
+        }
 
 
 class NumbersByGroup(Table):
@@ -143,6 +159,10 @@ class NumbersByGroup(Table):
             moments = sums.best[size + 1 + place :: size]
             found += self.question.moments(sums.best[place], moments, group)
         return found
+
+    @override
+    def answered(self, sums: Sums) -> dict[str, Noised]:
+        return dict(zip(self.groups, sums.best, strict=False))
 
 
 def table_of(question: Question, design: Design, group: Question, by: Design) -> Table:

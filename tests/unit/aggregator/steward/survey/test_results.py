@@ -91,6 +91,9 @@ def test_a_table_by_group_names_its_groups() -> None:
     ]
     (whole, _) = RESULTS.table("wait", "mean", by="").rows
     assert (whole["by"], whole["value"]) == ("", 30)
+    # How many of the group answered, and not how many answered at all.
+    assert [row["answered"] for row in rows] == [50, 30, 20, 60]
+    assert whole["answered"] == 80
     group = RESULTS.figure("wait", "mean", window=0, by="department", group="surgery")
     assert group.label == f"wait mean of department surgery, {FIRST}"
 

@@ -66,6 +66,18 @@ def figures(sheet: Sheet) -> dict[tuple[str, ...], Fraction | None]:
     }
 
 
+def rows_by_group(sheet: Sheet) -> list[tuple[str, dict[str, Fraction]]]:
+    """Return of each table how many of each group answered."""
+    measurements = [sheet.measurement(each) for each in ANSWERS]
+    sums = sheet.circuit.truncate(sheet.circuit.encode(measurements)).sum(axis=0).to_ints()
+    released = sheet.sums([Noised.exact(each) for each in sums], len(ANSWERS))
+    return [
+        (part.name, {group: each.value for group, each in found.items()})
+        for part in sheet.parts
+        if isinstance(found := part.source.answered(part.of(released)), dict)
+    ]
+
+
 def test_a_report_has_one_size_whatever_is_in_it() -> None:
     sheet = sheet_of('tables = "all"')
     circuit = sheet.circuit
@@ -83,6 +95,15 @@ def test_counts_and_means_by_group_are_of_those_who_answered_both() -> None:
     assert found["cigarettes by region", "mean", "", "north"] == 20
     assert found["cigarettes by region", "count", "answered", "south"] == 1
     assert found["cigarettes", "mean", "", ""] == Fraction(35, 3)
+    for part, answered in rows_by_group(sheet_of('by = "region"')):
+        for group, people in answered.items():
+            counts = [
+                each
+                for (name, shows, label, of), each in found.items()
+                if (name, shows, of) == (part, "count", group) and each is not None
+                if not part.startswith("cigarettes") or label == "answered"
+            ]
+            assert people == sum(counts), (part, group)
 
 
 def test_by_asks_every_table_that_can_be() -> None:
