@@ -44,7 +44,8 @@ _Places = dict[str, int]
 
 _Tasks = dict[str, dict[str, int]]
 """Numbers of reports by task identifier and by unit of the task's time, as in the JSON file; of a
-survey by its title and who is asked, and by the second in which the unit begins."""
+survey by its title and who is asked, and of tasks that are counted together by a name of theirs,
+and by the second in which the unit begins."""
 
 
 class TooManyReports(ParameterError):
@@ -62,13 +63,15 @@ class Contributions:
 
     path: Path
 
-    def count(self, task: Task, reports: int, seconds: int) -> None:
+    def count(self, task: Task, reports: int, seconds: int, *, under: str | None = None) -> None:
         """Count reports that are about to be sent; the count is on disk when this returns.
 
         Args:
             task: The task they are for.
             reports: How many.
             seconds: Their time, in seconds since the epoch.
+            under: A name of several tasks of one place, whose reports are counted together, too: a
+                person has no more for all of them than one of them allows.
 
         Raises:
             TooManyReports: There would be more than the task allows one person, or the person is in
@@ -85,11 +88,14 @@ class Contributions:
                     f"no task with place {group.place}, ever"
                 )
             survey = _survey_of(task)
-            counted = tasks.setdefault(survey or str(task.task_id), {})
-            precision = task.time_precision if survey else 1
-            unit = str(task.time(seconds).units * precision)
-            counted[unit] = counted.get(unit, 0) + reports
-            _check(task, {int(unit) // precision: count for unit, count in counted.items()})
+            names = [(survey or str(task.task_id), survey is not None)]
+            names += [] if under is None else [(under, True)]
+            for name, is_shared in names:
+                counted = tasks.setdefault(name, {})
+                precision = task.time_precision if is_shared else 1
+                unit = str(task.time(seconds).units * precision)
+                counted[unit] = counted.get(unit, 0) + reports
+                _check(task, {int(unit) // precision: count for unit, count in counted.items()})
             self._write(tasks, places)
 
     @contextlib.contextmanager

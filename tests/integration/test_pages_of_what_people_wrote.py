@@ -20,10 +20,11 @@ from anyio import to_thread
 
 from aggregator.collector import models
 from aggregator.collector.pages import word_lists
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.results import Words
 from aggregator.steward.text.decode import Decoded, decode
 from aggregator.steward.text.question import TextQuestion
+from aggregator.steward.text.spelling import Spelling
 from tests.support.collector_service import log_in
 from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, seconds
 from tests.support.look import Page
@@ -121,7 +122,7 @@ async def test_a_page_and_its_files_have_the_words_and_numbers_of_the_library(
 
 
 async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
-    browser: httpx.AsyncClient,
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     cards = [
         each
@@ -133,6 +134,15 @@ async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
     overview = (await browser.get("/overview.json")).text
     (line,) = models.Overview.model_validate_json(overview).questions
     assert (line.address, line.results) == (PATH, 2)
+    # The tasks of a spelling are one card, too, and no question of hashes.
+    letters = Spelling(QUESTION, (1, 2), letters=8)
+    for place, task in enumerate(question_tasks(QUESTION, 100, WINDOW)):
+        table = task_to_table(task) | {"task_info": letters.info(place)}
+        world.add(task_from_table(table))
+    overview = (await browser.get("/overview.json")).text
+    found = models.Overview.model_validate_json(overview).questions
+    titles = [each.question.partition(" meaning:")[0] for each in found]
+    assert titles == ["letter by letter: A fruit?", "A fruit?"]
     one = await look(browser, f"/questions/{TASKS[3].task_id}")
     assert PATH in [each.attributes.get("href") for each in one.all("a")]
     assert (

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from aggregator.cli.steward.survey_texts import send_texts, text_tasks, write_survey
 from aggregator.cli.steward.survey_words import show_words
 from aggregator.cli.steward.text import app
-from aggregator.cli.steward.text_files import read_question, texts_of
+from aggregator.cli.steward.text_files import read_asked, read_question, texts_of
 from aggregator.cli.steward.text_upload import send_answers
 from aggregator.codec import encode
 from aggregator.collector import Collected
@@ -23,9 +23,13 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provisions
 from aggregator.protocol.results import Result
+from aggregator.protocol.task import Task
 from aggregator.service.storage.ledger.charges import spent_by
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.texts import plan_texts
+from aggregator.steward.text.question import TextQuestion
+from aggregator.steward.text.spelling import Spelling
+from aggregator.steward.text.strings import fingerprint
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.surveys import VISITS, department
@@ -143,6 +147,68 @@ async def test_words_that_nobody_listed_are_found_and_whoever_answers_again_is_i
     # Another list finds in the same releases what nobody had thought of before.
     found = named(found_in(folder, second, tmp_path, ["another word", *WORDS]))["another word"]
     assert abs(found["count"] - 300) < 5 * found["deviation"]
+
+
+async def test_what_no_list_has_is_spelled_in_the_next_window_in_the_places_that_people_have(
+    tmp_path: Path,
+) -> None:
+    folder, state = made(tmp_path / "made"), tmp_path / "tosses"
+    state.mkdir()
+    question, tasks = read_question(folder)
+    # As all fingerprints of a window before have told, of which a list has one.
+    prints = {fingerprint(each, question.meaning): each for each in ("pear", "äpfel", "fig")}
+    words = tmp_path / "words.json"
+    found = [
+        {"fingerprint": each, "names": ["fig"] if name == "fig" else [], "count": 9.5}
+        for each, name in prints.items()
+    ]
+    words.write_text(json.dumps({"found": found}))
+    arguments = ["--found", str(words), "--alphabet", "äabcdefghijklmnopqrstuvwxyz", "--out"]
+    spelled = CliRunner().invoke(app, ["spell", str(folder), *arguments, str(tmp_path / "spelled")])
+    assert spelled.exit_code == 0, (spelled.output, spelled.exception)
+    spelling, of_letters = read_asked(tmp_path / "spelled")
+    assert [each.policy.group for each in of_letters] == [each.policy.group for each in tasks]
+    pair = Pair(tmp_path, tasks[0])
+    try:
+        for pair.task in [*tasks, *of_letters]:
+            await pair.provision()
+
+        async def send(asked: TextQuestion | Spelling, of: list[Task], seconds: int) -> int:
+            sent, _ = await send_answers(
+                asked, of, PEOPLE, state, pair.http, seconds, SeededEntropy(b"people"), FLOOR
+            )
+            assert not sent.refused
+            return sent.accepted
+
+        assert await send(question, tasks, NOW) == 300
+        # Nobody is in both within a window, and everybody is in the next one, in their place.
+        assert await send(spelling, of_letters, NOW) == 0
+        later = NOW + TIME_PRECISION
+        pair.clock.advance(TIME_PRECISION)
+        assert await send(spelling, of_letters, later) == 300
+        assert await send(question, tasks, later) == 0
+        pair.clock.advance(TIME_PRECISION)
+        counts, results = [], []
+        for pair.task in of_letters:
+            results.append(await pair.collect(pair.interval(later)))
+        for pair.task in tasks:
+            counts.append((await pair.collect(pair.interval(NOW))).report_count)
+    finally:
+        await pair.close()
+    assert [each.report_count for each in results] == counts
+    released = tmp_path / "released.json"
+    released.write_text(
+        "\n".join(
+            json.dumps(result_document(task, result))
+            for task, result in zip(of_letters, results, strict=True)
+        )
+    )
+    options = ["results", str(tmp_path / "spelled"), "--results", str(released)]
+    shown = CliRunner().invoke(app, [*options, "--json"])
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    told = {each["fingerprint"]: each["name"] for each in json.loads(shown.stdout)["spelled"]}
+    assert told == {each: name for each, name in prints.items() if name != "fig"}
+    assert "2 of 2 told" in CliRunner().invoke(app, options).stdout
 
 
 def named(document: dict[str, object]) -> dict[str, dict[str, float]]:

@@ -14,6 +14,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import Task
 from aggregator.steward.text.candidates import Listed, Prints
+from aggregator.steward.text.spelling import Spelling
 from tests.support.tasks import make_task
 
 Counts = npt.NDArray[np.int64]
@@ -109,3 +110,18 @@ def result_documents(tasks: list[Task], tables: Counts) -> list[dict[str, Any]]:
         {"task_id": str(task.task_id), "values": row.tolist(), "interval": {"start": 0, "end": 100}}
         for task, row in zip(tasks, tables, strict=True)
     ]
+
+
+def spelled_tables(
+    spelling: Spelling, held: Mapping[str, int], rng: np.random.Generator, silent: int = 0
+) -> Counts:
+    """Return the released tables of a spelling: people toss for a place, and tell its letter."""
+    shape = (spelling.tasks, spelling.length)
+    even, tables = np.full(spelling.tasks, 1 / spelling.tasks), np.zeros(shape, np.int64)
+    for string, people in [*held.items(), ("", silent)]:
+        for place, count in enumerate(rng.multinomial(people, even)):
+            tables[place, spelling.measurement(place, string)] += count
+    stop = 1 - np.exp(-float(spelling.epsilon) / 2)
+    for sign in (1, -1, 1, -1):
+        tables += sign * (rng.geometric(stop, shape) - 1)
+    return tables

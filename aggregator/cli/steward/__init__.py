@@ -76,6 +76,9 @@ GROUPS: Final = {
             "file."
         ),
         "results": "Print which strings of some lists people wrote, with intervals.",
+        "spell": (
+            "Make the tasks that ask for the letters of what no list explains, for one window."
+        ),
     },
     "plan": {
         "selection": (

@@ -4,6 +4,7 @@ import typer
 
 from aggregator.cli.steward.text_collect import collect
 from aggregator.cli.steward.text_results import results
+from aggregator.cli.steward.text_spell import spell
 from aggregator.cli.steward.text_tasks import tasks
 from aggregator.cli.steward.text_upload import upload
 
@@ -21,3 +22,6 @@ app.command(
     "--out released.json"
 )(collect)
 app.command(epilog="Example: prio text results made words.txt --results released.json")(results)
+app.command(
+    epilog="Example: prio text spell made --found words.json --out spelled",
+)(spell)

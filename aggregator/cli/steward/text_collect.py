@@ -11,7 +11,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, parse_time, time_text
-from aggregator.cli.steward.text_files import QuestionFolder, read_question
+from aggregator.cli.steward.text_files import QuestionFolder, read_asked
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
 
@@ -62,7 +62,7 @@ def collect(
     from aggregator.clock import SystemClock
     from aggregator.collector.results.whole_files import written_whole
 
-    _, tasks = read_question(folder)
+    _, tasks = read_asked(folder)
     moment = SystemClock().now()
     if last:
         window = _last_window(tasks[0], moment, start, end, window)

@@ -14,26 +14,33 @@ if TYPE_CHECKING:
 
     from aggregator.client.text.question import TextQuestion
     from aggregator.protocol.task import Task
+    from aggregator.steward.text.spelling import Spelling
 
+DESCRIPTION = "text.json"
+SPELLING = "spelling.json"
+TASKS = "tasks.toml"
 TASKS_OF_PAGES = "tasks.json"
 
 QuestionFolder = Annotated[
     Path,
     typer.Argument(
         metavar="FOLDER",
-        help=f"What `prio text tasks` made; of its files {DESCRIPTION} and {TASKS} are needed.",
+        help=f"What `prio text tasks` or `prio text spell` made; of its files {DESCRIPTION}, or "
+        f"{SPELLING}, and {TASKS} are needed.",
     ),
 ]
 
 
-def public_files(question: "TextQuestion", tasks: "Sequence[Task]") -> dict[str, str]:
-    """Return what is public of a question, by the names of files."""
+def public_files(
+    question: "TextQuestion | Spelling", tasks: "Sequence[Task]", description: str = DESCRIPTION
+) -> dict[str, str]:
+    """Return what is public of a question or a spelling, by the names of files."""
     from aggregator.protocol.task import task_for_clients, tasks_to_toml
 
     return {
         TASKS: tasks_to_toml(tasks),
         TASKS_OF_PAGES: json.dumps([task_for_clients(each) for each in tasks]) + "\n",
-        DESCRIPTION: question.to_json(tasks),
+        description: question.to_json(tasks),
     }
 
 
@@ -64,6 +71,23 @@ def strings_in(lists: "Iterable[Path]") -> list[str]:
     from aggregator.service.config import read_text
 
     return [line for file in lists for line in read_text(file).splitlines()]
+
+
+def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
+    """Return what is asked in a folder, a question or a spelling, and its tasks.
+
+    Raises:
+        ParameterError: They do not belong together.
+    """
+    from aggregator.service.config import read_text
+    from aggregator.steward.text.spelling import spelling_of_json
+
+    if not (folder / SPELLING).exists():
+        return read_question(folder)
+    tasks = read_tasks(folder / TASKS)
+    text = read_text(folder / SPELLING)
+    with named(folder):
+        return spelling_of_json(text, tasks), tasks
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.steward.text_files import QuestionFolder, read_question, strings_in
+from aggregator.cli.steward.text_files import QuestionFolder, read_asked, strings_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aggregator.client.text.hashing import TextHashes
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import Decoded
+    from aggregator.steward.text.spelling import Spelling
 
 
 def results(
@@ -52,17 +53,25 @@ def results(
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
     from aggregator.steward.text.released import documents_in, released_tables
+    from aggregator.steward.text.spelling import Spelling
     from aggregator.steward.text.words import decoded_document
 
-    if not (lists or all_fingerprints):
-        raise ParameterError("LIST: name a list of candidates, or try all with --all")
-    question, tasks = read_question(folder)
+    question, tasks = read_asked(folder)
+    if isinstance(question, Spelling) == bool(lists or all_fingerprints):
+        raise ParameterError(
+            "LIST: name none, and not --all: letters are in this folder"
+            if lists or all_fingerprints
+            else "LIST: name a list of candidates, or try all with --all"
+        )
     documents: list[object] = []
     for file in released:
         text = read_text(file)
         with named(file):
             documents += documents_in(text)
     tables = released_tables(tasks, documents)
+    if isinstance(question, Spelling):
+        _print_spelled(question, tables, as_json=as_json)
+        return
     listed = Listed(strings_in(lists), question.meaning) if lists else None
     if all_fingerprints:
         decoded = _of_all(question.hashes, tables, listed)
@@ -73,6 +82,27 @@ def results(
         print(json.dumps({"version": 1, "title": question.title, **decoded_document(decoded)}))
     else:
         print_decoded(question.title, decoded)
+
+
+def _print_spelled(spelling: "Spelling", tables: "npt.NDArray[np.int64]", *, as_json: bool) -> None:
+    """Print which strings the fingerprints of a spelling are, a line each."""
+    from aggregator.steward.text.spelled import spelled
+    from aggregator.words import escaped
+
+    told = spelled(spelling, tables)
+    if as_json:
+        strings = [{"fingerprint": each, "name": name} for each, name in told.names.items()]
+        numbers = {"tried": told.tried, "expected_false": told.expected_false}
+        print(json.dumps({"version": 1, "title": spelling.title, "spelled": strings, **numbers}))
+        return
+    print(escaped(spelling.title))
+    for each, name in told.names.items():
+        print(f"  {each:08x}: {'not told' if name is None else name}")
+    names = sum(each is not None for each in told.names.values())
+    print(
+        f"{names} of {len(told.names)} told; of these {told.expected_false:.2g} expected that "
+        "nobody wrote"
+    )
 
 
 def _of_all(

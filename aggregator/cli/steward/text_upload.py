@@ -11,7 +11,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, parse_time
-from aggregator.cli.steward.text_files import QuestionFolder, read_question
+from aggregator.cli.steward.text_files import QuestionFolder, read_asked
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aggregator.client.text.toss import Toss
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
+    from aggregator.steward.text.spelling import Spelling
 
 
 @takes_floor
@@ -74,7 +75,7 @@ def upload(
     from aggregator.clock import SystemClock
     from aggregator.service.transport.client import check_endpoints, open_client
 
-    question, tasks = read_question(folder)
+    question, tasks = read_asked(folder)
     check_endpoints(tasks[0], insecure_http=insecure_http)
     written = _answers(answers, person_column, answer_column, delimiter)
     state.mkdir(mode=0o700, exist_ok=True)
@@ -105,7 +106,7 @@ def upload(
 
 
 async def send_answers(
-    question: "TextQuestion",
+    question: "TextQuestion | Spelling",
     tasks: "Sequence[Task]",
     written: "Mapping[str, str]",
     state: Path,
@@ -117,7 +118,7 @@ async def send_answers(
     """Send a report for each person; return what became of them, and who had answered before.
 
     Args:
-        question: What was asked.
+        question: What was asked, or the spelling that takes its place in this window.
         tasks: Its tasks.
         written: What each person wrote.
         state: The folder of tosses.
@@ -141,7 +142,13 @@ async def send_answers(
     for number, client in enumerate(clients):
         here = [person for person, toss in tosses.items() if toss.number == number]
         summary, left_out = await _send(
-            client, tasks[number], {each: tosses[each] for each in here}, written, state, seconds
+            client,
+            question,
+            tasks[number],
+            {each: tosses[each] for each in here},
+            written,
+            state,
+            seconds,
         )
         accepted += summary.accepted
         before += left_out
@@ -151,6 +158,7 @@ async def send_answers(
 
 async def _send(
     client: "Client",
+    question: "TextQuestion | Spelling",
     task: "Task",
     tosses: "Mapping[str, Toss]",
     written: "Mapping[str, str]",
@@ -165,12 +173,22 @@ async def _send(
     for person, toss in tosses.items():
         counts = place_of(state, toss.hashes, person).with_suffix(".sent")
         try:
-            Contributions(counts).count(task, 1, seconds)
+            # In a window a person is in the question or in its spelling.
+            under = f"text question {question.hashes.meaning.hex()}"
+            Contributions(counts).count(task, 1, seconds, under=under)
         except TooManyReports:
             continue
-        measurements.append(toss.measurement(written[person]))
+        measurements.append(_measurement(question, toss, written[person]))
     summary = await client.upload(measurements, time=seconds)
     return summary, len(tosses) - len(measurements)
+
+
+def _measurement(question: "TextQuestion | Spelling", toss: "Toss", answer: str) -> int:
+    from aggregator.steward.text.spelling import Spelling
+
+    if isinstance(question, Spelling):
+        return question.measurement(toss.number, answer)
+    return toss.measurement(answer)
 
 
 def _answers(

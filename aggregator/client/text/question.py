@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Protocol
 
 from aggregator.client.text.hashing import TextHashes
 from aggregator.client.text.strings import NORMALISATION
@@ -98,32 +99,63 @@ class TextQuestion:
         Raises:
             ParameterError: It names the task and what is wrong.
         """
-        if len(tasks) != self.tasks:
-            raise ParameterError(f"tasks: the question has {self.tasks}, not {len(tasks)}")
-        for place, task in enumerate(tasks):
-            about, table = f"task {place + 1} of {len(tasks)}", task_to_table(task)
-            if not task.configuration.task_info.endswith(self.info(place, "").encode()):
-                raise ParameterError(
-                    f"{about}: was not made for this question and this place in it; the "
-                    "description or the order of tasks may have been changed or swapped since"
-                )
-            circuit, privacy = task.prio3.circuit, table["privacy"]
-            if circuit.name != "Histogram" or circuit.output_len != self.length:
-                raise ParameterError(f"{about}: is no histogram of {self.length} buckets")
-            assert isinstance(privacy, dict)  # noqa: S101  what a task file has
-            if privacy["mechanism"] != _MECHANISM or (
-                parse_rational(str(privacy["epsilon"]), "epsilon") != self.epsilon
-            ):
-                raise ParameterError(
-                    f"{about}: its noise is not {_MECHANISM} of epsilon "
-                    f"{format_rational(self.epsilon)}"
-                )
-            if task.policy.group != self.group(place):
-                raise ParameterError(
-                    f"{about}: is not in place {place} of the group {self.meaning.hex()}"
-                )
-            if _shared(table) != _shared(task_to_table(tasks[0])):
-                raise ParameterError(f"{about}: has other settings than the first")
+        check_places(self, tasks)
+
+
+class Places(Protocol):
+    """What is asked in the places of a group, each by a task."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Of each task."""
+
+    @property
+    def tasks(self) -> int:
+        """How many there are."""
+
+    @property
+    def length(self) -> int:
+        """Buckets of each."""
+
+    def info(self, task: int, title: str | None = None, /) -> str:
+        """Return the `task_info` of one of them."""
+
+    def group(self, task: int, /) -> Group:
+        """Return its place."""
+
+
+def check_places(asked: Places, tasks: Sequence[Task]) -> None:
+    """Refuse tasks that are not what is asked, in the order of their places.
+
+    Raises:
+        ParameterError: It names the task and what is wrong.
+    """
+    if len(tasks) != asked.tasks:
+        raise ParameterError(f"tasks: the question has {asked.tasks}, not {len(tasks)}")
+    for place, task in enumerate(tasks):
+        about, table = f"task {place + 1} of {len(tasks)}", task_to_table(task)
+        if not task.configuration.task_info.endswith(asked.info(place, "").encode()):
+            raise ParameterError(
+                f"{about}: was not made for this question and this place in it; the "
+                "description or the order of tasks may have been changed or swapped since"
+            )
+        circuit, privacy = task.prio3.circuit, table["privacy"]
+        if circuit.name != "Histogram" or circuit.output_len != asked.length:
+            raise ParameterError(f"{about}: is no histogram of {asked.length} buckets")
+        assert isinstance(privacy, dict)  # noqa: S101  what a task file has
+        if privacy["mechanism"] != _MECHANISM or (
+            parse_rational(str(privacy["epsilon"]), "epsilon") != asked.epsilon
+        ):
+            raise ParameterError(
+                f"{about}: its noise is not {_MECHANISM} of epsilon "
+                f"{format_rational(asked.epsilon)}"
+            )
+        if task.policy.group != asked.group(place):
+            raise ParameterError(
+                f"{about}: is not in place {place} of the group {asked.group(place).name}"
+            )
+        if _shared(table) != _shared(task_to_table(tasks[0])):
+            raise ParameterError(f"{about}: has other settings than the first")
 
 
 def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:

@@ -16,10 +16,12 @@ from aggregator.collector.pages.together import said as said_cost
 from aggregator.collector.pages.together import together
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
+from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.web.pages.charts import sparkline
 from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
+from aggregator.steward.text.asked import is_of_letters
 
 _WINDOWS = 24
 """In a sparkline."""
@@ -44,8 +46,8 @@ def overview(tx: Transaction, readings: Readings) -> View:
     documents: list[dict[str, object]] = []
     shown: list[tuple[Row, Reading]] = []
     for asked in questions:
-        if asked.task.task_id in in_texts:
-            continue  # a histogram of hashes: one card has all tasks of its question
+        if asked.task.task_id in in_texts or _is_further_letter(asked.task):
+            continue  # a histogram of hashes or letters: one card has all tasks of its question
         made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
         results = readings.latest(tx, asked, _WINDOWS)
         changed = readings.changed(results)
@@ -105,6 +107,12 @@ def overview(tx: Transaction, readings: Readings) -> View:
         {"questions": documents},
         lambda: [head | row for head, latest in shown for row in latest.rows],
     )
+
+
+def _is_further_letter(task: Task) -> bool:
+    """Return whether a task is of a spelling, whose first task's card stands for all."""
+    group = task.policy.group
+    return group is not None and group.place > 0 and is_of_letters(task)
 
 
 def _cost(asked: Asked, made: int, texts: CostsOfTexts) -> Html | None:

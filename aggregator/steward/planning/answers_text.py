@@ -10,9 +10,11 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.selection_plan import SelectionPlan
 from aggregator.steward.planning.values import PlanAnswer
-from aggregator.steward.text import GUESSED_STRINGS
+from aggregator.steward.text import GUESSED_STRINGS, SPELLED_ALPHABET
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
+from aggregator.steward.text.spelled import told_from
+from aggregator.steward.text.spelling import LETTERS, most_spelled
 from aggregator.vdaf.instances import HISTOGRAM
 
 _MOST_PEOPLE = 10**9
@@ -99,6 +101,7 @@ def text(
             "that. Whoever is in all of them pays for each",
         },
         "guess": guess,
+        "spelling": _spelling(float(whole), plan.tasks, buckets),
         "for_comparison": {
             "listed_choice_standard_deviation": None
             if listed is None
@@ -106,4 +109,16 @@ def text(
             "one_curator_who_sees_everything_finds_from": optimum,
             "curator_delta": CENTRAL_DELTA,
         },
+    }
+
+
+def _spelling(epsilon: float, tasks: int, buckets: int) -> PlanAnswer | None:
+    """Return what a window of letters tells of fingerprints without a name; None without room."""
+    room, letters = most_spelled(buckets), min(LETTERS, tasks)
+    if not room:
+        return None
+    return {
+        "strings": room,
+        "letters": letters,
+        "told_from": told_from(epsilon, tasks, letters, len(SPELLED_ALPHABET)),
     }

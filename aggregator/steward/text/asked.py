@@ -19,6 +19,7 @@ from aggregator.protocol.in_short import guarantee_in_short
 from aggregator.protocol.task import Task
 from aggregator.steward.text.hashing import FEWEST_TASKS, TextHashes
 from aggregator.steward.text.released import released_tables
+from aggregator.steward.text.spelling import SPELLED
 
 _MEANING = re.compile("[0-9a-f]{64}")
 """The name of the group of a text question's tasks."""
@@ -73,11 +74,17 @@ class TextTasks:
         return released_tables(self.tasks, documents)
 
 
+def is_of_letters(task: Task) -> bool:
+    """Return whether a task is of a spelling."""
+    return task.policy.group is not None and task.title.startswith(SPELLED)
+
+
 def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
     """Return the text questions among some tasks, in the order of their first.
 
     A question that is asked again has new tasks with the same places: the first of each place
-    belong together, and so do the second. A question of which a place is missing is left out.
+    belong together, and so do the second. A question of which a place is missing is left out, and
+    so are the tasks of a spelling, which have no hashes.
     """
     rounds: dict[tuple[str, int, int], dict[int, Task]] = {}
     seen: dict[tuple[str, int], int] = {}
@@ -86,6 +93,7 @@ def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
         if (
             group is None
             or not _MEANING.fullmatch(group.name)
+            or is_of_letters(task)
             or circuit.name != "Histogram"
             or not isinstance(task.policy.mechanism, PureDpDiscreteLaplace)
         ):

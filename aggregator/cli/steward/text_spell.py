@@ -1,0 +1,103 @@
+"""`prio text spell`: the tasks that ask for the letters of what no list explains."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.steward.text_files import SPELLING, TASKS, TASKS_OF_PAGES, public_files
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.steward.text import SPELLED_ALPHABET
+
+_NOT_ONE = "found: not what `prio text results --all --json` prints of one window"
+
+
+def spell(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `prio text tasks` made.")],
+    found: Annotated[
+        Path,
+        typer.Option(
+            help="What `prio text results --all --json` printed of a window: those of its "
+            "fingerprints are spelled that have no name, as many as there is room for, what most "
+            "people hold first."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
+    alphabet: Annotated[
+        str, typer.Option(help="The letters that are told, in normal form; all others are one.")
+    ] = SPELLED_ALPHABET,
+    letters: Annotated[
+        int | None,
+        typer.Option(
+            help="How many positions are asked for; 16 if not given, or as many as the question "
+            "has tasks, if these are fewer. A longer string is not told."
+        ),
+    ] = None,
+) -> None:
+    """Make the tasks that ask for the letters of what no list explains, for one window.
+
+    In that window people upload to this folder and not to the question's: they are in the place
+    that they have tossed for, and send a report of the same size, whatever they wrote, so a person
+    pays for one report as ever. Parties take part as in the question. Then `prio text collect` and
+    `prio text results` say which strings they are.
+    """
+    from aggregator.cli.files import named
+    from aggregator.cli.service.tasks import write_folder
+    from aggregator.cli.steward.text_files import read_question
+    from aggregator.dap.ids import TaskId
+    from aggregator.protocol.provisioning import provision_all
+    from aggregator.protocol.task import task_from_table, task_to_table
+    from aggregator.service.config import read_text
+    from aggregator.steward.text.spelling import LETTERS, Spelling, most_spelled
+
+    question, tasks = read_question(folder)
+    if tasks[0].policy.window is None:
+        raise ParameterError(
+            "FOLDER: the question has no windows, so people answer it once and for ever, and there "
+            "is no next window in which they could be asked for letters"
+        )
+    text = read_text(found)
+    with named(found):
+        prints = _unnamed(text)[: most_spelled(question.length, alphabet)]
+    count = min(LETTERS, question.tasks) if letters is None else letters
+    spelling = Spelling(question, tuple(sorted(prints)), alphabet, count)
+    entropy = SystemEntropy()
+    made = [
+        task_from_table(
+            task_to_table(task)
+            | {"id": str(TaskId(entropy.bytes(TaskId.size))), "task_info": spelling.info(place)}
+        )
+        for place, task in enumerate(tasks)
+    ]
+    spelling.check(made)
+    write_folder(out, public_files(spelling, made, SPELLING), provision_all(made, entropy))
+    print(
+        f"{len(made)} tasks that ask for {count} letters of {len(prints)} strings, of those with "
+        f"no name; a person is in the place of each that they have in {question.meaning.hex()}"
+    )
+    print(
+        f"wrote {SPELLING}, {TASKS} and {TASKS_OF_PAGES} (public), and leader.toml, helper.toml, "
+        f"collector.toml (secret) to {out}",
+        file=sys.stderr,
+    )
+
+
+def _unnamed(text: str) -> list[int]:
+    """Return the fingerprints without a name, what most people hold first.
+
+    Raises:
+        ParameterError: There is none, or this is something else.
+    """
+    try:
+        found = json.loads(text)["found"]
+        known = [
+            (float(each["count"]), int(each["fingerprint"])) for each in found if not each["names"]
+        ]
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        raise ParameterError(_NOT_ONE) from None
+    if not known:
+        raise ParameterError("found: every string that was found has a name")
+    return [each for _, each in sorted(known, reverse=True)]

@@ -1,0 +1,164 @@
+"""Which strings the fingerprints of a spelling are: released letters, and the fingerprint as check.
+
+The letters of one position are counted by the places that tell it, so a string's score is the sum
+of its letters' counts. The strings of the best scores are tried: one whose fingerprint is the one
+that was asked for is what people wrote. Of n strings that are tried for each of F fingerprints, n F
+/ 2^32 have the fingerprint by chance.
+"""
+
+import dataclasses
+import math
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.errors import ParameterError
+from aggregator.steward.text.hashing import NO_ANSWER
+from aggregator.steward.text.spelling import Spelling
+from aggregator.steward.text.strings import FINGERPRINTS, fingerprint
+
+TRIED: Final = 2**13
+"""Strings for each fingerprint."""
+
+_SIMULATED: Final = 50
+_OFTEN: Final = 0.9
+_CLOSE: Final = 0.02
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spelled:
+    """What a window of a spelling says.
+
+    Attributes:
+        names: By fingerprint its string; None where none of those that were tried has it.
+        tried: Strings for each.
+        expected_false: How many names nobody wrote, by expectation.
+    """
+
+    names: dict[int, str | None]
+    tried: int
+    expected_false: float
+
+
+def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIED) -> Spelled:
+    """Return what strings there are.
+
+    Args:
+        spelling: What was asked.
+        tables: A row for each place: its histogram as it was released.
+        tried: Strings for each fingerprint.
+
+    Raises:
+        ParameterError: The tables have another shape.
+    """
+    if tables.shape != (spelling.tasks, spelling.length):
+        raise ParameterError(
+            f"tables must be {spelling.tasks} of {spelling.length} buckets, not "
+            f"{' of '.join(map(str, tables.shape))}"
+        )
+    count, size = len(spelling.fingerprints), spelling.size
+    letters = np.delete(tables, NO_ANSWER, axis=1)[:, : count * size]
+    scores = np.zeros((spelling.letters, count, size))
+    for place, row in enumerate(letters):
+        scores[spelling.position(place)] += row.reshape(count, size)
+    names = {
+        each: _named(spelling, each, scores[:, number], tried)
+        for number, each in enumerate(spelling.fingerprints)
+    }
+    return Spelled(names, tried, tried * count / FINGERPRINTS)
+
+
+def _named(spelling: Spelling, wanted: int, scores: Floats, tried: int) -> str | None:
+    letters = [*spelling.alphabet, ""]  # the last is what is behind the end
+    for codes in _best(scores, tried).tolist():
+        string = "".join([letters[each] for each in codes])
+        if fingerprint(string, spelling.hashes.meaning) == wanted:
+            return string
+    return None
+
+
+def _best(scores: Floats, tried: int) -> npt.NDArray[np.int16]:
+    """Return the strings of the best scores, letters as numbers and -1 behind the end."""
+    positions, size = scores.shape
+    letters = size - 2  # of those that the alphabet has not nobody can say which
+    codes = np.zeros((1, 0), np.int16)
+    totals, ended = np.zeros(1), np.zeros(1, np.bool_)
+    for position in range(positions):
+        row = scores[position]
+        longer = totals[:, None] + row[None, :letters]
+        longer[ended] = -np.inf
+        over = totals + row[-1]
+        if position == 0:
+            over[:] = -np.inf  # a string has a letter
+        every = np.concatenate([longer, over[:, None]], axis=1)
+        flat = every.ravel()
+        kept = np.flatnonzero(np.isfinite(flat))
+        if len(kept) > tried:
+            kept = kept[np.argpartition(-flat[kept], tried)[:tried]]
+        from_, letter = np.divmod(kept, letters + 1)
+        is_over = letter == letters
+        added = np.where(is_over, -1, letter).astype(np.int16)
+        codes = np.concatenate([codes[from_], added[:, None]], axis=1)
+        totals, ended = flat[kept], ended[from_] | is_over
+    best: npt.NDArray[np.int16] = codes[np.argsort(-totals, kind="stable")]
+    return best
+
+
+def told_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: int = TRIED) -> int:
+    """Return how many people have to hold a string for it to be told nine times of ten.
+
+    By fifty simulated counts of a string as long as there are positions: it is told if no more
+    strings than are tried have a score as good as its own.
+
+    Args:
+        epsilon: Of each task.
+        tasks: How many there are, each place one.
+        letters: Positions.
+        alphabet: Letters that are told.
+        tried: Strings for each fingerprint.
+    """
+    rng = np.random.default_rng(1)
+    places = np.bincount(np.arange(tasks) % letters)
+    stop = 1 - math.exp(-epsilon / 2)
+    # With the end of a string; both aggregators' draws are differences of two.
+    shape = (_SIMULATED, letters, alphabet + 1)
+    draws = np.broadcast_to(2 * places[None, :, None], shape)
+    noise = rng.negative_binomial(draws, stop) - rng.negative_binomial(draws, stop)
+    low, high = 1, 2
+    while _told(noise, places, high, tried) < _OFTEN:
+        low, high = high, 2 * high
+    while high - low > low * _CLOSE:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle) if _told(noise, places, middle, tried) >= _OFTEN else (middle, high)
+        )
+    return high
+
+
+def _told(
+    noise: npt.NDArray[np.int64], places: npt.NDArray[np.int64], held: int, tried: int
+) -> float:
+    """Return how often a string that so many people hold is among those that are tried."""
+    people = np.random.default_rng(2).poisson(held * places / places.sum(), noise.shape[:2])
+    true = noise[:, :, :1] + people[:, :, None]
+    lead = np.concatenate([np.zeros_like(true), noise[:, :, 1:] - true], axis=2)
+    return float(np.mean([_as_good(each) <= tried for each in lead]))
+
+
+def _as_good(lead: npt.NDArray[np.int64]) -> float:
+    """Return how many strings have a score of 0 or more, by what each letter adds to it."""
+    reach = int(lead.max(axis=1).sum())  # what is further below cannot come up again
+    counts = np.zeros(2 * reach + 1)
+    counts[reach] = 1
+    for letters in lead:
+        new = np.zeros_like(counts)
+        for added in letters[letters >= -2 * reach]:
+            if added >= 0:
+                new[added:] += counts[: len(counts) - added]
+            else:
+                new[:added] += counts[-added:]
+        counts = new
+    return float(counts[reach:].sum())

@@ -1,0 +1,210 @@
+"""Spelling: for one window, people are asked for the letters of what no list has a name for.
+
+An earlier window has told fingerprints that many people hold and that are in no list. For the
+window of a spelling, the places of the question's group have other tasks: whoever is in place g
+says there, in a report of the same size, the letter at position g mod `letters` of what they wrote,
+if its fingerprint is one of those; whoever wrote something else, or nothing, is in bucket 0. Which
+task a report is for follows from the toss that is kept, as ever, and not from the answer: the
+aggregators, who see the task, see nothing that they did not before.
+
+Bucket 1 + u * size + c counts letter c of fingerprint u, of which `size` is how many letters there
+are, and two: one is for all letters that the alphabet has not, and the last for strings that end
+before.
+"""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+
+from aggregator.dp.group import Group
+from aggregator.dp.rationals import parse_rational
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, info_with_digest
+from aggregator.steward.text import SPELLED_ALPHABET
+from aggregator.steward.text.hashing import NO_ANSWER, TextHashes
+from aggregator.steward.text.question import TextQuestion, check_places
+from aggregator.steward.text.strings import FINGERPRINTS, fingerprint, normal_form
+
+LETTERS = 16
+"""Positions that are asked for, if there are so many places."""
+
+SPELLED = "letter by letter: "
+"""How the `task_info` of its tasks begins, by which a collector tells them from the question's."""
+
+_VERSION = 1
+_NOT_ONE = "spelling.json: not the description of a spelling"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spelling:
+    """What is asked instead of a text question for one window.
+
+    Attributes:
+        question: Whose places and tosses it has.
+        fingerprints: Of what is to be spelled, in ascending order.
+        alphabet: Letters that are told, each once.
+        letters: How many positions, from the first on.
+    """
+
+    question: TextQuestion
+    fingerprints: tuple[int, ...]
+    alphabet: str = SPELLED_ALPHABET
+    letters: int = LETTERS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.letters <= self.question.tasks:
+            raise ParameterError(
+                f"letters: must be from 1 to {self.question.tasks}, the places of the question, "
+                f"not {self.letters}"
+            )
+        if not self.alphabet or len(set(self.alphabet)) != len(self.alphabet):
+            raise ParameterError("alphabet: must have one letter or more, each once")
+        # A letter that no normal form has would be a bucket for nobody.
+        if any(normal_form(f"x{each}x") != f"x{each}x" for each in self.alphabet):
+            raise ParameterError("alphabet: must be of letters that normal forms have")
+        given, most = self.fingerprints, most_spelled(self.question.length, self.alphabet)
+        if not 1 <= len(given) <= most:
+            raise ParameterError(
+                f"fingerprints: there is room for 1 to {most} in {self.question.length} buckets, "
+                f"not for {len(given)}"
+            )
+        if list(given) != sorted(set(given)) or not 0 <= given[0] <= given[-1] < FINGERPRINTS:
+            raise ParameterError("fingerprints: must be different and in ascending order")
+
+    @property
+    def title(self) -> str:
+        """Of the question."""
+        return self.question.title
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Of each task."""
+        return self.question.epsilon
+
+    @property
+    def tasks(self) -> int:
+        """How many there are: one for each place."""
+        return self.question.tasks
+
+    @property
+    def length(self) -> int:
+        """Buckets of each, as many as the question's."""
+        return self.question.length
+
+    @property
+    def hashes(self) -> TextHashes:
+        """The hashes of the question, which tosses belong to."""
+        return self.question.hashes
+
+    @property
+    def size(self) -> int:
+        """Buckets for each fingerprint."""
+        return _size(self.alphabet)
+
+    def position(self, place: int) -> int:
+        """Return the position that people in a place tell the letter of, from 0."""
+        return place % self.letters
+
+    def measurement(self, place: int, answer: str | None) -> int:
+        """Return the bucket to report, for any string and for no answer.
+
+        Args:
+            place: Of the person, as they tossed.
+            answer: What they wrote.
+        """
+        normal = "" if answer is None else normal_form(answer)
+        found = self._numbers.get(fingerprint(normal, self.hashes.meaning))
+        if not normal or found is None:
+            return NO_ANSWER
+        return 1 + found * self.size + self.code(normal, self.position(place))
+
+    def code(self, normal: str, position: int) -> int:
+        """Return the number of the letter of a string at a position."""
+        if position >= len(normal):
+            return self.size - 1
+        place = self.alphabet.find(normal[position])
+        return self.size - 2 if place < 0 else place
+
+    @functools.cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {each: number for number, each in enumerate(self.fingerprints)}
+
+    @property
+    def _table(self) -> dict[str, object]:
+        return {
+            "version": _VERSION,
+            "question": self._question,
+            "fingerprints": [f"{each:08x}" for each in self.fingerprints],
+            "alphabet": self.alphabet,
+            "letters": self.letters,
+        }
+
+    @property
+    def _question(self) -> dict[str, object]:
+        described = json.loads(self.question.to_json(()))
+        return {name: each for name, each in described.items() if name != "task_ids"}
+
+    def info(self, place: int, title: str | None = None) -> str:
+        """Return the `task_info` of a place, which binds question, spelling and place."""
+        text = json.dumps(self._table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        first = f"{SPELLED}{self.title}" if title is None else title
+        return info_with_digest(first, f"spelling\n{text}\n{place}")
+
+    def group(self, place: int) -> Group:
+        """Return the place in the question's group: who is in it pays for these tasks, too."""
+        return self.question.group(place)
+
+    def to_json(self, tasks: Sequence[Task]) -> str:
+        """Return the public description."""
+        table = self._table | {"task_ids": [str(each.task_id) for each in tasks]}
+        return json.dumps(table, ensure_ascii=False, indent=2) + "\n"
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks that are not this spelling's, in their order.
+
+        Raises:
+            ParameterError: It names the task and what is wrong.
+        """
+        check_places(self, tasks)
+
+
+def most_spelled(length: int, alphabet: str = SPELLED_ALPHABET) -> int:
+    """Return how many fingerprints there is room for in so many buckets."""
+    return (length - 1) // _size(alphabet)
+
+
+def spelling_of_json(text: str, tasks: Sequence[Task]) -> Spelling:
+    """Return the spelling that a description states, checked against its tasks.
+
+    Raises:
+        ParameterError: It is no description, or not of these.
+    """
+    try:
+        table = json.loads(text)
+        version, letters, asked = table["version"], table["letters"], table["question"]
+        words = str(asked["title"]), str(asked["epsilon"])
+        numbers = letters, asked["tasks"], asked["buckets"]
+        stated, ids = str(asked["meaning"]), table["task_ids"]
+        given, alphabet = [str(each) for each in table["fingerprints"]], str(table["alphabet"])
+        prints = tuple(int(each, 16) for each in given)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ParameterError(_NOT_ONE) from None
+    if version != _VERSION:
+        raise ParameterError(f"spelling.json: this program knows version {_VERSION} only")
+    if not all(type(each) is int for each in numbers):
+        raise ParameterError(_NOT_ONE)
+    question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers[1:])
+    spelling = Spelling(question, prints, alphabet, letters)
+    spelling.check(tasks)
+    # What is hashed into every fingerprint has the version of the normal form in it, too.
+    if (stated, ids) != (question.meaning.hex(), [str(each.task_id) for each in tasks]):
+        raise ParameterError(
+            "spelling.json: its meaning or its task_ids are not those of its tasks"
+        )
+    return spelling
+
+
+def _size(alphabet: str) -> int:
+    return len(alphabet) + 2
