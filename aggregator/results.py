@@ -1,6 +1,7 @@
 """What a notebook calculates with: the names of `aggregator.collector.results`, kept short.
 
-And `Words`, what a release says of strings that people wrote, with `documents_in`, which reads one.
+And `Words`, what a release says of strings that people wrote, with `documents_in`, which reads one,
+and `text_tasks_in`, which finds questions that people answer so among a collector's tasks.
 """
 
 from typing import TYPE_CHECKING
@@ -10,11 +11,13 @@ from aggregator.lazily import exports
 
 if TYPE_CHECKING:
     from aggregator.collector.results import *  # noqa: F403  # its __all__ is ours
+    from aggregator.steward.text.asked import text_tasks_in
     from aggregator.steward.text.released import documents_in
     from aggregator.steward.text.words import Words
 else:
     _texts = exports(
-        "aggregator.steward.text", {"released": ("documents_in",), "words": ("Words",)}
+        "aggregator.steward.text",
+        {"asked": ("text_tasks_in",), "released": ("documents_in",), "words": ("Words",)},
     )
 
     def __getattr__(name: str) -> object:
@@ -23,4 +26,4 @@ else:
         return getattr(results, name) if name in results.__all__ else _texts(name)
 
 
-__all__ = [*results.__all__, "Words", "documents_in"]  # noqa: PLE0604  # the first are names, too
+__all__ = [*results.__all__, "Words", "documents_in", "text_tasks_in"]  # noqa: PLE0604  # the first are names, too

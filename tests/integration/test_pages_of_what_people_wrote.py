@@ -5,6 +5,7 @@ strings that act in a page, or by having something asked of the aggregators.
 """
 
 import csv
+import functools
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from anyio import to_thread
 
 from aggregator.collector import models
 from aggregator.collector.pages import word_lists
+from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.results import Words
 from aggregator.steward.text.decode import Decoded, decode
@@ -148,6 +150,23 @@ async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
     assert (
         "fig" in (await look(browser, f"/questions/{TASKS[3].task_id}/words")).all("main")[0].text
     )
+
+
+async def test_the_python_of_the_page_finds_the_same(
+    tmp_path: Path, browser: httpx.AsyncClient
+) -> None:
+    (shown,) = (await look(browser, PATH)).all("code")
+    config = tmp_path / "collector.toml"
+    key = encode_base64url(bytes(32))
+    config.write_text(
+        f'role = "collector"\ndatabase = "collector.sqlite"\nstore_key = "{key}"\n', "utf-8"
+    )
+    config.chmod(0o600)
+    source = shown.text.replace('"collector.toml"', repr(str(config)))
+    names: dict[str, Any] = {}
+    run = functools.partial(exec, source.replace('"of", "your", "own"', '"pear", "plum"'), names)
+    await to_thread.run_sync(run)
+    assert [each.names for each in names["words"].found] == [("pear",)]
 
 
 async def test_a_reader_tries_strings_of_their_own_and_a_list_without_an_end_is_refused(

@@ -173,7 +173,31 @@ def _of_window(looked: Looked, words: Words | None, csrf: str) -> list[Html | No
         ),
         *_lists(looked),
         _own_list(looked, csrf) if csrf else None,
+        tag("h2", "As Python"),
+        tag(
+            "pre",
+            tag("code", _python(looked.asked, looked.shown)),
+            tabindex=0,
+            role="region",
+            aria_label="The same in Python",
+        ),
     ]
+
+
+def _python(asked: AskedText, shown: TextWindow) -> str:
+    first = str(asked.first.task.task_id)
+    return (
+        "from aggregator.collector import Collector\n"
+        "from aggregator.results import Words, text_tasks_in\n\n"
+        'with Collector.open("collector.toml") as collector:\n'
+        "    found = text_tasks_in(collector.tasks())\n"
+        f'    (asked,) = [each for each in found if str(each.tasks[0].task_id) == "{first}"]\n'
+        "    results = [each for task in asked.tasks for each in collector.results(task)]\n\n"
+        f"window = [each for each in results if each.start.timestamp() == {shown.start}]\n"
+        'strings = ["of", "your", "own"]\n'
+        "words = Words.of_documents(asked.tasks, [each.document for each in window], strings)\n"
+        "words.frame()\n"
+    )
 
 
 def _found(looked: Looked, words: Words) -> list[Html | None]:
