@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from aggregator.steward.text.question import TextQuestion
+from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.strings import fingerprint
 from aggregator.steward.text.spelled import spelled, told_from
 from aggregator.steward.text.spelling import Spelling
-from aggregator.steward.text.strings import fingerprint
 from tests.support.text import spelled_tables
 
 

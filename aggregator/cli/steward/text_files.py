@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from aggregator.protocol.task import Task
     from aggregator.steward.text.spelling import Spelling
 
-DESCRIPTION = "text.json"
 SPELLING = "spelling.json"
-TASKS = "tasks.toml"
 TASKS_OF_PAGES = "tasks.json"
 
 QuestionFolder = Annotated[

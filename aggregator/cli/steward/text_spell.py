@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.steward.text_files import SPELLING, TASKS, TASKS_OF_PAGES, public_files
+from aggregator.cli.steward.text_files import SPELLING, TASKS_OF_PAGES, public_files
+from aggregator.client.text import TASKS
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.steward.text import SPELLED_ALPHABET

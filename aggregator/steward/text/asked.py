@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import FEWEST_TASKS, TextHashes
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.protocol.in_short import guarantee_in_short
 from aggregator.protocol.task import Task
-from aggregator.steward.text.hashing import FEWEST_TASKS, TextHashes
 from aggregator.steward.text.released import released_tables
 from aggregator.steward.text.spelling import SPELLED
 

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.client.text.hashing import NO_ANSWER
+from aggregator.client.text.strings import FINGERPRINTS, fingerprint
 from aggregator.errors import ParameterError
-from aggregator.steward.text.hashing import NO_ANSWER
 from aggregator.steward.text.spelling import Spelling
-from aggregator.steward.text.strings import FINGERPRINTS, fingerprint
 
 TRIED: Final = 2**13
 """Strings for each fingerprint."""

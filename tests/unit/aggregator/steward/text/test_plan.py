@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from aggregator.client.text.hashing import TextHashes
 from aggregator.errors import ParameterError
 from aggregator.steward.text.decode import decode
-from aggregator.steward.text.hashing import TextHashes
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import Tail, TextPlan, best_plan, zipf
 from aggregator.steward.text.words import decoded_document
