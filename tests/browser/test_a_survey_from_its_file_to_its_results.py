@@ -1,6 +1,6 @@
 """A survey from its file to a link, to visitors over a torn network, to its results.
 
-Five visitors always, and 300 on demand:
+Eight visitors always, and 300 on demand:
 `pytest -m bench tests/browser/test_a_survey_from_its_file_to_its_results.py`.
 """
 
@@ -53,10 +53,23 @@ text = "What would you wish for?"
 kind = "multiple"
 labels = ["showers", "lockers", "maps"]
 at_most = 2
+[[question]]
+name = "fear"
+text = "What do you fear most?"
+kind = "text"
+epsilon = "64"
+buckets = 32
+tasks = 8
 """
 """So much epsilon that the noise is 0: the results tell what was counted. Windows are whole numbers
 of their length after 1970, so that one is a unit of time, and can be collected before it is over.
 """
+
+_TOSSES = """{
+    const drawn = crypto.getRandomValues.bind(crypto);
+    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(%d, 7) : drawn(bytes);
+}"""
+"""Only a toss takes eight bytes. None of the tasks may be without reports, for all are needed."""
 
 WISHES = ("showers", "lockers", "maps")
 
@@ -72,6 +85,7 @@ class Visitor(NamedTuple):
     transport: str
     late: int
     wishes: tuple[str, ...]
+    fear: str
     leaves: bool
 
 
@@ -80,11 +94,12 @@ def visitor(number: int) -> Visitor:
         ("on foot", "by bicycle", "by bus")[number % 3],
         number % 61,
         ((), ("maps",), ("showers", "lockers"))[number // 3 % 3],
+        ("Dogs", "dogs ", "DOGS", "")[number % 4],
         number % 4 == 1,
     )
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(300, marks=pytest.mark.bench)])
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.bench)])
 def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
     browser: Browser, tmp_path: Path, count: int
 ) -> None:
@@ -100,23 +115,35 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
         with torn_network(count, torn) as network:
             for first in range(0, count, TOGETHER):
                 visit(browser, network, link, range(first, min(first + TOGETHER, count)))
-        collect = ("survey", "collect", "--json", "--window", "now", "--shut-out-later-answers")
-        done = subprocess.run(  # noqa: S603  our own command
-            [*PRIO, *collect], cwd=tmp_path, capture_output=True, text=True, check=False
+        collected = prio(
+            *("survey", "collect", "--json", "--window", "now", "--shut-out-later-answers"),
+            cwd=tmp_path,
         )
-    assert done.returncode == 0, done.stderr
+        (tmp_path / "words.txt").write_text("cats\ndogs\nspiders\n")
+        words = prio("survey", "results", "--json", "--words", "words.txt", cwd=tmp_path)
     seconds = time.monotonic() - began
     print(f"{count} visitors: {seconds:.0f} s, {dict(network.fates)}")  # noqa: T201  a measurement
     assert network.fates["lost"]
     assert network.fates["unanswered"]
-    assert counted(done.stdout) == answers(count)
+    assert counted(collected) == answers(count)
+    silent = sum(not visitor(number).fear for number in range(count))
+    assert feared(words) == ({("dogs",): count - silent}, silent)
+
+
+def prio(*arguments: str, cwd: Path) -> str:
+    """Return what a command prints that succeeds."""
+    done = subprocess.run(  # noqa: S603  our own command
+        [*PRIO, *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def visit(browser: Browser, network: TornNetwork, link: str, numbers: range) -> None:
     """Let some visitors answer, who wait together until all of them are counted."""
     with ExitStack() as stack:
         sent = [
-            answered(stack.enter_context(device(browser, network)), link, visitor(number))
+            answered(stack.enter_context(device(browser, network, number)), link, visitor(number))
             for number in numbers
         ]
         for page in sent:
@@ -126,10 +153,11 @@ def visit(browser: Browser, network: TornNetwork, link: str, numbers: range) -> 
 
 
 @contextmanager
-def device(browser: Browser, network: TornNetwork) -> Iterator[BrowserContext]:
+def device(browser: Browser, network: TornNetwork, number: int) -> Iterator[BrowserContext]:
     """Yield a browser with a store of its own, on that network."""
     context = browser.new_context(proxy={"server": network.url, "bypass": "<-loopback>"})
     context.set_default_timeout(_MILLISECONDS)
+    context.add_init_script(_TOSSES % (number % 8))
     try:
         yield context
     finally:
@@ -144,6 +172,11 @@ def answered(context: BrowserContext, link: str, person: Visitor) -> Page:
         page.get_by_label("How many minutes").fill(str(person.late))
     for wish in person.wishes or ["None of these"]:
         page.get_by_label(wish).check()
+    fear = page.get_by_role("group", name="What do you fear")
+    if person.fear:
+        fear.get_by_label("What do you fear").fill(person.fear)
+    else:
+        fear.get_by_label("I'd rather not say").check()
     page.get_by_role("button").click()
     expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
     if not person.leaves:
@@ -182,3 +215,10 @@ def answers(count: int) -> dict[str, float]:
         found.update(f"wishes {wish}" for wish in person.wishes)
     nobody = ("transport no answer", "wishes no answer")
     return dict.fromkeys((*nobody, *(f"wishes {each}" for each in WISHES)), 0) | dict(found)
+
+
+def feared(document: str) -> tuple[dict[tuple[str, ...], float], float]:
+    """Return which words were found, with their counts, and how many people wrote nothing."""
+    [of_window] = json.loads(document)["texts"]
+    found = {tuple(each["names"]): round(each["count"], 6) for each in of_window["found"]}
+    return found, of_window["no_answer"]

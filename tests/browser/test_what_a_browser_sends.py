@@ -11,11 +11,8 @@ from aggregator.client.module import integrity_of, joined_module
 from aggregator.client.text.question import TextQuestion
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import task_for_clients
-from aggregator.service.runtime.key_rotation import new_key
-from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
 from tests.support.browser import visiting
-from tests.support.module_pair import Site, elsewhere, module_site
+from tests.support.module_pair import Site, elsewhere, module_site, other_keys
 from tests.support.pair import NOW
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
@@ -199,20 +196,7 @@ def test_keys_that_changed_are_found_behind_the_browsers_cache(
         assert visit.page.evaluate(_ANSWER, [2, "survey"]) == "put"
         # Browsers may keep the leader's keys for a day; it takes retired ones for two.
         visit.page.evaluate("fetch('/leader/hpke_config').then((answer) => answer.text())")
-        elsewhere(lambda: other_keys(site))
+        elsewhere(lambda: other_keys(site.pair))
         before = site.posts
         sent = visit.page.evaluate(_FLUSH)
     assert (sent["counted"], sent["waiting"], site.posts) == (1, 0, before + 2)
-
-
-async def other_keys(site: Site) -> None:
-    """Let the leader have another key, and the one before be too old."""
-    runtime = site.pair.leader.runtime
-
-    def replace(tx: Transaction) -> None:
-        (old,) = list_hpke_configs(tx)
-        new_key(tx, runtime.entropy)
-        retire_hpke_key(tx, old.config_id)
-
-    await runtime.database.run("replace keys", replace)
-    site.pair.clock.advance(4 * 86_400)

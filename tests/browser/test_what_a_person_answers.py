@@ -11,7 +11,7 @@ from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
 from tests.support.browser import Visit, visiting
-from tests.support.module_pair import Site, survey_site
+from tests.support.module_pair import Site, elsewhere, other_keys, survey_site
 from tests.support.pair import NOW
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -67,6 +67,13 @@ ask_if = { why = "far away" }
 name = "age"
 kind = "bins"
 edges = [0, 18, 65, 120]
+[[question]]
+name = "hurts"
+text = "What hurt?"
+kind = "text"
+epsilon = "64"
+buckets = 32
+tasks = 8
 """
 """So much epsilon that the noise is 0: sums tell what was sent."""
 
@@ -79,20 +86,50 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Task
         yield found
 
 
-def see(visit: Visit, moment: datetime = TODAY) -> Page:
+PLACE = 3
+"""Of the tasks of the text question that for which everybody tosses here."""
+
+_TOSSES = """{
+    const drawn = crypto.getRandomValues.bind(crypto);
+    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(%d, 7) : drawn(bytes);
+}"""
+"""Only a toss takes eight bytes."""
+
+_KEPT = """() => new Promise((resolve) => {
+    const opening = indexedDB.open('prio-outbox', 1);
+    opening.onsuccess = () => {
+        const claims = opening.result.transaction('claims').objectStore('claims');
+        const names = claims.getAllKeys(), values = claims.getAll();
+        values.onsuccess = () => {
+            opening.result.close();
+            const all = names.result.map((name, i) => [name, values.result[i]]);
+            resolve(all.filter(([name]) => name.startsWith('toss')));
+        };
+    };
+})"""
+"""What is kept in the browser of tosses."""
+
+
+def see(visit: Visit, moment: datetime = TODAY, place: int = PLACE) -> Page:
     visit.page.clock.set_fixed_time(moment)  # that of the services
+    visit.page.add_init_script(_TOSSES % place)
     page = visit.see("/form.html")
     page.wait_for_selector("html[data-ready]")
     return page
 
 
-def answer(page: Page, department: str, hours: str, wishes: list[str]) -> None:
+def answer(page: Page, department: str, hours: str, wishes: list[str], word: str = "") -> None:
     page.get_by_label(department).check()
     page.get_by_label("How many hours").fill(hours)
     for wish in wishes:
         page.get_by_label(wish).check()
     page.get_by_label("Yes").check()
     page.get_by_role("group", name="age").get_by_label("I'd rather not say").check()
+    hurt = page.get_by_role("group", name="What hurt?")
+    if word:
+        hurt.get_by_label("What hurt?").fill(word)
+    else:
+        hurt.get_by_label("I'd rather not say").check()
 
 
 def requests_of(page: Page) -> list[Request]:
@@ -106,6 +143,11 @@ def requests_of(page: Page) -> list[Request]:
     return sent
 
 
+def posts_in(sent: list[Request]) -> set[str]:
+    """Return to which tasks reports were sent."""
+    return {each.url.split("/")[-2] for each in sent if each.method == "POST"}
+
+
 def send(page: Page) -> None:
     page.get_by_role("button", name="Send my answers").click()
 
@@ -114,12 +156,25 @@ def says(page: Page, text: str) -> None:
     expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
 
 
+def written_in(site: Site, interval: Interval) -> dict[str | None, int]:
+    """Return how many people wrote some words, or nothing, if nobody wrote anything else."""
+    question, tasks = site.texts["hurts"]
+    values = site.collect(tasks[PLACE], interval).values
+    places = {each: question.hashes.bucket(PLACE, each) for each in ("my back", "an ear", None)}
+    found = {each: values[place] for each, place in places.items()}
+    assert sum(found.values()) == sum(values)
+    return found
+
+
 def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_too(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:
     site, task = asked
     site.loses = lambda number: number % 3 == 0
-    people = [("surgery", "2,5", ["parking", "quiet"]), ("<medicine>", "24", ["None of these"])]
+    people = [
+        ("surgery", "2,5", ["parking", "quiet"], "My  Back"),
+        ("<medicine>", "24", ["None of these"], "my back "),
+    ]
     for person in people:
         with visiting(browser, site.address) as visit:
             page = see(visit)
@@ -135,7 +190,7 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
     # One of them has no connection for a while.
     with visiting(browser, site.address) as visit:
         page = see(visit)
-        answer(page, "children", "0", ["food"])
+        answer(page, "children", "0", ["food"], "an ear")
         page.context.set_offline(True)
         send(page)
         says(page, "kept on this device")
@@ -183,6 +238,7 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
         "again by department": [1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1],
         "why by department": [0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1],
     }
+    assert written_in(site, interval) == {"my back": 2, "an ear": 1, None: 2}
 
 
 def test_who_is_not_asked_sends_what_everybody_sends(
@@ -198,11 +254,11 @@ def test_who_is_not_asked_sends_what_everybody_sends(
             page = see(visit, now)
             why = page.get_by_role("group", name="Why not?")
             far = page.get_by_label("How many kilometers")
-            answer(page, "surgery", "3", [])
+            answer(page, "surgery", "3", [], "x" * 200 if reasons else "")
             page.get_by_label("None of these").check()
-            expect(page.get_by_text("Question 5 of 5")).to_be_visible()
-            page.get_by_label("No", exact=True).check()
             expect(page.get_by_text("Question 6 of 6")).to_be_visible()
+            page.get_by_label("No", exact=True).check()
+            expect(page.get_by_text("Question 7 of 7")).to_be_visible()
             why.get_by_label("far away").check()
             far.fill("12")
             if not reasons:
@@ -214,11 +270,72 @@ def test_who_is_not_asked_sends_what_everybody_sends(
             send(page)
             says(page, "Your answers are counted.")
             asked_for = [(each.method, each.url) for each in sent]
-            [body] = [each.post_data_buffer for each in sent if each.method == "POST"]
-            assert body is not None
+            bodies = [each.post_data_buffer or b"" for each in sent if each.method == "POST"]
             # Only the id, of 16 bytes, and what is sealed may differ: not the time, nor a length.
-            uploads.append((asked_for, body[16:26], len(body)))
+            uploads.append((asked_for, [(body[16:26], len(body)) for body in bodies]))
     assert uploads[0] == uploads[1]
+    assert len(uploads[0][1]) == 2  # the survey's report, and that of the text question
+
+
+def test_the_toss_is_kept_before_anybody_writes_and_every_report_goes_to_its_task(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    """Whoever tossed twice would pay twice: after a closed tab, new keys, or in another window."""
+    site, task = asked
+    site.loses = lambda _: False
+    site.pair.clock.advance(7 * DAY)
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+    _, tasks = site.texts["hurts"]
+    of_visitor = {str(task.task_id), str(tasks[5].task_id)}
+    with visiting(browser, site.address) as visit:
+        page = see(visit, now, 5)
+        kept = page.evaluate(_KEPT)
+        assert [(name[:5], value) for name, value in kept] == [("toss ", {"kept": 5})]
+        answer(page, "surgery", "1", ["food"], "a knee")
+        site.is_down = True
+        send(page)
+        says(page, "kept on this device")
+        page.close()
+        elsewhere(lambda: other_keys(site.pair))
+        site.is_down = False
+        # Another tab, which would toss for another task.
+        visit.page = page.context.new_page()
+        sent = requests_of(visit.page)
+        page = see(visit, now, 1)
+        says(page, "Your answers are counted.")
+        assert page.evaluate(_KEPT) == kept
+        # Both were sealed to keys that have gone, and that the browser has in its cache.
+        assert [each.url.split("/")[-2] for each in sent if each.method == "POST"] == [
+            *2 * [str(task.task_id)],
+            *2 * [str(tasks[5].task_id)],
+        ]
+        site.pair.clock.advance(7 * DAY)
+        sent.clear()
+        page = see(visit, datetime.fromtimestamp(site.pair.clock.now(), UTC), 2)
+        answer(page, "surgery", "1", ["food"])
+        send(page)
+        says(page, "Your answers are counted.")
+        assert posts_in(sent) == of_visitor
+
+
+def test_a_browser_that_keeps_no_toss_is_not_asked_to_write(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    """It would toss again at every visit. What it answers to all else is counted."""
+    site, task = asked
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+    with visiting(browser, site.address) as visit:
+        visit.page.add_init_script("delete IDBFactory.prototype.open")
+        page = see(visit, now)
+        expect(page.get_by_text("are not asked here")).to_be_visible()
+        expect(page.get_by_text("Question 5 of 5")).to_be_visible()
+        expect(page.get_by_label("What hurt?")).to_have_count(0)
+        for skip in page.locator("fieldset:visible").get_by_label("I'd rather not say").all():
+            skip.check()
+        sent = requests_of(page)
+        send(page)
+        says(page, "Your answers are counted.")
+        assert posts_in(sent) == {str(task.task_id)}
 
 
 def test_a_page_that_stays_open_answers_for_the_window_in_which_it_is_sent(
@@ -251,10 +368,11 @@ def test_what_is_missing_is_named_where_it_is_missing_and_nothing_is_sent(
             page.get_by_label(wish).check()
         send(page)
         faults = page.get_by_role("alert").get_by_role("link")
-        expect(faults).to_have_count(5)
+        expect(faults).to_have_count(6)
         expect(faults.first).to_be_focused()
         expect(page.get_by_text("Write a number from 0 to 24")).to_be_visible()
         expect(page.get_by_text("Choose at most 2.").last).to_be_visible()
+        expect(page.get_by_text("Write an answer")).to_be_visible()
         faults.nth(1).press("Enter")
         expect(page.get_by_label("How many hours")).to_be_focused()
         page.get_by_text("What happens to my answers?").click()

@@ -18,10 +18,13 @@ from starlette.types import Receive, Scope, Send
 
 from aggregator.client.module import joined_module, joined_text
 from aggregator.dap.ids import TaskId
-from aggregator.dap.times import Interval
+from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
+from aggregator.service.runtime.key_rotation import new_key
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import form_page
 from tests.support import pair
@@ -30,6 +33,7 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.serving import serving
 from tests.support.tasks import make_task
+from tests.support.texts import Texts, texts_in
 
 T = TypeVar("T")
 
@@ -52,6 +56,10 @@ class Site:
         self.posts = 0
         self.pages: dict[str, str] = {}
         """What lies beside the folders, by name."""
+        self.texts: Texts = {}
+        """Text questions of its survey."""
+        self.is_down = False
+        """Whether it takes no uploads."""
         self.loses: Callable[[int], bool] = lambda _: False
         """Whether the answer to the upload of this number is lost."""
 
@@ -70,6 +78,9 @@ class Site:
             await service(inner, receive, send)
             return
         self.posts += 1
+        if self.is_down:
+            await Response(status_code=503)(scope, receive, send)
+            return
         if not self.loses(self.posts):
             await service(inner, receive, send)
             return
@@ -101,6 +112,20 @@ def elsewhere(work: Callable[[], Coroutine[object, object, T]]) -> T:
         return threads.submit(anyio.run, work).result()
 
 
+async def other_keys(served: Pair) -> None:
+    """Let the leader have another key, and the one before be too old."""
+    runtime = served.leader.runtime
+
+    def replace(tx: Transaction) -> None:
+        old = list_hpke_configs(tx)
+        new_key(tx, runtime.entropy)
+        for each in old:
+            retire_hpke_key(tx, each.config_id)
+
+    await runtime.database.run("replace keys", replace)
+    served.clock.advance(4 * DAY)
+
+
 @contextmanager
 def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
     """Serve a pair with the task of a survey, and its page as `form.html`, at one address."""
@@ -111,21 +136,24 @@ def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
         patch.setattr(pair, "HELPER_URL", f"{address}/helper/")
         parsed = survey_from_toml(survey)
         tables = task_tables(parsed, plan(parsed))
+        parties = {"leader": f"{address}/leader/", "helper": f"{address}/helper/"}
         task = make_task(
             tables.vdaf,
             tables.privacy,
-            leader=f"{address}/leader/",
-            helper=f"{address}/helper/",
             id=str(TaskId(bytes(32))),
+            **parties,
             **tables.settings,
         )
+        texts = texts_in(survey, **parties)
         # A test may want no noise from a task that has some: it asks for much epsilon.
         floor = Floor(any_epsilon=True)
         site = Site(Pair(folder, task, leader_floor=floor, helper_floor=floor))
-        elsewhere(site.pair.provision)
+        for site.pair.task in (*(each for _, tasks in texts.values() for each in tasks), task):
+            elsewhere(site.pair.provision)
+        site.texts = texts
         try:
             with serving(site, port=port) as site.address:
-                site.pages["form.html"] = form_page(task, Meaning.of_task(task))
+                site.pages["form.html"] = form_page(task, Meaning.of_task(task), texts=texts)
                 yield site, task
         finally:
             elsewhere(site.pair.close)

@@ -22,14 +22,14 @@ from starlette.types import ASGIApp
 
 from aggregator.cli.client.module_route import module_router
 from aggregator.cli.service.running import run_services
-from aggregator.errors import ParameterError
-from aggregator.protocol.task import task_from_toml
+from aggregator.cli.steward.survey_form import page_of
+from aggregator.cli.steward.text_files import TEXTS
+from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.service.config import read_text
 from aggregator.service.web.app import create_app
 from aggregator.service.web.pages.frame import page as framed
 from aggregator.service.web.pages.html import tag
-from aggregator.steward.survey import Meaning
-from aggregator.steward.survey.form.page import form_page, policy_of
+from aggregator.steward.survey.form.page import policy_of
 
 _MAX_CONNECTIONS = 128
 _HEADERS: Final = MappingProxyType(
@@ -90,19 +90,19 @@ async def serve_forms(pages: Pages, address: str, only: str | None = None) -> No
 def surveys_in(folder: Path) -> dict[str, Callable[[], str]]:
     """Return the pages of the surveys of a folder, which may get more while they are served."""
 
-    def page_of(file: Path) -> Callable[[], str]:
+    def maker(file: Path) -> Callable[[], str]:
         def made() -> str:
-            return _made(read_text(file))
+            files = (file, *sorted((file.parent / TEXTS).glob("*/*")))
+            return _made(file, tuple(map(read_text, files)))
 
         return made
 
-    return {file.parent.name: page_of(file) for file in sorted(folder.glob("*/task.toml"))}
+    return {file.parent.name: maker(file) for file in sorted(folder.glob("*/task.toml"))}
 
 
 @lru_cache(maxsize=64)
-def _made(text: str) -> str:
-    task = task_from_toml(text)
-    return form_page(task, Meaning.of_task(task))
+def _made(file: Path, _contents: tuple[str, ...]) -> str:
+    return page_of(file)
 
 
 def _answer(pages: Pages, name: str) -> Response:
@@ -112,7 +112,9 @@ def _answer(pages: Pages, name: str) -> Response:
     try:
         page = made()
     except ParameterError as error:
-        return _refusal(str(error))
+        # Its cause is the same without the name of a file, which is nothing for visitors.
+        is_named = isinstance(error.__cause__, ParameterError | ConfigurationError)
+        return _refusal(str(error.__cause__ if is_named else error))
     policy = f"{policy_of(page)}; frame-ancestors 'none'"
     return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": policy})
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
+from aggregator.cli.files import named, read_task
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
+from aggregator.cli.steward.text_files import texts_of
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     import httpx
 
@@ -64,7 +66,7 @@ def form(
     from aggregator.cli.local.folder import LocalFolder, public_file
     from aggregator.service.config import read_text
     from aggregator.service.transport.client import open_client
-    from aggregator.steward.survey.form.page import fingerprint, form_page
+    from aggregator.steward.survey.form.page import fingerprint
     from aggregator.steward.survey.form.words import WORDS, words_of
 
     if print_words:
@@ -78,8 +80,7 @@ def form(
         _serve_all(LocalFolder.at(up).surveys, serve)
         return
     public, _ = public_file(file, up)
-    known = WORDS if words is None else words_of(read_text(words))
-    page = form_page(*task_of_survey(public), known)
+    page = page_of(public, WORDS if words is None else words_of(read_text(words)))
     if check is not None:
         http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
         served = anyio.run(_served, http, check, len(page.encode()))
@@ -96,6 +97,25 @@ def form(
     else:
         out.write_text(page, encoding="utf-8")
     print(f"SHA-256 {fingerprint(page)}", file=sys.stderr)
+
+
+def page_of(public: Path, words: "Mapping[str, str] | None" = None) -> str:
+    """Return the page of a survey, with the text questions whose files lie beside its own.
+
+    Args:
+        public: The survey's public file.
+        words: Every string that is not the survey's own; English, if none are given.
+
+    Raises:
+        ParameterError: As `form_page`; or the file is of no survey, or of several tasks.
+    """
+    from aggregator.steward.survey.form.page import check_task, form_page
+    from aggregator.steward.survey.form.words import WORDS
+
+    with named(public):
+        check_task(read_task(public))
+    found = WORDS if words is None else words
+    return form_page(*task_of_survey(public), found, texts_of(public))
 
 
 def _serve_one(page: str, address: str) -> None:

@@ -344,11 +344,14 @@ export class Client extends EventTarget {
     return this.outbox.save(record);
   }
 
-  /** Both aggregators' configurations, of today; a second time past the browser's cache. */
+  /**
+   * Both aggregators' configurations, of today; past the browser's cache a second time, and where
+   * the leader calls outdated what an earlier visit has sealed.
+   */
   async keys() {
     const age = this.now() - this.fetched;
     if (this.configs && age >= 0 && age < KEYS_AGE) return this.configs;
-    const cache = this.configs ? 'reload' : 'default';
+    const cache = this.fetched ? 'reload' : 'default';
     const fetched = await Promise.all([this.task.leader, this.task.helper].map(async (base) => {
       const url = resource(base, 'hpke_config');
       let config;

@@ -181,22 +181,28 @@ export class TextClient {
     return `${this.name} ${window ? (time + window.length - window.start) / window.length : 'once'}`;
   }
 
-  /** What became of the answer of this window: null, or `{state, reason}`. */
-  answered() {
-    return this.client.claimed(this.claimOf(this.client.task.time(this.client.now())));
+  /** What became of the answer of a moment's window, this one's if none is named. */
+  answered(moment = this.client.now()) {
+    return this.client.claimed(this.claimOf(this.client.task.time(moment)));
   }
 
-  /**
-   * Make a report of an answer, null being none, and store it; one is taken in a window.
-   *
-   * @returns {Promise<string>} the report's key in the outbox
-   */
-  async put(answer) {
+  /** Make a report of an answer, null being none, for `add` of the outbox, with others or alone. */
+  async make(answer) {
     if (answer !== null && typeof answer !== 'string') {
       throw new TypeError('answer must be a string, or null');
     }
     const record = this.client.make(await this.question.bucket(this.place, answer));
     record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
+    return record;
+  }
+
+  /**
+   * Make a report of an answer and store it; one is taken in a window.
+   *
+   * @returns {Promise<string>} the report's key in the outbox
+   */
+  async put(answer) {
+    const record = await this.make(answer);
     await this.client.outbox.add([record]);
     this.client.arm(0);
     return record.key;

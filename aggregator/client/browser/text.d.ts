@@ -1,4 +1,6 @@
-import type { Client, ClientOptions, Entropy, Outbox, Outcome, Task } from './index.js';
+import type {
+  Client, ClientOptions, Entropy, Outbox, OutboxRecord, Outcome, Task,
+} from './index.js';
 
 /** What `text.json` of `prio text tasks` holds. */
 export interface TextDescription {
@@ -46,8 +48,14 @@ export class TextClient {
   readonly place: number;
   /** Of the person's task; `start`, `flush` and `waiting` are its. */
   readonly client: Client;
-  /** What became of the answer of this window, or of the only one if there are no windows. */
-  answered(): Promise<Outcome | null>;
+  /**
+   * What became of the answer of a window, or of the only one if there are no windows.
+   *
+   * @param moment in the window, in milliseconds since 1970; now, if there is none
+   */
+  answered(moment?: number): Promise<Outcome | null>;
+  /** Make a report of any string, or of no answer, for `add` of the outbox, beside others. */
+  make(answer: string | null): Promise<OutboxRecord>;
   /**
    * Make a report of any string, or of no answer, and store it.
    *

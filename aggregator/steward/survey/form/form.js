@@ -2,6 +2,8 @@
 
 const survey = JSON.parse(document.getElementById('survey').textContent);
 const words = survey.words;
+/** Those of the survey's own report, and then text questions, each of a report by itself. */
+const questions = [...survey.questions, ...survey.texts];
 const form = document.querySelector('form');
 const fields = [...form.querySelectorAll('fieldset')];
 const after = document.getElementById('after');
@@ -51,7 +53,7 @@ const isAsked = ({ needs }) =>
 
 /** Show the questions that are asked, and number them. */
 function show() {
-  survey.questions.forEach((question, i) => (fields[i].hidden = !isAsked(question)));
+  questions.forEach((question, i) => (fields[i].hidden = !isAsked(question)));
   const shown = fields.filter((each) => !each.hidden);
   shown.forEach((each, i) => {
     const place = filled(words.question, { number: i + 1, count: shown.length });
@@ -64,10 +66,14 @@ show();
 
 /** What an answer adds to the entries of its question, or the word of what is wrong. */
 function answerOf(question, i) {
-  const { nothing } = question;
+  const { nothing } = question; // a text question adds nothing to the survey's own report
   const chosen = chosenIn(i);
   // Who is not asked has given no answer, in a report like everybody's.
-  if (fields[i].hidden || chosen.includes('skip')) return { entries: nothing };
+  if (fields[i].hidden || chosen.includes('skip')) return { entries: nothing, written: null };
+  if (question.kind === 'text') {
+    const written = form.elements[`q${i}-text`].value;
+    return normalForm(written) === '' ? { fault: 'fault_text' } : { entries: nothing, written };
+  }
   if (question.kind === 'number') {
     const steps = stepsOf(form.elements[`q${i}-number`].value, question.grid);
     if (steps === null) return { fault: 'fault_number' };
@@ -109,8 +115,9 @@ function mark(answers) {
   answers.forEach(({ fault }, i) => {
     const at = document.getElementById(`q${i}-fault`);
     at.hidden = !fault;
-    at.textContent = fault ? filled(words[fault], survey.questions[i].names) : '';
-    const inputs = form.querySelectorAll(`[name="q${i}"], [name="q${i}-number"]`);
+    at.textContent = fault ? filled(words[fault], questions[i].names) : '';
+    const names = ['', '-number', '-text'].map((each) => `[name="q${i}${each}"]`);
+    const inputs = form.querySelectorAll(names.join());
     for (const input of inputs) {
       if (fault) input.setAttribute('aria-invalid', 'true');
       else input.removeAttribute('aria-invalid');
@@ -118,7 +125,7 @@ function mark(answers) {
     if (!fault) return;
     const link = document.createElement('a');
     link.href = `#${inputs[0].id}`;
-    link.textContent = survey.questions[i].text;
+    link.textContent = questions[i].text;
     link.addEventListener('click', (event) => {
       event.preventDefault();
       inputs[0].focus();
@@ -145,12 +152,41 @@ async function outboxHere() {
 }
 
 const { seconds, offset } = survey.window;
-/** The window of now, of which a browser takes one answer: a page may stay open beyond its own. */
-const windowNow = () => `window ${Math.floor((Date.now() / 1000 - offset) / seconds)}`;
+/** The window of a moment, of which a browser takes one answer: a page may stay open beyond it. */
+const windowOf = (moment) => `window ${Math.floor((moment / 1000 - offset) / seconds)}`;
 const answeredIn = (window) => `${survey.task.id} answered in ${window}`;
-let claim = windowNow();
+/** The moment of the answers; when the page was opened, until there are any. */
+let moment = Date.now();
+let frozen = null;
+/** The clock of all clients, which stands still while reports are made: all are of one window. */
+const now = () => frozen ?? Date.now();
 const [outbox, isKept] = await outboxHere();
-const client = new Client(new Task(survey.task), { outbox });
+const client = new Client(new Task(survey.task), { outbox, now });
+
+/** A client for each text question, whose task is tossed for, and the toss kept, before anybody writes. */
+async function openTexts() {
+  // Who keeps nothing would toss again at the next visit, and be in two tasks.
+  if (!survey.texts.length || !isKept) return [];
+  const open = async ({ description, tasks }) => {
+    const question = await TextQuestion.read(description, tasks.map((each) => new Task(each)));
+    return TextClient.open(question, { outbox, now });
+  };
+  try {
+    return await Promise.all(survey.texts.map(open));
+  } catch (error) {
+    console.warn(error);
+    return [];
+  }
+}
+const texts = await openTexts();
+if (texts.length < survey.texts.length) {
+  // All other questions are asked here; which browser it is says nothing of answers.
+  questions.splice(survey.questions.length);
+  for (const each of fields.splice(survey.questions.length)) each.remove();
+  document.getElementById('not-here').hidden = false;
+  show();
+}
+const clients = [client, ...texts.map((text) => text.client)];
 
 /** Show what became of the answers, without the questions: a device may be another's next. */
 function thank() {
@@ -162,13 +198,18 @@ function thank() {
 
 /** Send whatever waits, and say how it stands; again until nothing waits. */
 async function send() {
-  const { reason } = await client.flush({ now: true });
-  const state = (await client.claimed(claim))?.state;
-  if (!state) say('already');
-  else if (reason === 'report_too_early') say('clock');
-  else if (state === 'waiting') say(isKept ? 'kept' : 'kept_by_page');
-  else say(state === 'refused' || state === 'late' ? state : 'counted');
-  return state === 'waiting';
+  const reasons = [];
+  for (const each of clients) reasons.push((await each.flush({ now: true })).reason);
+  const outcomes = await Promise.all([
+    client.claimed(windowOf(moment)), ...texts.map((text) => text.answered(moment)),
+  ]);
+  const states = new Set(outcomes.filter(Boolean).map(({ state }) => state));
+  const waits = states.has('waiting');
+  if (!outcomes[0]) say('already');
+  else if (reasons.includes('report_too_early')) say('clock');
+  else if (waits) say(isKept ? 'kept' : 'kept_by_page');
+  else say(states.size > 1 ? 'partly' : [...states][0]);
+  return waits;
 }
 
 let tries = 0;
@@ -183,16 +224,22 @@ addEventListener('online', () => sendUntilDone());
 
 form.addEventListener('submit', async (event) => {
   event.preventDefault();
-  const answers = survey.questions.map(answerOf);
+  const answers = questions.map(answerOf);
   if (!mark(answers)) return;
   const button = form.querySelector('button');
   button.disabled = true;
-  claim = windowNow();
   try {
     await (await webCrypto.ephemeral()).exchange(new Uint8Array(32).fill(9));
-    // One report, also where every answer is none: whoever sees it learns that they took part.
+    moment = frozen = Date.now();
+    const claim = windowOf(moment);
+    // As many reports where every answer is none: whoever sees them learns that they took part.
     const measurement = measurementOf(answers.map(({ entries }) => entries));
-    await outbox.add([client.make(measurement, { claim })], [answeredIn(claim)]);
+    const written = answers.slice(survey.questions.length);
+    const records = [
+      client.make(measurement, { claim }),
+      ...(await Promise.all(texts.map((text, i) => text.make(written[i].written)))),
+    ];
+    await outbox.add(records, [answeredIn(claim)]);
     say('sending');
   } catch (error) {
     if (error instanceof AlreadyAnswered) say('already');
@@ -200,20 +247,25 @@ form.addEventListener('submit', async (event) => {
     else say('unsupported');
     thank();
     return;
+  } finally {
+    frozen = null;
   }
   thank();
+  // Some browsers forget what a page has kept that nobody visits for a week: the tosses, too.
+  if (texts.length) navigator.storage?.persist?.().catch(() => {});
   await sendUntilDone();
 });
 
-if (await outbox.claimed(answeredIn(claim))) {
+if (await outbox.claimed(answeredIn(windowOf(moment)))) {
   say('already');
   thank();
   await sendUntilDone();
 } else {
   // What an earlier window's visit has left.
-  client.flush().catch(() => {});
+  for (const each of clients) each.flush().catch(() => {});
   // The first report is slow: make some while the person reads.
-  const warm = () => client.warm(measurementOf(survey.questions.map(({ nothing }) => nothing)));
-  (globalThis.requestIdleCallback ?? setTimeout)(warm);
+  const nothing = measurementOf(survey.questions.map((question) => question.nothing));
+  const idle = globalThis.requestIdleCallback ?? setTimeout;
+  for (const each of clients) idle(() => each.warm(each === client ? nothing : 0));
 }
 document.documentElement.dataset.ready = 'yes';

@@ -7,23 +7,32 @@ version, so that a page that is served can be compared with it.
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from html import escape, unescape
 from importlib.resources import files
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from aggregator.client.module import PROFILES, joined_module
+from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.dp.rationals import at_most
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import WORDS, filled
+from aggregator.steward.survey.form.written import WrittenPart, wording
 from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
+from aggregator.steward.survey.texts import check_bound
+from aggregator.steward.text.question import TextQuestion
 
 Words = Mapping[str, str]
+Texts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
+"""Text questions by their names, each with its tasks."""
 
 _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 
@@ -31,22 +40,50 @@ MOST_OPTIONS = 200
 """A question with more labels is nothing that a person reads through."""
 
 
-def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
+_LARGEST_EPSILON = 6
+"""Up to this one, its factor is a number that one reads."""
+
+
+def check_task(task: Task) -> None:
+    """Refuse a task that a page could not send reports to.
+
+    Raises:
+        ParameterError: It is in a group, of which a person is in one task, or it follows what the
+            module of browsers does not speak.
+    """
+    group = task.policy.group
+    if group is not None:
+        raise ParameterError(
+            f"group: the task has place {group.place} in {group.name!r}, and a person is in one "
+            "place of a group; a page tosses for one of all, so make it from the task.toml of the "
+            "survey that they belong to"
+        )
+    if task.profile not in PROFILES:
+        raise ParameterError(
+            f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
+        )
+
+
+def form_page(
+    task: Task,
+    meaning: Meaning,
+    words: Words = WORDS,
+    texts: Texts = MappingProxyType({}),
+) -> str:
     """Return the page of a survey.
 
     Args:
         task: Of the survey.
         meaning: What it asks.
         words: Every string that is not the survey's own.
+        texts: Its text questions.
 
     Raises:
-        ParameterError: A question is of a kind, or has more labels, than a page has a form for, or
-            a task follows what the module of browsers does not speak.
+        ParameterError: A question is of a kind, or has more labels, than a page has a form for; the
+            text questions are not those of the survey; or as `check_task`.
     """
-    if task.profile not in PROFILES:
-        raise ParameterError(
-            f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
-        )
+    check_task(task)
+    check_bound(task, meaning, texts)
     title, sheet = meaning.title, AnswerSheet.of_task(task)
     parts = [
         _Part(number, question, words, is_hidden=bool(needs))
@@ -54,13 +91,19 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
             zip(meaning.sheet.questions, sheet.needs, strict=True)
         )
     ]
-    shown = [part for part in parts if not part.is_hidden]
+    written = [
+        WrittenPart(number, wording(texts[name][0], title, name), *texts[name])
+        for number, (name, _) in enumerate(meaning.texts, len(parts))
+    ]
+    both: list[_Part | WrittenPart] = [*parts, *written]
+    count = sum(not part.is_hidden for part in both)
     fields = "".join(
-        part.html(sum(not each.is_hidden for each in parts[: number + 1]), len(shown))
-        for number, part in enumerate(parts)
+        part.html(words, sum(not each.is_hidden for each in both[: number + 1]), count)
+        for number, part in enumerate(both)
     )
     described = sheet.data()
-    script = _module() + _file("form.js")
+    modules = (joined_module(), joined_text()) if written else (joined_module(),)
+    script = "".join(map(_inline, modules)) + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
         {
@@ -70,6 +113,7 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
                 part.data() | question
                 for part, question in zip(parts, described["questions"], strict=True)
             ],
+            "texts": [part.data() for part in written],
             "tables": described["tables"],
             "words": dict(words),
         },
@@ -101,10 +145,10 @@ def form_page(task: Task, meaning: Meaning, words: Words = WORDS) -> str:
 <main>
 <h1>{escape(title)}</h1>
 <noscript><p>{escape(words["no_script"])}</p></noscript>
-{_what(task, words)}
+{_what(task, words, [question for question, _ in texts.values()])}
 <form novalidate autocomplete="off">
 <div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
-{fields}<button>{escape(words["send"])}</button>
+{fields}{_not_here(words) if written else ""}<button>{escape(words["send"])}</button>
 </form>
 <section id="after" hidden><h2 tabindex="-1">{escape(words["thanks"])}</h2></section>
 <p id="status" role="status"></p>
@@ -162,9 +206,9 @@ class _Part:
         """Return what the script says of it."""
         return {"text": self._text, "names": self._names()}
 
-    def html(self, place: int, count: int) -> str:
+    def html(self, words: Words, place: int, count: int) -> str:
         """Return its fields; of so many that are shown at first it is the one at a place."""
-        words, number = self._words, self._number
+        number = self._number
         said = filled(words["question"], number=str(place), count=str(count))
         is_some, is_number = (
             isinstance(self._question, Multiple),
@@ -228,7 +272,12 @@ def _labels_of(question: Question, words: Words) -> Sequence[str]:
             raise ParameterError(f"question {question.name}: a page has no form for a {kind}")
 
 
-def _what(task: Task, words: Words) -> str:
+def _not_here(words: Words) -> str:
+    """Return what is said in place of text questions by a browser that cannot ask them."""
+    return f'<p class="soft" id="not-here" hidden>{escape(words["not_here"])}</p>\n'
+
+
+def _what(task: Task, words: Words, texts: Sequence[TextQuestion]) -> str:
     """Return what happens to the answers, closed until somebody asks."""
     configuration = task.configuration
     leader, helper = (
@@ -245,13 +294,34 @@ def _what(task: Task, words: Words) -> str:
             "what_split",
             "what_trust",
             "what_noise" if is_noisy else "what_exact",
+            *(("what_text", "what_text_lists", "what_text_group") if texts else ()),
             "what_page",
             "what_seen",
             "what_kept",
         )
     ]
+    said[-3:-3] = [escape(each) for each in _cost(task, words, texts)]
     points = "".join(f"<li>{each}</li>" for each in said)
     return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
+
+
+def _cost(task: Task, words: Words, texts: Sequence[TextQuestion]) -> list[str]:
+    """Return what an answer costs a person, with all that they write, if anything bounds it."""
+    promised = task.policy.mechanism.guarantee(task.prio3.circuit)
+    if promised.epsilon is None:
+        return []
+    of_texts = sum((each.epsilon for each in texts), Fraction(0))
+    epsilon = promised.epsilon + of_texts
+    is_small = epsilon <= _LARGEST_EPSILON
+    factor = at_most(Fraction(math.exp(epsilon))) if is_small else f"exp({at_most(epsilon)})"
+    names = {"factor": factor, "epsilon": at_most(epsilon)}
+    if promised.delta:
+        said = [filled(words["what_cost_delta"], **names, delta=at_most(promised.delta))]
+    else:
+        said = [filled(words["what_cost"], **names)]
+    if texts:
+        said.append(filled(words["what_cost_text"], epsilon=at_most(of_texts)))
+    return [" ".join(said)]
 
 
 def _origins(task: Task) -> list[str]:
@@ -263,10 +333,10 @@ def _origins(task: Task) -> list[str]:
     return sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
 
 
-def _module() -> str:
-    """Return the module without its exports, to stand before the page's own script."""
-    lines = joined_module().splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith("export "))
+def _inline(module: str) -> str:
+    """Return a module without imports and exports, to stand before the page's own script."""
+    lines = module.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("import ", "export ")))
 
 
 def _file(name: str) -> str:

@@ -22,6 +22,8 @@ WORDS: Final[Mapping[str, str]] = {
     "none": "None of these",
     "number": "A number from {low} to {high}.",
     "number_in_steps": "A number from {low} to {high}, in steps of {step}.",
+    "write": "In your own words, {most} characters at most. What others write in the same words is "
+    "counted together with it; capital letters make no difference.",
     "yes": "Yes",
     "no": "No",
     "skip": "I'd rather not say",
@@ -30,6 +32,9 @@ WORDS: Final[Mapping[str, str]] = {
     "fault_one": "Choose an answer, or “I'd rather not say”.",
     "fault_most": "Choose at most {most}.",
     "fault_number": "Write a number from {low} to {high}, or choose “I'd rather not say”.",
+    "fault_text": "Write an answer, or choose “I'd rather not say”.",
+    "not_here": "Questions that you would answer in your own words are not asked here: this "
+    "browser is too old for them, or keeps nothing.",
     "thanks": "Thank you",
     "sending": "Your answers are being sent.",
     "kept": "Your answers are kept on this device, and sent when this page is open and there is a "
@@ -40,6 +45,7 @@ WORDS: Final[Mapping[str, str]] = {
     "counted": "Your answers are counted.",
     "late": "Your answers came too late to be counted.",
     "refused": "Your answers were not taken.",
+    "partly": "Not all of your answers were counted: some came too late, or were not taken.",
     "already": "This browser remembers that you have answered. It does not remember what.",
     "full": "This device has no room to keep your answers until they are sent.",
     "unsupported": "This browser is too old to split and seal your answers, or this page did not "
@@ -53,6 +59,24 @@ WORDS: Final[Mapping[str, str]] = {
     "what_noise": "They add up everybody's answers, and each adds random noise before the sums are "
     "handed on.",
     "what_exact": "They add up everybody's answers, and the sums are handed on without noise.",
+    "what_text": "What you write in your own words does not leave this browser. The browser makes "
+    "a number of it, a hash, which is split and sent as a choice is. The two together could read "
+    "the number, and try which words have it.",
+    "what_text_lists": "Whoever has the results and a list of words, now or later, can see about "
+    "how many people wrote each of them, if many did. The fewer they are, the harder it is to tell "
+    "them from the noise.",
+    "what_text_group": "Before you wrote anything, this browser drew for each such question one of "
+    "several groups at random, and it stays in that group. {leader} and {helper} can see which one "
+    "it is, each time you answer, but it says nothing of what you write. Only this browser sees to "
+    "it: who also answers in another one, or clears what this one keeps, may be in two groups, and "
+    "then has less protection.",
+    "what_cost": "If one of the two keeps its word, all that is handed on can change the odds of "
+    "any guess about your answers by a factor of at most {factor}, each time you answer: that is "
+    "an epsilon of {epsilon}.",
+    "what_cost_delta": "If one of the two keeps its word, all that is handed on can change the "
+    "odds of any guess about your answers by a factor of at most {factor}, each time you answer: "
+    "that is an epsilon of {epsilon}, but for a chance of {delta}.",
+    "what_cost_text": "Of this epsilon, {epsilon} is for what you write in your own words.",
     "what_page": "Whoever gave you this page could have changed it, so that it sends your answers "
     "elsewhere. Its fingerprint is published so that others can notice.",
     "what_seen": "{leader} can see that this device took part, and when, but not which questions "

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 
 import httpx
@@ -14,23 +15,27 @@ from starlette.routing import Route
 from aggregator import __version__
 from aggregator.cli.client.module_route import PATH
 from aggregator.cli.steward.form_site import form_site, surveys_in
+from aggregator.cli.steward.text_files import public_files
 from aggregator.client.module import joined_module, joined_text
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import task_to_toml
-from aggregator.steward.survey import Meaning
+from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import MOST_OPTIONS, fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.words import WORDS, words_of
 from tests.support.commands import run_here
 from tests.support.processes import ROOT
 from tests.support.serving import serving
 from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import make_task
+from tests.support.texts import WORD, texts_in
 
 HOSTILE = "</script><script>alert(1)</script>"
 
 
 def page_of(asked: str, **words: str) -> str:
     task = task_of(VISITS + asked)
-    return form_page(task, Meaning.of_task(task), words_of(json.dumps(words)))
+    texts = texts_in(VISITS + asked)
+    return form_page(task, Meaning.of_task(task), words_of(json.dumps(words)), texts)
 
 
 def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
@@ -45,15 +50,33 @@ def test_a_page_that_could_not_read_its_task_is_not_made() -> None:
         form_page(task, Meaning.of_task(task))
 
 
+def test_a_task_of_which_a_person_is_in_one_has_no_page_of_its_own(tmp_path: Path) -> None:
+    _, (_, second, *_) = texts_in(VISITS + department() + WORD)["word"]
+    said = "group: the task has place 1 in .* make it from the task.toml of the survey"
+    (tmp_path / "task.toml").write_text(task_to_toml(second), encoding="utf-8")
+    refused = run_here("survey", "form", tmp_path / "task.toml")
+    assert refused.returncode == 2
+    assert re.search(said, " ".join(refused.stderr.split()))
+    # Nor has a survey whose task somebody has put into a group.
+    survey = survey_from_toml(VISITS + department())
+    tables = task_tables(survey, plan(survey))
+    privacy = {**tables.privacy, "group": "visits", "group_place": 1}
+    task = make_task(tables.vdaf, privacy, **tables.settings)
+    with pytest.raises(ParameterError, match=said):
+        form_page(task, Meaning.of_task(task))
+
+
 def test_a_survey_cannot_write_into_its_page() -> None:
-    page = page_of(department((HOSTILE, "b"), text=HOSTILE), send=HOSTILE)
+    hostile = WORD.replace("What hurts?", HOSTILE)
+    page = page_of(department((HOSTILE, "b"), text=HOSTILE) + hostile, send=HOSTILE)
     assert "<script>alert" not in page
     assert page.count("<script") == 2
     assert page.count("</script>") == 2
 
 
-def test_its_policy_names_what_it_runs_and_whom_it_talks_to() -> None:
-    page = page_of(department())
+@pytest.mark.parametrize("more", ["", WORD])
+def test_its_policy_names_what_it_runs_and_whom_it_talks_to(more: str) -> None:
+    page = page_of(department() + more)
     for kind, tag in (("script-src", '<script type="module">'), ("style-src", "<style>")):
         text = page.split(tag)[1].split("</")[0]
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -68,6 +91,31 @@ def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
     assert "<bdi>leader.example</bdi> can see that this device took part" in page
     assert "but not which questions you answered" in page
     assert "remembers that you answered, not what" in page
+
+
+def test_only_a_page_that_asks_for_words_has_the_module_for_it_and_says_what_that_costs() -> None:
+    page, other = page_of(department() + WORD), page_of(department())
+    written = ("class TextClient", "tosses", "in your own words", 'type="text"')
+    for said in (*written, "an epsilon of 1. Of this epsilon, 0.25 is for what you write"):
+        assert said in page.split("<script type=")[0] + page.split('<script type="module">')[1]
+    assert (
+        "by a factor of at most 2.72, each time you answer: that is an epsilon of 1.</li>" in other
+    )
+    assert "class TextClient" not in other
+    assert "Questions that you would answer" not in other.split("<script")[0]
+    # A browser may have what is checked or completed for its user sent to its maker.
+    (field,) = re.findall("<input [^>]*maxlength[^>]*>", page)
+    for kept in ('spellcheck="false"', 'writingsuggestions="false"', 'autocomplete="off"'):
+        assert kept in field
+
+
+def test_a_page_without_a_surveys_text_questions_or_with_others_is_not_made() -> None:
+    task = task_of(VISITS + department() + WORD)
+    with pytest.raises(ParameterError, match="word: the survey has it, and its files are missing"):
+        form_page(task, Meaning.of_task(task))
+    longer = texts_in(VISITS + department() + WORD.replace("hurts", "else hurts"))
+    with pytest.raises(ParameterError, match="word: is another one than the survey's"):
+        form_page(task, Meaning.of_task(task), texts=longer)
 
 
 def test_a_question_that_not_everybody_is_asked_is_hidden_at_first() -> None:
@@ -86,7 +134,8 @@ def test_every_word_of_the_page_can_be_another() -> None:
     }
     number = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 9\n'
     some = '[[question]]\nname = "age"\nkind = "multiple"\nlabels = ["x", "y"]\n'
-    for question in (department(), number, number + 'step = "1/2"\n', some):
+    text = department() + WORD
+    for question in (department(), number, number + 'step = "1/2"\n', some, text):
         page = page_of(question, **words, lang="el", dir="rtl")
         assert '<html lang="el" dir="rtl">' in page
         body = page.split("<main>")[1].split("</main>")[0]
@@ -152,13 +201,18 @@ def test_the_survey_of_the_readme_has_a_page() -> None:
 
 def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) -> None:
     tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 64\nleaves = 64\n'
-    for name, asked in (("visits", department()), ("ages", tree)):
-        (tmp_path / name).mkdir()
-        task = task_to_toml(task_of(VISITS + asked))
-        (tmp_path / name / "task.toml").write_text(task, encoding="utf-8")
+    for name, asked in (("visits", department() + WORD), ("ages", tree)):
+        folder, texts = tmp_path / name, texts_in(VISITS + asked)
+        public = {"task.toml": task_to_toml(task_of(VISITS + asked))}
+        for word, each in texts.items():
+            found = public_files(*each)
+            public |= {f"text/{word}/{file}": text for file, text in found.items()}
+        for file, text in public.items():
+            (folder / file).parent.mkdir(exist_ok=True, parents=True)
+            (folder / file).write_text(text, encoding="utf-8")
     with serving(form_site(lambda: surveys_in(tmp_path))) as address:
         served = httpx.get(f"{address}/visits", trust_env=False)
-        assert served.text == page_of(department())
+        assert served.text == page_of(department() + WORD)
         policy = f"{policy_of(served.text)}; frame-ancestors 'none'"
         assert served.headers["content-security-policy"] == policy
         assert served.headers["x-content-type-options"] == "nosniff"
@@ -172,6 +226,12 @@ def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) 
         file = tmp_path / "visits" / "task.toml"
         done = run_here("survey", "form", file, "--check", f"{address}/visits")
         assert done.returncode == 0, done.stdout
+        shutil.rmtree(tmp_path / "visits" / "text")
+        refused = httpx.get(f"{address}/visits", trust_env=False)
+        assert refused.status_code == 404
+        assert refused.text == (
+            "text question word: the survey has it, and its files are missing\n"  # not where
+        )
         module = httpx.get(f"{address}{PATH}", trust_env=False)
         assert module.text == joined_module()
         assert module.headers["access-control-allow-origin"] == "*"

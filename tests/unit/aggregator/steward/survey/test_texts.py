@@ -9,7 +9,6 @@ from aggregator.client.text.question import TextQuestion
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
 from aggregator.steward.survey import Columns, plan, read_answers, survey_from_toml
 from aggregator.steward.survey.answers import AnswerTable
 from aggregator.steward.survey.bundle import task_tables, text_tables
@@ -19,16 +18,8 @@ from aggregator.steward.survey.texts import check_bound, plan_texts
 from aggregator.steward.survey.written import with_written
 from tests.support.surveys import VISITS, department
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
+from tests.support.texts import WORD, Texts, texts_in
 
-WORD = """
-[[question]]
-name = "word"
-kind = "text"
-text = "What hurts?"
-epsilon = "1/4"
-buckets = 16
-tasks = 8
-"""
 SURVEY = VISITS + WORD + department()
 
 
@@ -68,24 +59,6 @@ def test_its_tasks_are_a_group_of_the_surveys_people_and_windows() -> None:
         assert task.policy.window is not None
         assert task.policy.window.length * task.time_precision == 7 * 86_400
         assert task.title == "Visits, word"
-
-
-Texts = dict[str, tuple[TextQuestion, list[Task]]]
-
-
-def texts_in(survey: str, **settings: object) -> Texts:
-    """Return the text questions of a survey's text, with tasks of these settings."""
-    parsed = survey_from_toml(survey)
-    return {
-        each.asked.name: (
-            each.question,
-            [
-                make_task(made.vdaf, made.privacy, **{**made.settings, **settings})
-                for made in text_tables(parsed, each)
-            ],
-        )
-        for each in plan_texts(parsed)
-    }
 
 
 def test_whoever_hands_out_files_cannot_put_another_text_question_beside_a_survey() -> None:

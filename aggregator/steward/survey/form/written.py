@@ -1,0 +1,73 @@
+"""A question on the page that people answer in words of their own: its fields, and its tasks."""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from aggregator.protocol.task import Task, task_for_clients
+from aggregator.steward.survey.form.words import filled
+from aggregator.steward.text.question import TextQuestion
+
+MOST_CHARACTERS = 200
+"""What a field holds. Every string is counted, but nobody writes a longer one twice."""
+
+
+class WrittenPart:
+    """One text question of the page.
+
+    Attributes:
+        is_hidden: Whether it is not asked before others are answered.
+    """
+
+    is_hidden = False
+
+    def __init__(
+        self, number: int, text: str, question: TextQuestion, tasks: Sequence[Task]
+    ) -> None:
+        self._number, self._text = number, text
+        self._question, self._tasks = question, tasks
+
+    def _names(self) -> dict[str, str]:
+        """Return what stands for the names in braces of the words about this question."""
+        return {"most": str(MOST_CHARACTERS)}
+
+    def data(self) -> dict[str, object]:
+        """Return what the script needs of it; it adds nothing to the survey's own report."""
+        return {
+            "kind": "text",
+            "text": self._text,
+            "names": self._names(),
+            "needs": [],
+            "nothing": [],
+            "description": json.loads(self._question.to_json(self._tasks)),
+            "tasks": [task_for_clients(each) for each in self._tasks],
+        }
+
+    def html(self, words: Mapping[str, str], place: int, count: int) -> str:
+        """Return its fields; of so many that are shown at first it is the one at a place.
+
+        Nobody else may hear of what is written: some browsers send what is checked for spelling,
+        or completed, to whoever makes them.
+        """
+        name = f"q{self._number}"
+        said = filled(words["question"], number=str(place), count=str(count))
+        return (
+            f'<fieldset aria-describedby="{name}-hint {name}-fault">'
+            f'<legend id="{name}-legend"><small>{escape(said)}</small>{escape(self._text)}'
+            f'</legend>\n<p class="soft" id="{name}-hint">'
+            f"{escape(filled(words['write'], **self._names()))}</p>\n"
+            f'<p class="fault" id="{name}-fault" hidden></p>\n'
+            f'<div class="written"><input id="{name}-text" name="{name}-text" type="text" '
+            f'dir="auto" maxlength="{MOST_CHARACTERS}" autocomplete="off" autocapitalize="none" '
+            'autocorrect="off" spellcheck="false" writingsuggestions="false" '
+            f'aria-labelledby="{name}-legend" aria-describedby="{name}-hint {name}-fault"></div>\n'
+            f'<label class="option" for="{name}-skip"><input type="checkbox" name="{name}" '
+            f'id="{name}-skip" value="skip"> <span>{escape(words["skip"])}</span></label>\n'
+            "</fieldset>\n"
+        )
+
+
+def wording(question: TextQuestion, survey: str, name: str) -> str:
+    """Return how a survey's text question is asked: its title names the survey and itself first."""
+    asked = question.title.removeprefix(f"{survey}, {name}").removeprefix(": ")
+    return asked or name
