@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 from aggregator.cli.client.module_route import module_router
 from aggregator.cli.service.running import run_services
 from aggregator.cli.steward.survey_form import page_of
-from aggregator.cli.steward.text_files import TEXTS
+from aggregator.cli.steward.text_files import DESCRIPTION, TEXTS
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.service.config import read_text
 from aggregator.service.web.app import create_app
@@ -92,8 +92,9 @@ def surveys_in(folder: Path) -> dict[str, Callable[[], str]]:
 
     def maker(file: Path) -> Callable[[], str]:
         def made() -> str:
-            files = (file, *sorted((file.parent / TEXTS).glob("*/*")))
-            return _made(file, tuple(map(read_text, files)))
+            texts = sorted((file.parent / TEXTS).glob("*/*.toml"))
+            descriptions = [each.parent / DESCRIPTION for each in texts]
+            return _made(file, tuple(map(read_text, (file, *texts, *descriptions))))
 
         return made
 
