@@ -7,10 +7,8 @@ version, so that a page that is served can be compared with it.
 import base64
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
@@ -18,9 +16,9 @@ from urllib.parse import urlsplit
 
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
-from aggregator.dp.rationals import at_most
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
+from aggregator.steward.survey.form.promises import what_happens
 from aggregator.steward.survey.form.words import WORDS, filled
 from aggregator.steward.survey.form.written import WrittenPart, wording
 from aggregator.steward.survey.meaning import Meaning
@@ -38,10 +36,6 @@ _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]
 
 MOST_OPTIONS = 200
 """A question with more labels is nothing that a person reads through."""
-
-
-_LARGEST_EPSILON = 6
-"""Up to this one, its factor is a number that one reads."""
 
 
 def check_task(task: Task) -> None:
@@ -145,7 +139,7 @@ def form_page(
 <main>
 <h1>{escape(title)}</h1>
 <noscript><p>{escape(words["no_script"])}</p></noscript>
-{_what(task, words, [question for question, _ in texts.values()])}
+{what_happens(task, words, [question for question, _ in texts.values()])}
 <form novalidate autocomplete="off">
 <div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
 {fields}{_not_here(words) if written else ""}<button>{escape(words["send"])}</button>
@@ -275,53 +269,6 @@ def _labels_of(question: Question, words: Words) -> Sequence[str]:
 def _not_here(words: Words) -> str:
     """Return what is said in place of text questions by a browser that cannot ask them."""
     return f'<p class="soft" id="not-here" hidden>{escape(words["not_here"])}</p>\n'
-
-
-def _what(task: Task, words: Words, texts: Sequence[TextQuestion]) -> str:
-    """Return what happens to the answers, closed until somebody asks."""
-    configuration = task.configuration
-    leader, helper = (
-        f"<bdi>{escape(urlsplit(url).netloc)}</bdi>"
-        for url in (
-            configuration.leader_aggregator_endpoint,
-            configuration.helper_aggregator_endpoint,
-        )
-    )
-    is_noisy = task.policy.mechanism.is_noisy
-    said = [
-        filled(escape(words[name]), leader=leader, helper=helper)
-        for name in (
-            "what_split",
-            "what_trust",
-            "what_noise" if is_noisy else "what_exact",
-            *(("what_text", "what_text_lists", "what_text_group") if texts else ()),
-            "what_page",
-            "what_seen",
-            "what_kept",
-        )
-    ]
-    said[-3:-3] = [escape(each) for each in _cost(task, words, texts)]
-    points = "".join(f"<li>{each}</li>" for each in said)
-    return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
-
-
-def _cost(task: Task, words: Words, texts: Sequence[TextQuestion]) -> list[str]:
-    """Return what an answer costs a person, with all that they write, if anything bounds it."""
-    promised = task.policy.mechanism.guarantee(task.prio3.circuit)
-    if promised.epsilon is None:
-        return []
-    of_texts = sum((each.epsilon for each in texts), Fraction(0))
-    epsilon = promised.epsilon + of_texts
-    is_small = epsilon <= _LARGEST_EPSILON
-    factor = at_most(Fraction(math.exp(epsilon))) if is_small else f"exp({at_most(epsilon)})"
-    names = {"factor": factor, "epsilon": at_most(epsilon)}
-    if promised.delta:
-        said = [filled(words["what_cost_delta"], **names, delta=at_most(promised.delta))]
-    else:
-        said = [filled(words["what_cost"], **names)]
-    if texts:
-        said.append(filled(words["what_cost_text"], epsilon=at_most(of_texts)))
-    return [" ".join(said)]
 
 
 def _origins(task: Task) -> list[str]:

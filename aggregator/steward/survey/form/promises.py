@@ -1,0 +1,68 @@
+"""What a survey's page says becomes of an answer, and what it costs: no more than is so."""
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from html import escape
+from urllib.parse import urlsplit
+
+from aggregator.dp.rationals import at_most
+from aggregator.protocol.task import Task
+from aggregator.steward.survey.form.words import filled
+from aggregator.steward.text.question import TextQuestion
+
+_LARGEST_EPSILON = 6
+"""Up to this one, its factor is a number that one reads."""
+
+
+def what_happens(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> str:
+    """Return what happens to the answers, closed until somebody asks.
+
+    Args:
+        task: Of the survey.
+        words: Every string that is not the survey's own.
+        texts: What people answer in words of their own.
+    """
+    configuration = task.configuration
+    leader, helper = (
+        f"<bdi>{escape(urlsplit(url).netloc)}</bdi>"
+        for url in (
+            configuration.leader_aggregator_endpoint,
+            configuration.helper_aggregator_endpoint,
+        )
+    )
+    is_noisy = task.policy.mechanism.is_noisy
+    said = [
+        filled(escape(words[name]), leader=leader, helper=helper)
+        for name in (
+            "what_split",
+            "what_trust",
+            "what_noise" if is_noisy else "what_exact",
+            *(("what_text", "what_text_lists", "what_text_group") if texts else ()),
+            "what_page",
+            "what_seen",
+            "what_kept",
+        )
+    ]
+    said[-3:-3] = [escape(each) for each in _cost(task, words, texts)]
+    points = "".join(f"<li>{each}</li>" for each in said)
+    return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
+
+
+def _cost(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> list[str]:
+    """Return what an answer costs a person, with all that they write, if anything bounds it."""
+    promised = task.policy.mechanism.guarantee(task.prio3.circuit)
+    if promised.epsilon is None:
+        return []
+    of_texts = sum((each.epsilon for each in texts), Fraction(0))
+    epsilon = promised.epsilon + of_texts
+    is_small = epsilon <= _LARGEST_EPSILON
+    factor = at_most(Fraction(math.exp(epsilon))) if is_small else f"exp({at_most(epsilon)})"
+    names = {"factor": factor, "epsilon": at_most(epsilon)}
+    if promised.delta:
+        said = [filled(words["what_cost_delta"], **names, delta=at_most(promised.delta))]
+    else:
+        said = [filled(words["what_cost"], **names)]
+    if texts:
+        said.append(filled(words["what_cost_text"], epsilon=at_most(of_texts)))
+    return [" ".join(said)]
