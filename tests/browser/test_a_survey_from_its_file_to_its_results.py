@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from aggregator.cli.local.folder import LocalFolder
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.torn_network import TornNetwork, torn_network
 from tests.support.up import PRIO, is_up
 
@@ -147,9 +148,14 @@ def visit(browser: Browser, network: TornNetwork, link: str, numbers: range) -> 
             for number in numbers
         ]
         for page in sent:
-            expect(page.get_by_role("status")).to_have_text(
-                "Your answers are counted.", timeout=_MILLISECONDS
-            )
+            wait_until(partial(is_counted, page), page)
+
+
+def is_counted(page: Page) -> bool:
+    """Say whether the page says so; if not, let it try again soon, as where a network is back."""
+    page.evaluate("dispatchEvent(new Event('online'))")
+    page.wait_for_timeout(500)
+    return page.get_by_role("status").inner_text() == "Your answers are counted."
 
 
 @contextmanager

@@ -199,7 +199,11 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
     with visiting(browser, site.address) as visit:
         page = see(visit)
         answer(page, "children", "0", ["food"], "an ear")
-        page.context.set_offline(True)
+        # It comes and goes while the page is read: nobody has answered yet.
+        for is_offline in (True, False, True):
+            page.context.set_offline(is_offline)
+        page.wait_for_timeout(200)
+        assert page.get_by_role("status").inner_text() == ""
         send(page)
         says(page, "kept on this device")
         page.context.set_offline(False)

@@ -212,15 +212,27 @@ async function send() {
   return waits;
 }
 
-let tries = 0;
+let tries = 0, timer = null;
 async function sendUntilDone() {
   try {
-    if (await send()) setTimeout(sendUntilDone, Math.min(1000 * 2 ** ++tries, 60_000));
+    if (!(await send())) return;
+    clearTimeout(timer); // who comes online may be here twice
+    timer = setTimeout(sendUntilDone, Math.min(1000 * 2 ** ++tries, 60_000));
   } catch (error) {
     say(error instanceof Unsupported ? 'unsupported' : isKept ? 'kept' : 'kept_by_page');
   }
 }
-addEventListener('online', () => sendUntilDone());
+
+/** Send what an earlier window's visit has left, and say nothing: who reads has not answered yet. */
+function sendLeft() {
+  for (const each of clients) each.flush().catch(() => {});
+}
+
+addEventListener('online', () => {
+  tries = 0;
+  if (form.hidden) sendUntilDone();
+  else sendLeft();
+});
 
 form.addEventListener('submit', async (event) => {
   event.preventDefault();
@@ -261,8 +273,7 @@ if (await outbox.claimed(answeredIn(windowOf(moment)))) {
   thank();
   await sendUntilDone();
 } else {
-  // What an earlier window's visit has left.
-  for (const each of clients) each.flush().catch(() => {});
+  sendLeft();
   // The first report is slow: make some while the person reads.
   const nothing = measurementOf(survey.questions.map((question) => question.nothing));
   const idle = globalThis.requestIdleCallback ?? setTimeout;
