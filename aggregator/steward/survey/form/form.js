@@ -163,7 +163,7 @@ const now = () => frozen ?? Date.now();
 const [outbox, isKept] = await outboxHere();
 const client = new Client(new Task(survey.task), { outbox, now });
 
-/** A client for each text question, whose task is tossed for, and the toss kept, before anybody writes. */
+/** A client for each text question: its task is tossed for, and that kept, before it has an answer. */
 async function openTexts() {
   // Who keeps nothing would toss again at the next visit, and be in two tasks.
   if (!survey.texts.length || !isKept) return [];

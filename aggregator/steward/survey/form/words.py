@@ -65,11 +65,11 @@ WORDS: Final[Mapping[str, str]] = {
     "what_text_lists": "Whoever has the results and a list of words, now or later, can see about "
     "how many people wrote each of them, if many did. The fewer they are, the harder it is to tell "
     "them from the noise.",
-    "what_text_group": "Before you wrote anything, this browser drew for each such question one of "
-    "several groups at random, and it stays in that group. {leader} and {helper} can see which one "
-    "it is, each time you answer, but it says nothing of what you write. Only this browser sees to "
-    "it: who also answers in another one, or clears what this one keeps, may be in two groups, and "
-    "then has less protection.",
+    "what_text_group": "Before it looks at what you write, this browser draws for each such "
+    "question one of several groups at random, and it stays in that group. {leader} and {helper} "
+    "can see which one it is, each time you answer, but it says nothing of what you write. Only "
+    "this browser sees to it: who also answers in another one, or clears what this one keeps, may "
+    "be in two groups, and then has less protection.",
     "what_cost": "If one of the two keeps its word, all that is handed on can change the odds of "
     "any guess about your answers by a factor of at most {factor}, each time you answer: that is "
     "an epsilon of {epsilon}.",
