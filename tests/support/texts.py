@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 
+from aggregator.client.text.question import TextQuestion
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import survey_from_toml
 from aggregator.steward.survey.bundle import text_tables
 from aggregator.steward.survey.texts import plan_texts
-from aggregator.steward.text.question import TextQuestion
 from tests.support.tasks import make_task
 
 Texts = dict[str, tuple[TextQuestion, Sequence[Task]]]

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 from aggregator.cli.client.module_route import module_router
 from aggregator.cli.service.running import run_services
 from aggregator.cli.steward.survey_form import page_of
-from aggregator.cli.steward.text_files import DESCRIPTION, TEXTS
+from aggregator.client.text import DESCRIPTION, TEXTS
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.service.config import read_text
 from aggregator.service.web.app import create_app

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.promises import what_happens
@@ -26,7 +27,6 @@ from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
 from aggregator.steward.survey.texts import check_bound
-from aggregator.steward.text.question import TextQuestion
 
 Words = Mapping[str, str]
 Texts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]

@@ -6,10 +6,10 @@ from fractions import Fraction
 from html import escape
 from urllib.parse import urlsplit
 
+from aggregator.client.text.question import TextQuestion
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.form.words import filled
-from aggregator.steward.text.question import TextQuestion
 
 _LARGEST_EPSILON = 6
 """Up to this one, its factor is a number that one reads."""

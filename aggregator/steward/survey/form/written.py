@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from aggregator.client.text.question import TextQuestion
 from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import filled
-from aggregator.steward.text.question import TextQuestion
 
 MOST_CHARACTERS = 200
 """What a field holds. Every string is counted, but nobody writes a longer one twice."""

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.client.text.question import TextQuestion
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
