@@ -20,13 +20,13 @@ import pytest
 from anyio import to_thread
 
 from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.spelling import Spelling
 from aggregator.collector import models
 from aggregator.collector.pages import word_lists
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.results import Words
 from aggregator.steward.text.decode import Decoded, decode
-from aggregator.steward.text.spelling import Spelling
 from tests.support.collector_service import log_in
 from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, seconds
 from tests.support.look import Page

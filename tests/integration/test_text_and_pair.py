@@ -14,6 +14,7 @@ from aggregator.cli.steward.text import app
 from aggregator.cli.steward.text_files import read_asked, read_question, texts_of
 from aggregator.cli.steward.text_upload import send_answers
 from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint
 from aggregator.codec import encode
 from aggregator.collector import Collected
@@ -29,7 +30,6 @@ from aggregator.protocol.task import Task
 from aggregator.service.storage.ledger.charges import spent_by
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.texts import plan_texts
-from aggregator.steward.text.spelling import Spelling
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.surveys import VISITS, department

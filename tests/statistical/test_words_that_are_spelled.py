@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint
 from aggregator.steward.text.spelled import spelled, told_from
-from aggregator.steward.text.spelling import Spelling
 from tests.support.text import spelled_tables
 
 

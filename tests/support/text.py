@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from aggregator.client.text.hashing import TextHashes
 from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.dap.ids import TaskId
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import Task
 from aggregator.steward.text.candidates import Listed, Prints
-from aggregator.steward.text.spelling import Spelling
 from tests.support.tasks import make_task
 
 Counts = npt.NDArray[np.int64]

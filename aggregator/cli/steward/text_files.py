@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aggregator.client.text.question import TextQuestion
+    from aggregator.client.text.spelling import Spelling
     from aggregator.protocol.task import Task
-    from aggregator.steward.text.spelling import Spelling
 
 SPELLING = "spelling.json"
 TASKS_OF_PAGES = "tasks.json"
@@ -77,8 +77,8 @@ def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
     Raises:
         ParameterError: They do not belong together.
     """
+    from aggregator.client.text.spelling import spelling_of_json
     from aggregator.service.config import read_text
-    from aggregator.steward.text.spelling import spelling_of_json
 
     if not (folder / SPELLING).exists():
         return read_question(folder)

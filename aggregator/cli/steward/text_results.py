@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aggregator.client.text.hashing import TextHashes
+    from aggregator.client.text.spelling import Spelling
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import Decoded
-    from aggregator.steward.text.spelling import Spelling
 
 
 def results(
@@ -48,12 +48,12 @@ def results(
     how many people wrote what is in no list, string by string; that takes minutes to an hour.
     """
     from aggregator.cli.files import named
+    from aggregator.client.text.spelling import Spelling
     from aggregator.errors import ParameterError
     from aggregator.service.config import read_text
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
     from aggregator.steward.text.released import documents_in, released_tables
-    from aggregator.steward.text.spelling import Spelling
     from aggregator.steward.text.words import decoded_document
 
     question, tasks = read_asked(folder)

@@ -48,11 +48,11 @@ def spell(
     from aggregator.cli.files import named
     from aggregator.cli.service.tasks import write_folder
     from aggregator.cli.steward.text_files import read_question
+    from aggregator.client.text.spelling import LETTERS, Spelling, most_spelled
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.provisioning import provision_all
     from aggregator.protocol.task import task_from_table, task_to_table
     from aggregator.service.config import read_text
-    from aggregator.steward.text.spelling import LETTERS, Spelling, most_spelled
 
     question, tasks = read_question(folder)
     if tasks[0].policy.window is None:

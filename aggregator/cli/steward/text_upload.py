@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from aggregator.client import Client, UploadSummary
     from aggregator.client.text.question import TextQuestion
+    from aggregator.client.text.spelling import Spelling
     from aggregator.client.text.toss import Toss
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
-    from aggregator.steward.text.spelling import Spelling
 
 
 @takes_floor
@@ -184,7 +184,7 @@ async def _send(
 
 
 def _measurement(question: "TextQuestion | Spelling", toss: "Toss", answer: str) -> int:
-    from aggregator.steward.text.spelling import Spelling
+    from aggregator.client.text.spelling import Spelling
 
     if isinstance(question, Spelling):
         return question.measurement(toss.number, answer)

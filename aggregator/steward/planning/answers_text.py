@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+from aggregator.client.text.spelling import LETTERS, most_spelled
 from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.dp.certified import to_float
 from aggregator.dp.decimals import integer_in, rational_in
@@ -14,7 +15,6 @@ from aggregator.steward.text import GUESSED_STRINGS, SPELLED_ALPHABET
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
 from aggregator.steward.text.spelled import told_from
-from aggregator.steward.text.spelling import LETTERS, most_spelled
 from aggregator.vdaf.instances import HISTOGRAM
 
 _MOST_PEOPLE = 10**9

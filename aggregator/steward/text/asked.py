@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.client.text.hashing import FEWEST_TASKS, TextHashes
+from aggregator.client.text.spelling import SPELLED
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.protocol.in_short import guarantee_in_short
 from aggregator.protocol.task import Task
 from aggregator.steward.text.released import released_tables
-from aggregator.steward.text.spelling import SPELLED
 
 _MEANING = re.compile("[0-9a-f]{64}")
 """The name of the group of a text question's tasks."""

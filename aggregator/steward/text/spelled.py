@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.client.text.hashing import NO_ANSWER
+from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import FINGERPRINTS, fingerprint
 from aggregator.errors import ParameterError
-from aggregator.steward.text.spelling import Spelling
 
 TRIED: Final = 2**13
 """Strings for each fingerprint."""

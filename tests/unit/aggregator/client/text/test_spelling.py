@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.spelling import Spelling, most_spelled, spelling_of_json
 from aggregator.client.text.strings import fingerprint
 from aggregator.dp.filters import Cost
 from aggregator.errors import ParameterError
@@ -15,7 +16,6 @@ from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.steward.text.asked import text_tasks_in
 from aggregator.steward.text.spelled import spelled, told_from
-from aggregator.steward.text.spelling import Spelling, most_spelled, spelling_of_json
 from tests.support.text import question_tasks, spelled_tables
 
 QUESTION = TextQuestion("A word?", Fraction(1), 8, 1024)
