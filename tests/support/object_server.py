@@ -1,15 +1,15 @@
 """A bucket on this machine, of which an S3 client is given as much as it needs."""
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
 
-@dataclass
+@dataclasses.dataclass
 class Bucket:
     """What the server holds, by path, and how it behaves.
 
@@ -20,8 +20,8 @@ class Bucket:
         forgets: Whether what is put is not kept.
     """
 
-    objects: dict[str, bytes] = field(default_factory=dict)
-    requests: list[tuple[str, str]] = field(default_factory=list)
+    objects: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    requests: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     status: int | None = None
     forgets: bool = False
     url: str = ""

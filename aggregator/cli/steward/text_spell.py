@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.steward.text_files import SPELLING, TASKS_OF_PAGES, public_files
-from aggregator.client.text import TASKS
+from aggregator.client.text import SPELLED_ALPHABET, TASKS
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.steward.text import SPELLED_ALPHABET
 
 _NOT_ONE = "found: not what `prio text results --all --json` prints of one window"
 

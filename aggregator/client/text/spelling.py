@@ -18,6 +18,7 @@ import json
 from collections.abc import Sequence
 from fractions import Fraction
 
+from aggregator.client.text import SPELLED_ALPHABET
 from aggregator.client.text.hashing import NO_ANSWER, TextHashes
 from aggregator.client.text.question import TextQuestion, check_places
 from aggregator.client.text.strings import FINGERPRINTS, fingerprint, normal_form
@@ -25,7 +26,6 @@ from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
-from aggregator.steward.text import SPELLED_ALPHABET
 
 LETTERS = 16
 """Positions that are asked for, if there are so many places."""

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+from aggregator.client.text import SPELLED_ALPHABET
 from aggregator.client.text.spelling import LETTERS, most_spelled
 from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.dp.certified import to_float
@@ -11,7 +12,7 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.selection_plan import SelectionPlan
 from aggregator.steward.planning.values import PlanAnswer
-from aggregator.steward.text import GUESSED_STRINGS, SPELLED_ALPHABET
+from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
 from aggregator.steward.text.spelled import told_from

@@ -6,8 +6,5 @@ What clients do of it is in `aggregator.client.text`. `laws` has the exact laws 
 
 from typing import Final
 
-SPELLED_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
-"""Letters that are told when a string is spelled, unless a steward names others."""
-
 GUESSED_STRINGS: Final = 50_000
 """How many different strings people hold, by the guess of a tail that nobody knows."""
