@@ -2,9 +2,11 @@
 
 import http.client
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,9 +14,11 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
 from aggregator.dap.auth import hash_token
+from aggregator.service.transport.tls import Identity, serving_context
 from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
 from aggregator.service.web.app import create_app
 from aggregator.service.web.auth import require_token
+from tests.support.certificates import Authority
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import serving
 
@@ -211,6 +215,55 @@ def test_strangers_with_an_address_each_displace_nothing_of_a_caller_with_a_toke
             each.sendall(b"jobs")
         gate.opened.set()
         assert [fate(each) for each in [*sending, more]] == [b"HTTP/1.1 200"] * 7
+
+
+BEGUN = b"\x16\x03\x01\x02\x00"
+"""How the first message of a handshake begins."""
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Return whether the server has not ended a connection over which it has nothing to say."""
+    try:
+        return bool(connection.recv(1, socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+@pytest.mark.parametrize("sent", [b"", BEGUN], ids=["silent", "begun"])
+def test_handshakes_that_never_end_hold_no_more_slots_than_there_are_and_lock_nobody_out(
+    tmp_path: Path, sent: bytes
+) -> None:
+    """A stranger could hold as many files and as much memory as it had patience to connect."""
+    authority = Authority(tmp_path, "servers")
+    shown = authority.issue("server")
+    identity = Identity(Path(shown["certificate"]), Path(shown["key"]), ("", ""))
+    trusted = ssl.create_default_context(cafile=authority.certificate)
+    gate, slots = Gate(), 8
+    gate.opened.set()
+    with (
+        serving(gate.app, slots, tls=serving_context(identity, None)) as url,
+        ExitStack() as closing,
+    ):
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        address = parts.hostname, parts.port
+        held = [connected(address, "127.0.0.2", sent) for _ in range(3 * slots)]
+        for each in held:
+            closing.enter_context(each)
+        for _ in range(HONEST):
+            connection = http.client.HTTPSConnection(
+                *address,
+                timeout=PATIENCE_SECONDS,
+                source_address=("127.0.0.3", 0),
+                context=trusted,
+            )
+            connection.request("POST", "/jobs", b"report")
+            assert connection.getresponse().status == 200
+            connection.close()
+        assert sum(map(is_open, held)) < slots
 
 
 def test_what_a_stranger_writes_before_the_proxy_is_not_believed() -> None:

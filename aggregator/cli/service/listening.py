@@ -15,7 +15,7 @@ from typing_extensions import override
 from aggregator.errors import ConfigurationError
 from aggregator.service.telemetry.lines import log
 from aggregator.service.transport.tls import Identity
-from aggregator.service.web.connections import BoundedConnection
+from aggregator.service.web.handshakes import connections
 
 GRACE_SECONDS = 20
 """How long what is under way may take when the service is told to stop."""
@@ -33,7 +33,7 @@ class Server(uvicorn.Server):
         self, app: ASGIApp, max_connections: int, tls: ssl.SSLContext | None = None
     ) -> None:
         """Serve `app` over at most so many connections at once, with TLS if there is a context."""
-        self._protocol = BoundedConnection.limited_to(max_connections)
+        self._protocol = connections(max_connections, tls)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -46,10 +46,7 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=GRACE_SECONDS // 2,
             )
         )
-
         self._tls = tls
-        self.config.load()
-        self.config.ssl = tls
 
     def show(self, identity: Identity) -> None:
         """Show a certificate to those who connect from now on, instead of the one before."""

@@ -14,10 +14,9 @@ from one, the leader's, and strangers with an address each would displace them.
 """
 
 import asyncio
-import ssl
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -73,7 +72,7 @@ class BoundedConnection(HttpToolsProtocol):
     _callers: ClassVar[set[str]] = set()
 
     @classmethod
-    def limited_to(cls, max_connections: int) -> type["BoundedConnection"]:
+    def limited_to(cls, max_connections: int) -> type[Self]:
         """Return the class for a server that takes this many connections at once."""
         own = {"max_connections": max_connections, "_callers": set[str]()}
         return type(cls.__name__, (cls,), own)
@@ -85,7 +84,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_proxy = is_trusted_proxy(peer, self.config.forwarded_allow_ips)
         self._address = "" if self._is_proxy else sharing(peer)  # empty if nobody says
         self._is_named = not self._is_proxy  # whether we have heard for whom it is
-        self._is_uncertified = _is_uncertified(transport.get_extra_info("ssl_object"))
+        self._is_uncertified = False
         self._is_idle = False
         self._began = self.loop.time()
         self._frame_bytes = 0
@@ -313,10 +312,3 @@ class BoundedConnection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _is_uncertified(tls: ssl.SSLObject | None) -> bool:
-    """Return whether a certificate was asked for in vain; one of another authority ends it all."""
-    if tls is None or tls.context.verify_mode is not ssl.CERT_OPTIONAL:
-        return False
-    return not tls.getpeercert(binary_form=True)
