@@ -37,6 +37,9 @@ CREATE TABLE IF NOT EXISTS claims (
     task BLOB NOT NULL, claim TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL,
     PRIMARY KEY (task, claim)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS digests (
+    key BLOB PRIMARY KEY, digest BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS hpke_keys (
     task BLOB PRIMARY KEY, configs BLOB NOT NULL, fetched INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -153,8 +156,12 @@ class Outbox:
         with self._lock:
             self._connection.close()
 
-    def add(self, records: Sequence[Record]) -> None:
+    def add(self, records: Sequence[Record], digests: Sequence[bytes] | None = None) -> None:
         """Store records and their claims, all of them or none.
+
+        Args:
+            records: The records.
+            digests: What tells of each record what it was made of; it goes with the record.
 
         Raises:
             AlreadyAnswered: A claim has a report.
@@ -169,6 +176,8 @@ class Outbox:
                     except sqlite3.IntegrityError:
                         raise AlreadyAnswered(f"{record.claim!r} was answered before") from None
                 execute(f"INSERT INTO records ({_COLUMNS}) VALUES ({_PLACES})", _row(record))  # noqa: S608  names of our own fields
+            for record, digest in zip(records, digests or (), strict=digests is not None):
+                execute("INSERT INTO digests VALUES (?, ?)", (record.key, digest))
 
     def due(self, task: bytes, now: int | None, limit: int) -> list[Record]:
         """Return records whose turn it is, the oldest first; with None for `now`, any."""
@@ -207,6 +216,7 @@ class Outbox:
             return
         with self._transaction() as execute:
             for record, outcome in outcomes:
+                execute("DELETE FROM digests WHERE key = ?", (record.key,))
                 gone = execute("DELETE FROM records WHERE key = ?", (record.key,)).rowcount
                 if gone and record.claim is not None:
                     execute(
@@ -285,6 +295,16 @@ class Outbox:
                 (task,),
             ).fetchall()
         return Counter({Outcome(State(state), reason): count for state, reason, count in rows})
+
+    def digests(self, task: bytes) -> dict[str, bytes]:
+        """Return, by their claims, the digests that records of a task were added with."""
+        with self._transaction() as execute:
+            rows = execute(
+                "SELECT claim, digest FROM records NATURAL JOIN digests "
+                "WHERE task = ? AND claim IS NOT NULL",
+                (task,),
+            ).fetchall()
+        return dict(rows)
 
     def keys(self, task: bytes, since: int) -> bytes | None:
         """Return the configurations that were fetched no longer ago than `since`, if any."""

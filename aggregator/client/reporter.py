@@ -163,9 +163,17 @@ class Reporter:
         return self._puts.do((parts, claim))
 
     def put_many(
-        self, measurements: Sequence[Measurement], claims: Sequence[str | None] | None = None
+        self,
+        measurements: Sequence[Measurement],
+        claims: Sequence[str | None] | None = None,
+        digests: Sequence[bytes] | None = None,
     ) -> list[bytes]:
         """Make and store a report of each measurement, all or none, at far less cost for each.
+
+        Args:
+            measurements: As the task's type requires.
+            claims: Of what each is the only report.
+            digests: What each is told by in the outbox while its report waits there.
 
         Raises:
             ParameterError, AlreadyAnswered, OutboxFull: As `put`.
@@ -176,7 +184,7 @@ class Reporter:
         puts = [
             ([(self.task, each)], claim) for each, claim in zip(measurements, named, strict=True)
         ]
-        return [report for [report] in self._put_all(puts)]
+        return [report for [report] in self._put_all(puts, digests)]
 
     def claimed(self, claim: str, task: Task | None = None) -> Outcome | None:
         """Return what became of a claim, for a task beside if one is given; None: no report."""
@@ -235,8 +243,15 @@ class Reporter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put_all(self, puts: Sequence[_Put]) -> list[list[bytes]]:
-        """Make the reports of some puts, each task's at once, and store all or none."""
+    def _put_all(
+        self, puts: Sequence[_Put], digests: Sequence[bytes] | None = None
+    ) -> list[list[bytes]]:
+        """Make the reports of some puts, each task's at once, and store all or none.
+
+        Args:
+            puts: The measurements and their claims.
+            digests: Of each report, in the order of the puts, which are then all of one task.
+        """
         now = self._clock.now()
         by_task: dict[bytes, list[tuple[int, Measurement, str | None]]] = {}
         tasks: dict[bytes, Task] = {}
@@ -252,7 +267,7 @@ class Reporter:
             records += of_task
             for (place, _, _), record in zip(given, of_task, strict=True):
                 made[place][key] = record.key
-        self._outbox.add(records)
+        self._outbox.add(records, digests)
         return [
             [ids[task.task_id.value] for task, _ in parts]
             for ids, (parts, _) in zip(made, puts, strict=True)

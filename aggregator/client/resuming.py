@@ -3,8 +3,15 @@
 Each measurement claims its place, and its report is made once: whoever calls again with the same
 measurements sends the same bytes of those that were not settled, and makes what was not made. What
 became of each place stays in the file, and nothing of a measurement does.
+
+While a report waits, a digest of its measurement lies beside it, so that other measurements of the
+same number are not taken for the ones before. It needs no key: both shares lie there, too, and
+whoever reads them has the measurement. It goes with them: a digest of what is settled, a choice
+among few, would tell it to whoever tries them all, and a key in the same file would be no secret.
 """
 
+import hashlib
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -54,14 +61,16 @@ def upload_from(
         posting: Sends requests.
         clock: What time it is.
         sleep: Waits between two tries.
-        settled: Called with how many measurements are settled by now.
+        settled: Called with how many measurements are settled by now, before anything is sent and
+            after each try.
 
     Returns:
         What became of all measurements, in this call or before, and why some still wait.
 
     Raises:
-        ParameterError: The file has more reports of the task than there are measurements; or a
-            measurement is out of range, and none is sent; or the task is below the floor.
+        ParameterError: The file has more reports of the task than there are measurements, or one
+            of another measurement than is now in its place; or a measurement is out of range, and
+            none is sent; or the task is below the floor.
         ConfigurationError, OutboxFull: The file cannot be used, or its disk is full.
     """
     clock = SystemClock() if clock is None else clock
@@ -74,10 +83,17 @@ def upload_from(
                 f"resume: {file} has {made} reports of this task, more than the "
                 f"{len(measurements)} measurements: give the same ones, or another file"
             )
+        for place, digest in outbox.digests(task_id).items():
+            if _digest(measurements[int(place)]) != digest:
+                raise ParameterError(
+                    f"resume: the report of measurement {int(place) + 1} that waits in {file} is of"
+                    " another than this one: give the same ones, in their order, or another file"
+                )
         with closing(Reporter(task, outbox, clock=making, posting=posting, floor=floor)) as maker:
             for start in range(made, len(measurements), _AT_ONCE):
                 some = measurements[start : start + _AT_ONCE]
-                maker.put_many(some, [str(start + place) for place in range(len(some))])
+                places = [str(start + place) for place in range(len(some))]
+                maker.put_many(some, places, [_digest(each) for each in some])
         sender = Reporter(
             task,
             outbox,
@@ -89,6 +105,7 @@ def upload_from(
         )
         with closing(sender):
             reason = None
+            settled(len(measurements) - outbox.waiting(task_id))
             for attempt in range(1, ATTEMPTS + 1):
                 reason = sender.flush(now=True).reason
                 settled(len(measurements) - outbox.waiting(task_id))
@@ -96,6 +113,11 @@ def upload_from(
                     break
                 sleep(2**attempt)
         return outbox.outcomes(task_id), reason
+
+
+def _digest(measurement: Measurement) -> bytes:
+    same = measurement if isinstance(measurement, int) else [*measurement]
+    return hashlib.sha256(json.dumps(same).encode()).digest()
 
 
 class _At:

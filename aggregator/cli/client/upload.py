@@ -171,8 +171,14 @@ def _resumed(
     from aggregator.client.resuming import upload_from
 
     console = Console(stderr=True)
+    seen: list[int] = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("uploading", total=len(measurements))
+
+        def show(count: int) -> None:
+            seen.append(count)
+            progress.update(bar, completed=count)
+
         outcomes, reason = upload_from(
             file,
             task,
@@ -180,7 +186,7 @@ def _resumed(
             seconds=seconds,
             per_request=per_request,
             floor=floor,
-            settled=lambda count: progress.update(bar, completed=count),
+            settled=show,
         )
     counts = dict.fromkeys(State, 0)
     refused = Counter[str]()
@@ -189,6 +195,12 @@ def _resumed(
         if outcome.state in (State.LATE, State.REFUSED):
             refused[outcome.reason] += count  # which may be late here and refused there
     _say(counts[State.COUNTED], len(measurements), refused, as_json=as_json)
+    if seen and seen[0] == len(measurements):
+        print(
+            f"nothing was sent: all of them were settled before, and {file} keeps nothing by which "
+            "to tell others from them, which need another file",
+            file=sys.stderr,
+        )
     if counts[State.WAITING]:
         raise PeerError(
             f"{counts[State.WAITING]} reports wait in {file} ({reason}); the same command sends "

@@ -1,11 +1,14 @@
 """An upload is interrupted, and the same call goes on: each measurement counts once."""
 
+import sqlite3
 from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from aggregator.client.outbox import Outcome, State
+from aggregator.client.outbox import Outbox, Outcome, State
 from aggregator.client.posting import Later
 from aggregator.client.resuming import ATTEMPTS, upload_from
 from aggregator.client.sending import Reason
@@ -83,6 +86,35 @@ def test_other_measurements_than_before_are_refused_when_they_are_fewer(tmp_path
         upload(file, leader, [1])
 
 
+def test_other_measurements_of_the_same_number_are_refused_while_reports_wait(
+    tmp_path: Path,
+) -> None:
+    """A table that was changed was resumed with a mixture of its old rows and its new ones."""
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.turns = [stores, *[fails(Later("unreachable")) for _ in range(ATTEMPTS)]]
+    upload(file, leader, [1, 0, 1])
+    with pytest.raises(ParameterError, match="report of measurement 3 that waits") as refused:
+        upload(file, leader, [1, 0, 0])
+    assert "same ones, in their order" in str(refused.value)
+    assert len(leader.stored) == 2
+    assert upload(file, leader, [1, 0, 1, 0])[0] == Counter({COUNTED: 4})
+
+
+def test_a_file_whose_reports_are_settled_has_nothing_to_try_measurements_against(
+    tmp_path: Path,
+) -> None:
+    """Whoever finds the file later, and knows that an answer is 0 or 1, does not learn which."""
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.is_down = True
+    upload(file, leader, [1])
+    with closing(Outbox(file)) as outbox:
+        assert list(outbox.digests(TASK.task_id.value)) == ["0"]
+    leader.is_down = False
+    upload(file, leader, [1])
+    with closing(sqlite3.connect(file)) as kept:
+        assert kept.execute("SELECT count(*) FROM digests").fetchone() == (0,)
+
+
 def test_a_measurement_out_of_range_leaves_the_file_without_reports(tmp_path: Path) -> None:
     leader, file = ToldLeader(), tmp_path / "reports"
     with pytest.raises(ParameterError, match="measurement"):
@@ -113,8 +145,14 @@ def test_the_command_adds_up_refusals_of_one_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = Counter({Outcome(state, "told"): 2 for state in (State.LATE, State.REFUSED)})
-    monkeypatch.setattr("aggregator.client.resuming.upload_from", lambda *_, **__: (outcomes, None))
+
+    def settled_before(*_: object, settled: Callable[[int], None], **__: object) -> object:
+        settled(4)
+        return outcomes, None
+
+    monkeypatch.setattr("aggregator.client.resuming.upload_from", settled_before)
     file = tmp_path / "task.toml"
     file.write_text(task_to_toml(TASK))
     done = run_here("upload", file, "1", "0", "1", "0", "--resume", tmp_path / "reports")
     assert (done.returncode, "4 refused: told" in done.stdout) == (1, True)
+    assert "nothing was sent: all of them were settled before" in done.stderr
