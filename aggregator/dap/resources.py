@@ -234,9 +234,13 @@ def resources_of(role: Role) -> tuple[Resource, ...]:
     return tuple(resource for resource in RESOURCES if role in resource.servers)
 
 
-def path_pattern(template: str) -> Pattern[str]:
-    """Return what the whole of a path matches that is made of `template`, ids by their names."""
-    return compile_pattern(sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", escape(template)))
+def path_pattern(template: str, *, below_any: bool = False) -> Pattern[str]:
+    """Return what the whole of a path matches that is made of `template`, ids by their names.
+
+    With `below_any` another path may stand before it, by the name `before`.
+    """
+    own = sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", escape(template))
+    return compile_pattern(f"(?P<before>(?:/.*)?){own}" if below_any else own)
 
 
 def media_type(message: str) -> str:

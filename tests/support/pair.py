@@ -41,6 +41,7 @@ from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.runtime import Runtime
+from aggregator.service.runtime.endpoint_paths import EndpointPaths
 from aggregator.service.storage.backup.reconciliation import reconcile
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.ledger.journal_file import JournalFile
@@ -135,13 +136,15 @@ class Service:
             rotation=self.rotation,
             verification_threads=1,
         )
-        name = self.role.name.lower()
+        name, resources = self.role.name.lower(), resources_of(self.role)
+        below = resources, EndpointPaths(self.runtime)
         if isinstance(self.settings, LeaderSettings):
             leader = LeaderResources(self.runtime, self.settings, self.grouping)
-            app = create_app(name, [leader.router()], direct=leader.direct())
+            app = create_app(name, [leader.router()], direct=leader.direct(), below=below)
         else:
-            app = create_app(name, [HelperResources(self.runtime, self.settings).router()])
-        self.app: ASGIApp = CrossOrigin(app, resources_of(self.role))
+            helper = HelperResources(self.runtime, self.settings)
+            app = create_app(name, [helper.router()], below=below)
+        self.app: ASGIApp = CrossOrigin(app, resources)
 
     def _report_moment(self, transaction: str, moment: str) -> None:
         if self.is_open:  # the journal is read while a process starts, when nobody waits for it

@@ -40,6 +40,7 @@ from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.runtime import Runtime
+from aggregator.service.runtime.endpoint_paths import EndpointPaths
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
@@ -120,22 +121,27 @@ def make_runtime(
 
 def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
     """Return the leader's application."""
-    resources = LeaderResources(runtime, settings)
+    answering, resources = LeaderResources(runtime, settings), resources_of(Role.LEADER)
     app = create_app(
         "leader",
-        [resources.router()],
+        [answering.router()],
         settings.max_bytes_in_flight,
-        direct=resources.direct(),
+        direct=answering.direct(),
+        below=(resources, EndpointPaths(runtime)),
     )
-    return CrossOrigin(app, resources_of(Role.LEADER))
+    return CrossOrigin(app, resources)
 
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
+    resources = resources_of(Role.HELPER)
     app = create_app(
-        "helper", [HelperResources(runtime, settings).router()], settings.max_bytes_in_flight
+        "helper",
+        [HelperResources(runtime, settings).router()],
+        settings.max_bytes_in_flight,
+        below=(resources, EndpointPaths(runtime)),
     )
-    return CrossOrigin(app, resources_of(Role.HELPER))
+    return CrossOrigin(app, resources)
 
 
 def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:

@@ -30,6 +30,7 @@ from aggregator.service.storage.reports.id_memory import IdsForgotten
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
+from aggregator.service.web.below_path import BelowPath, Paths
 from aggregator.service.web.direct import IS_TOLD_TOGETHER, Direct, Handler, OnError
 from aggregator.service.web.intake import SCOPE_KEY, Intake
 from aggregator.service.web.problems import (
@@ -55,6 +56,7 @@ def create_app(
     max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
     answer_seconds: float = ANSWER_SECONDS,
     direct: Mapping[Resource, Handler] = MappingProxyType({}),
+    below: tuple[Iterable[Resource], Paths] | None = None,
 ) -> FastAPI:
     """Return an application that serves `routers` and answers errors with problem documents.
 
@@ -64,6 +66,7 @@ def create_app(
         max_bytes_in_flight: The most bytes of all requests' bodies together.
         answer_seconds: How long a request may wait for its answer once all of it has come.
         direct: Resources that are answered without the framework's layers.
+        below: Resources that are served below other paths, too, and what returns these.
     """
     app = FastAPI(
         title=title,
@@ -79,6 +82,9 @@ def create_app(
         app.add_exception_handler(kind, handler)
     for resource, handle in direct.items():
         app.add_middleware(Direct, resource=resource, handler=handle, on_error=_on_error)
+    if below is not None:
+        resources, paths = below
+        app.add_middleware(BelowPath, resources=resources, paths=paths, on_error=_on_error)
     app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
     return app
 

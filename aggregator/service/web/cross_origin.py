@@ -6,7 +6,8 @@ layer, around whatever refuses. There is no list of origins: these resources kno
 cookie, and whoever is no browser asks without leave.
 
 Before a page may send what no form could, its browser asks whether it may (a preflight). That is
-answered here, before anything is counted or logged, for it says nothing and costs nothing.
+answered here, before anything is counted or logged, for it says nothing and costs nothing: below
+any path, of which only those that a task names have more (`below_path`).
 
 Source: Fetch Standard, "CORS protocol" and "HTTP responses".
 """
@@ -38,7 +39,7 @@ class CrossOrigin:
         for each in public:
             methods.setdefault(each.template, []).extend(each.methods)
         self._public = [
-            (path_pattern(template), _preflight_headers(offered))
+            (path_pattern(template, below_any=True), _preflight_headers(offered))
             for template, offered in methods.items()
         ]
 

@@ -1,0 +1,32 @@
+"""Below which paths our tasks say that we are, for proxies that leave the path on requests."""
+
+from urllib.parse import unquote, urlsplit
+
+from aggregator.dap.profile import Role
+from aggregator.service.runtime.runtime import Runtime
+from aggregator.service.storage.tasks.version import settings_version
+
+
+class EndpointPaths:
+    """The paths of our own endpoints, looked up anew when tasks have changed."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Look at the tasks of `runtime`."""
+        self._runtime = runtime
+        self._version: int | None = None
+        self._paths = frozenset[str]()
+
+    async def __call__(self) -> frozenset[str]:
+        """Return them, decoded and without slashes at their ends; not that of the root."""
+        version = await self._runtime.database.read("settings version", settings_version)
+        if version != self._version:
+            configurations = [task.configuration for task in await self._runtime.tasks()]
+            endpoints = [
+                each.leader_aggregator_endpoint
+                if self._runtime.role is Role.LEADER
+                else each.helper_aggregator_endpoint
+                for each in configurations
+            ]
+            paths = {unquote(urlsplit(each).path).rstrip("/") for each in endpoints}
+            self._paths, self._version = frozenset(paths - {""}), version
+        return self._paths
