@@ -1,6 +1,8 @@
 """Services speak TLS themselves, and callers show certificates, without a proxy in front."""
 
 import json
+import os
+import signal
 import ssl
 import time
 import tomllib
@@ -145,3 +147,35 @@ def test_a_renewed_certificate_is_shown_once_settings_are_read_again(
         )
         assert "tls_certificate and tls_key: no certificate and its key" in reason
         assert "KEY_VALUES_MISMATCH" in reason
+
+
+def test_a_certificate_that_was_broken_stops_no_process_that_has_read_it(
+    tmp_path: Path, engine: str
+) -> None:
+    """One process that is killed meanwhile would take the whole service with it."""
+    assert engine == "sqlite"
+    authority = Authority(tmp_path, "servers")
+    with Processes(tmp_path) as services:
+        services.urls["helper"] = services.urls["helper"].replace("http:", "https:")
+        files = authority.issue("helper")
+        services.change("helper", **prefixed(files, "tls"))
+        services.options["helper"] = ("--processes=2",)
+        services.start("helper")
+        before = serial_number(services, authority)
+
+        def count(event: str) -> int:
+            return services.log_path("helper").read_text().count(f'"event": "{event}"')
+
+        last = services.children("helper")[-1]  # later a trial of the settings is among them
+        whole = Path(files["key"]).read_bytes()
+        Path(files["key"]).write_bytes(whole[:100])
+        services.read_again("helper")
+        wait_until(lambda: count("settings stay as they were"), "not refused")
+        os.kill(last, signal.SIGKILL)
+        wait_until(lambda: count("a process could not start in the place of another") > 1, "gone")
+        assert serial_number(services, authority) == before
+        listening = count("listening")
+        Path(files["key"]).write_bytes(whole)
+        wait_until(lambda: count("listening") > listening, "none started again")
+        assert serial_number(services, authority) == before
+        assert services.stop("helper") == 0

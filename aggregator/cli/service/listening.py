@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.telemetry.lines import log
-from aggregator.service.transport.tls import Identity
-from aggregator.service.web.handshakes import connections
+from aggregator.service.web.handshakes import SecuredConnection, connections
 
 GRACE_SECONDS = 20
 """How long what is under way may take when the service is told to stop."""
@@ -46,12 +45,11 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=GRACE_SECONDS // 2,
             )
         )
-        self._tls = tls
 
-    def show(self, identity: Identity) -> None:
-        """Show a certificate to those who connect from now on, instead of the one before."""
-        if self._tls is not None:
-            identity.show(self._tls)
+    def show(self, tls: ssl.SSLContext) -> None:
+        """Speak TLS by this context with those who connect from now on, if we do at all."""
+        if issubclass(self._protocol, SecuredConnection):
+            self._protocol.tls = tls
 
     def limit_to(self, max_connections: int) -> None:
         """Take at most so many connections at once from now on."""

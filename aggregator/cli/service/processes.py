@@ -2,7 +2,8 @@
 
 The first process only watches the others. It passes the signals to stop and to read the settings
 again on to them, and starts another in the place of one that was killed or that found the store's
-server away, until one can reach it: the others wait for the server, too.
+server away, until one can reach it: the others wait for the server, too. One that cannot start in
+another's place, as a file is broken by now that the others read long ago, ends nobody either.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aggregator.cli import hangups
-from aggregator.cli.faults import PEER
+from aggregator.cli.faults import BAD_INPUT, PEER
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
 
@@ -56,7 +57,8 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
 
     Call it before there are threads, and when the store was found to open (`do_apart`). If one of
     them ends by itself, all are stopped, and its exit status is ours, unless it has only found the
-    store's server away. In a new process SIGHUP waits until somebody takes it (`hangups`).
+    store's server away, or could not start in another's place while one goes on that is older.
+    In a new process SIGHUP waits until somebody takes it (`hangups`).
 
     Args:
         count: How many.
@@ -76,7 +78,7 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
             if child == 0:
                 _begin(watcher)
                 return place
-            watch.running[child] = place
+            watch.started(child, place)
         watch.take(signal.sigwait(_WATCHED))
         watch.look_for_ended()
         if watch.is_stopping and not watch.running:
@@ -87,7 +89,7 @@ class _Watch:
     """What the process that watches knows of the others.
 
     Attributes:
-        running: The processes that have not ended, and which of them each is.
+        running: The processes that have not ended, the oldest first, and which of them each is.
         is_stopping: Whether they were told to end.
         status: With which status to exit when they have.
     """
@@ -96,8 +98,17 @@ class _Watch:
         self.running: dict[int, int] = {}
         self.is_stopping = False
         self.status = 0
+        self._places: set[int] = set()  # that were taken before
+        self._replacing: set[int] = set()
         self._read_again = read_again
         self._terminal = hangups.Terminal()
+
+    def started(self, child: int, place: int) -> None:
+        """Note a process that was started, for the first time or in the place of another."""
+        self.running[child] = place
+        if place in self._places:
+            self._replacing.add(child)
+        self._places.add(place)
 
     def take(self, received: int) -> None:
         """Pass a signal on."""
@@ -111,10 +122,14 @@ class _Watch:
     def look_for_ended(self) -> None:
         """Note which processes have ended; one that was killed is missed only for a moment."""
         for child, code in _ended():
+            is_oldest = next(iter(self.running), child) == child
             self.running.pop(child, None)
             if self.is_stopping:
                 continue
-            if _may_be_replaced(code):
+            if code == BAD_INPUT and not is_oldest and child in self._replacing:
+                log.error("a process could not start in the place of another")  # it has said why
+                time.sleep(_RESTART_SECONDS)
+            elif _may_be_replaced(code):
                 time.sleep(_RESTART_SECONDS)
             else:
                 self.status, self.is_stopping = code, True

@@ -28,7 +28,6 @@ from aggregator.cli import hangups
 from aggregator.cli.service.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
-from aggregator.service.transport.tls import Identity
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes in Python may keep the others waiting: the health listener's
@@ -61,7 +60,7 @@ class Service:
     max_connections: int
     health: tuple[ASGIApp, str] | None = None
     after: str | None = None
-    tls: tuple[Identity, ssl.SSLContext] | None = None
+    tls: ssl.SSLContext | None = None
 
 
 Opening = AbstractAsyncContextManager[Service]
@@ -193,8 +192,7 @@ class Front:
             for _, address in (*service.listeners, *([service.health] if service.health else []))
         ]
         self._switches = [_Switch(app) for app in present.apps]
-        context = None if service.tls is None else service.tls[1]
-        contexts = [context] * len(service.listeners) + [None]
+        contexts = [service.tls] * len(service.listeners) + [None]
         self._servers = [
             Server(switch, service.max_connections, tls)
             for switch, tls in zip(self._switches, contexts, strict=False)
@@ -219,7 +217,7 @@ class Front:
         for server in self._servers:
             server.limit_to(other.service.max_connections)
             if other.service.tls is not None:
-                server.show(other.service.tls[0])
+                server.show(other.service.tls)
         before.stop.set()
         before.leave.set()
 

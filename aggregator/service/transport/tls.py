@@ -84,8 +84,8 @@ def serving_context(identity: Identity, caller_ca: Path | None) -> ssl.SSLContex
     return context
 
 
-def tls_of(settings: ServiceSettings) -> tuple[Identity, ssl.SSLContext] | None:
-    """Return what a service of these settings shows, and how it speaks TLS, if it does.
+def tls_of(settings: ServiceSettings) -> ssl.SSLContext | None:
+    """Return how a service of these settings speaks TLS, if it does.
 
     Raises:
         ConfigurationError: A file cannot be read or used.
@@ -94,7 +94,7 @@ def tls_of(settings: ServiceSettings) -> tuple[Identity, ssl.SSLContext] | None:
     if identity is None:
         return None
     caller_ca = settings.caller_ca if isinstance(settings, AggregatorSettings) else None
-    return identity, serving_context(identity, caller_ca)
+    return serving_context(identity, caller_ca)
 
 
 def asking_context(peer_ca: Path | None = None, identity: Identity | None = None) -> ssl.SSLContext:
