@@ -107,6 +107,9 @@ def restored(
             print(
                 f"{journal.name}: {mended.kept:,} releases kept, {mended.added:,} added from the "
                 "store"
+                if mended.was_damaged
+                else f"{journal.name}: whole, with {mended.kept:,} releases, all of this store's "
+                "among them"
             )
         if seconds is None and not trust_journal:
             return

@@ -9,7 +9,7 @@ down, so it has not left: it is written down now.
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import update
 
@@ -94,10 +94,17 @@ def reconcile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mended:
-    """What a damaged journal was made of: how many releases it kept, and the store added."""
+    """What a damaged journal was made of.
+
+    Attributes:
+        kept: How many of its releases could be read.
+        added: How many the store added.
+        was_damaged: Whether it was damaged at all, and so rebuilt.
+    """
 
     kept: int
     added: int
+    was_damaged: bool = True
 
 
 def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
@@ -112,6 +119,12 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
     Raises:
         JournalError: The store is older than a release that can be read, and `went_back` is false.
     """
+    try:
+        present = journal.releases()
+    except DamagedJournal:
+        pass
+    else:  # it was lost, say, and made anew when the store was opened
+        return Mended(len(present), 0, was_damaged=False)
     charged = database.read_sync("list charges", _charged)
     own = {(each.task_id, each.batch): _release(each) for each in charged}
     tasks = {each.task_id for each in database.read_sync("list tasks", list_tasks)}
@@ -129,7 +142,9 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
     kept = list[Release]()
     chosen = list[Release]()
 
-    def choose(readable: Sequence[Release]) -> Sequence[Release]:
+    def choose(readable: Sequence[Release], changed: Sequence[Release]) -> Sequence[Release]:
+        copies = [each for each in changed if _is_nearly_one_of(each, own.values())]
+        readable = [each for each in readable if each not in copies]
         forgotten = [each for each in readable if is_forgotten(each)]
         if forgotten and not went_back:
             raise JournalError(
@@ -150,6 +165,23 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
     journal.rebuild(choose)
     database.run_sync("enter releases", lambda tx: enter_releases(tx, kept))
     return Mended(len(kept), len(chosen) - len(kept))
+
+
+def _is_nearly_one_of(changed: Release, own: Iterable[Release]) -> bool:
+    """Return whether a release with a wrong checksum is one of ours but for one thing in it.
+
+    So it is where a byte was changed. Two releases of a task differ in their batch, their share and
+    their time.
+    """
+
+    def parts(release: Release) -> tuple[object, ...]:
+        batch, charge = release.batch, release.charge
+        of_charge = (charge.mechanism, charge.population, charge.cost)
+        share, at = release.share_sha256, release.charged_at
+        return (release.task_id, batch.first, batch.last, share, at, *of_charge)
+
+    found = parts(changed)
+    return any(sum(a != b for a, b in zip(found, parts(each), strict=True)) == 1 for each in own)
 
 
 def write_down(database: Database, journal: Journal) -> int:

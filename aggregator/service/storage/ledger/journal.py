@@ -54,8 +54,12 @@ class Release:
     charged_at: int
 
 
-Choice = Callable[[Sequence[Release]], Sequence[Release]]
-"""Returns which releases a journal is to have, from those of it that can be read."""
+Choice = Callable[[Sequence[Release], Sequence[Release]], Sequence[Release]]
+"""Returns which releases a journal is to have.
+
+It is given those of it that can be read, and those among them whose checksum is wrong: a line with
+a byte changed may still name a batch, and another one than it named.
+"""
 
 
 class Journal(Protocol):
@@ -91,7 +95,7 @@ class Journal(Protocol):
         """
 
     def rebuild(self, choose: Choice) -> None:
-        """Let it have what `choose` returns of what can be read; nobody writes meanwhile.
+        """Let it have what `choose` returns; nobody writes meanwhile.
 
         Raises:
             JournalError: Nothing in it is of a journal, or it cannot be written.
@@ -209,6 +213,14 @@ def release_in(line: bytes) -> Release:
         )
     except (ValueError, TypeError, KeyError, AggregatorError) as error:
         raise JournalError(f"it is of another program: {error}") from error
+
+
+def checksum_in(line: bytes) -> bytes:
+    """Return the checksum that a line without its end states; nothing if it states none."""
+    try:
+        return bytes.fromhex(line.rpartition(b" ")[2].decode("ascii"))
+    except ValueError:
+        return b""
 
 
 def checksum(before: bytes, text: bytes) -> bytes:

@@ -18,7 +18,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aggregator.service.storage.ledger.journal import (
@@ -28,6 +28,7 @@ from aggregator.service.storage.ledger.journal import (
     Release,
     Released,
     checksum,
+    checksum_in,
     from_line,
     release_in,
     to_line,
@@ -134,7 +135,7 @@ class JournalFile:
             self._checksum = before
 
     def rebuild(self, choose: Choice) -> None:
-        """Put a file in its place with what `choose` returns of the lines that can be read.
+        """Put a file in its place with what `choose` returns.
 
         Raises:
             JournalError: No line of the file is of a journal, or it cannot be written.
@@ -142,7 +143,7 @@ class JournalFile:
         with self._locked(fcntl.LOCK_EX) as descriptor:
             self._begin_anew()
             first, *lines = os.pread(descriptor, os.fstat(descriptor).st_size, 0).split(b"\n")
-            found = [release for line in [first, *lines] for release in _readable(line)]
+            found, changed = _readable([first, *lines])
             if first not in (b"", _HEADER) and not found:
                 raise JournalError(
                     f"{self._path} is no journal of releases: no line of it is one's. Does "
@@ -150,7 +151,7 @@ class JournalFile:
                 )
             before = checksum(b"", _HEADER)
             content = [_HEADER + b"\n"]
-            for release in choose(found):
+            for release in choose(found, changed):
                 line, before = to_line(release, before)
                 content.append(line)
             successor = self._path.with_name(f"{self._path.name}.new")
@@ -252,12 +253,21 @@ class JournalFile:
         return JournalError(f"the journal of releases {self._path}: {error.strerror}")
 
 
-def _readable(line: bytes) -> Sequence[Release]:
-    """Return the release in a line, if that can be read."""
-    try:
-        return [release_in(line)]
-    except JournalError:
-        return []
+def _readable(lines: Sequence[bytes]) -> tuple[list[Release], list[Release]]:
+    """Return the releases in lines that can be read, and those of them that were changed.
+
+    Each line is held to the checksum that the one before it states: so one damaged line puts no
+    doubt on all that follow.
+    """
+    found, changed, before = list[Release](), list[Release](), checksum(b"", _HEADER)
+    for line in lines:
+        with suppress(JournalError):
+            release = release_in(line)
+            found.append(release)
+            if checksum(before, line.rpartition(b" ")[0]) != checksum_in(line):
+                changed.append(release)
+        before = checksum_in(line) or before
+    return found, changed
 
 
 def _identity(file: int | Path) -> tuple[int, int]:

@@ -123,7 +123,7 @@ class JournalTable:
 
     def rebuild(self, choose: Choice) -> None:
         """Add what `choose` returns; a table loses no row by itself."""
-        self.append(choose(self.releases()))
+        self.append(choose(self.releases(), []))
 
     def check(self) -> None:
         """Look whether the table can be reached.

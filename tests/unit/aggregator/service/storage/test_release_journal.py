@@ -212,7 +212,7 @@ def test_a_damaged_file_is_rebuilt_of_all_that_can_be_read_beside_whoever_uses_i
     file.write_bytes(damaged)
     found: list[Release] = []
 
-    def choose(lines: Sequence[Release]) -> Sequence[Release]:
+    def choose(lines: Sequence[Release], _: Sequence[Release]) -> Sequence[Release]:
         found.extend(lines)
         return [FIRST, SECOND, THIRD]
 
@@ -230,7 +230,7 @@ def test_a_file_that_is_no_journal_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "leader.toml"
     file.write_text("role = 'leader'\n")
     with pytest.raises(JournalError, match="no line of it is one's"):
-        JournalFile(file).rebuild(lambda _: [FIRST])
+        JournalFile(file).rebuild(lambda *_: [FIRST])
     assert file.read_text() == "role = 'leader'\n"
 
 

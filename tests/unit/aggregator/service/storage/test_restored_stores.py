@@ -306,6 +306,38 @@ def test_a_release_that_was_drawn_again_makes_a_store_older_than_its_journal(
         mend(store, damaged(tmp_path, line=1), went_back=False)
 
 
+def test_no_byte_of_a_journal_makes_a_whole_store_older_than_it(
+    store: Database, journal: JournalFile, tmp_path: Path
+) -> None:
+    """A line that names another task, batch or share after its damage is none of a release."""
+    others = [dataclasses.replace(RELEASED, batch=units(n, n + 1)) for n in (20, 30)]
+    journal.append([RELEASED, *others])
+    reconcile(store, journal)
+    file = tmp_path / "journal"
+    whole = file.read_bytes()
+    line = whole.index(whole.splitlines()[2])
+    for before in (b'"task":"', b'"batch":["', b'","', b'"share":"', b'"charged_at":', b"} "):
+        content = bytearray(whole)
+        content[whole.index(before, line) + len(before)] ^= 1
+        file.write_bytes(content)
+        assert mend(store, JournalFile(file), went_back=False).was_damaged
+        assert set(JournalFile(file).releases()) == {RELEASED, *others}, before
+    assert len(store.read_sync("ledger", list_ledger)) == 3
+
+
+def test_a_changed_line_of_a_release_that_the_store_does_not_know_makes_it_older(
+    store: Database, journal: JournalFile, tmp_path: Path
+) -> None:
+    journal.append([RELEASED])
+    reconcile(store, journal)
+    since = dataclasses.replace(RELEASED, batch=units(20, 30), share_sha256=b"3" * 32)
+    journal.append([since])
+    content = (tmp_path / "journal").read_bytes()
+    (tmp_path / "journal").write_bytes(content.replace(b'"share":"33', b'"share":"43'))
+    with pytest.raises(JournalError, match=r"older than the journal.*1 releases"):
+        mend(store, JournalFile(tmp_path / "journal"), went_back=False)
+
+
 def damaged(folder: Path, line: int = 2) -> JournalFile:
     """Return the journal with a byte of one line changed."""
     file = folder / "journal"
