@@ -341,9 +341,8 @@ def _missing_keys(database: Database) -> Work:
         for name, locked in found.locked.items():
             log.error(
                 "sums are under a store key that is missing",
-                store_key=name.hex(),
                 sums=len(locked),
-                reason="add it to store_key, behind the first",
+                reason=f"store_key does not have {name.hex()}: add it, behind the first",
             )
         return 0
 

@@ -1,5 +1,6 @@
 """No secret reaches a log line, whatever it is called and wherever it hides."""
 
+import ast
 import io
 import json
 import logging
@@ -12,8 +13,15 @@ import psycopg
 import pytest
 import structlog
 
+import aggregator
 from aggregator.errors import StoreError
-from aggregator.service.telemetry.logs import REFUSED, LogFormat, configure_logs, name_exception
+from aggregator.service.telemetry.logs import (
+    REFUSED,
+    LogFormat,
+    configure_logs,
+    name_exception,
+    refuse_secrets,
+)
 
 SECRET = "do-not-show-this"  # noqa: S105 - a test's secret
 
@@ -157,3 +165,22 @@ def test_the_level_changes_also_for_a_logger_that_was_used_before(
     configure_logs(LogFormat.JSON, "error", "leader")
     log.warning("third")
     assert [json.loads(line)["event"] for line in lines.getvalue().splitlines()] == ["second"]
+
+
+def test_no_line_of_ours_names_a_field_whose_value_is_always_refused() -> None:
+    """Whoever is told to bring back the store key `[refused]` cannot know which that is."""
+    methods = {"debug", "info", "warning", "error", "exception", "bind"}
+    fields = {
+        keyword.arg
+        for file in Path(aggregator.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in methods
+        and ast.unparse(node.func.value).endswith("log")
+        for keyword in node.keywords
+        if keyword.arg is not None
+    }
+    assert {"task", "reason"} <= fields
+    written = refuse_secrets(None, "", dict.fromkeys(fields, 0))
+    assert [name for name, value in written.items() if value == REFUSED] == []
