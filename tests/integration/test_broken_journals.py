@@ -37,8 +37,16 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     await pair.close()
 
 
+def change_a_digit(content: bytes, before: bytes) -> bytes:
+    """Return the content with another digit behind the last `before`."""
+    place = content.rindex(before) + len(before)
+    digit = b"1" if content[place : place + 1] == b"0" else b"0"
+    return content[:place] + digit + content[place + 1 :]
+
+
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a byte of a line": lambda content: content.replace(b'"batch"', b'"botch"', 1),
+    "a byte of the last share's hash": lambda content: change_a_digit(content, b'"share":"'),
     "a byte of the first line": lambda content: b"?" + content[1:],
     "zeros": lambda content: content[:-200] + bytes(200) + b"\n",
 }
