@@ -1,15 +1,18 @@
 """Where an answer is counted: against a plain computation of the same, and against its promise."""
 
 import hashlib
+import itertools
 import json
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.client.text import strings
 from aggregator.client.text.hashing import NO_ANSWER, TextHashes, siphash
 from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.client.text.toss import Toss
@@ -87,6 +90,37 @@ def test_the_vectors_for_other_clients_are_what_both_computations_give() -> None
             for task in range(case["tasks"])
         ]
         assert buckets == plain
+
+
+MARKS = "\u0301\u0316\u0323\u0345\u0327"
+
+
+@given(st.text(st.sampled_from(f"aΐß가각{MARKS}") | st.characters(), max_size=40))
+def test_the_normal_form_of_a_long_answer_is_that_of_its_definition(answer: str) -> None:
+    whole = f"{answer * 9}{'x' * 300}{MARKS * 3}{answer}"
+    apart = "".join(strings.unassigned().split(whole)[::2])
+    decomposed = unicodedata.normalize("NFD", apart)
+    assert strings._ordered(apart) == decomposed
+    assert strings._folded(apart) == unicodedata.normalize("NFC", decomposed.casefold())
+
+
+def test_marks_in_disorder_do_not_hold_a_server_that_takes_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python moves each past those before it: a megabyte of them from one person took hours."""
+    moves = []
+
+    def normalize(form: str, text: str) -> str:
+        orders = [unicodedata.combining(each) for each in text]
+        moves.append(sum(a > b > 0 for a, b in itertools.pairwise(orders)))
+        return unicodedata.normalize(form, text)
+
+    monkeypatch.setattr(strings, "unicodedata", SimpleNamespace(**vars(unicodedata)))
+    monkeypatch.setattr(strings.unicodedata, "normalize", normalize)
+    answer = "a" + MARKS * 200
+    assert len(normal_form(answer)) > len(MARKS) * 100
+    assert moves
+    assert not any(moves)
 
 
 @pytest.mark.parametrize(
