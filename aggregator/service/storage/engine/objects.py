@@ -10,7 +10,7 @@ report that waits.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -129,8 +129,14 @@ class Objects:
         self._threads.shutdown()
 
     def _all(self, work: Callable[[S], T], each: Iterable[S]) -> list[T]:
+        """Return what comes of each; when it raises, because one failed, none is under way."""
         some = list(each)
-        return [work(some[0])] if len(some) == 1 else list(self._threads.map(work, some))
+        if len(some) == 1:
+            return [work(some[0])]
+        running = [self._threads.submit(work, one) for one in some]
+        wait(running, return_when=FIRST_EXCEPTION)
+        wait([one for one in running if not one.cancel()])
+        return [one.result() for one in running]  # who did not begin is behind who failed
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:

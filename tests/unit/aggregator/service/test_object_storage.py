@@ -2,7 +2,9 @@
 
 import errno
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from aggregator.service.config import LeaderSettings
 from aggregator.service.storage.engine.backends import DiskFull, Unreachable
 from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, objects_at
 from tests.support.object_server import Bucket, bucket_server
+from tests.support.patience import PATIENCE_SECONDS
 
 NAMES = [bytes([number]) * NAME_SIZE for number in range(40)]
 CONTENTS = {name: name * 10_000 for name in NAMES}
@@ -73,6 +76,41 @@ def test_a_folder_on_a_full_disk_says_so_and_keeps_nothing(
     assert objects.get(NAMES) == CONTENTS
     assert objects.fault is None
     objects.close()
+
+
+def test_what_is_being_put_when_another_fails_is_deleted_as_well() -> None:
+    """An object of a transaction that is not committed would stay, and nobody would know of it."""
+    begun, failed = threading.Event(), threading.Event()
+
+    class Slow:
+        name = "slow"
+
+        def __init__(self) -> None:
+            self.there: set[str] = set()
+
+        def put(self, name: str, content: bytes) -> None:
+            assert content
+            if name == NAMES[0].hex():
+                assert begun.wait(PATIENCE_SECONDS)
+                failed.set()
+                raise Unreachable("away")
+            begun.set()
+            assert failed.wait(PATIENCE_SECONDS)
+            time.sleep(0.05)  # for whoever would delete before this is there
+            self.there.add(name)
+
+        def get(self, name: str) -> bytes | None:
+            raise AssertionError(name)
+
+        def delete(self, names: Sequence[str]) -> None:
+            self.there.difference_update(names)
+
+    place = Slow()
+    objects = Objects(place)
+    with pytest.raises(Unreachable, match="away"):
+        objects.put(CONTENTS)
+    objects.close()
+    assert place.there == set()
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
