@@ -205,7 +205,8 @@ def _answers(
     try:
         with csv_text(file) as stream:
             if person_column is None:
-                lines = stream.read().splitlines()
+                # Ends of lines only: an answer with another separator in it is of one person.
+                lines = (line.rstrip("\r\n") for line in stream)
                 return {f"line {number}": line for number, line in enumerate(lines, 1)}
             reader = csv.DictReader(stream, delimiter=delimiter)
             for column in (person_column, answer_column):

@@ -76,6 +76,14 @@ def test_answers_are_one_a_line_or_one_a_person(tmp_path: Path) -> None:
     assert _answers(file, "who", "answer", ",") == {"eve": "fig, ripe", "bob": ""}
 
 
+def test_how_many_people_answer_and_who_they_are_depends_on_no_answer(tmp_path: Path) -> None:
+    """Whoever is behind it would have another's toss, and so be in two tasks."""
+    file = tmp_path / "answers"
+    file.write_bytes("one\u2028two\x0bthree\x85\r\npear\r\n".encode())
+    found = _answers(file, None, "answer", ",")
+    assert found == {"line 1": "one\u2028two\x0bthree\x85", "line 2": "pear"}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
