@@ -263,9 +263,12 @@ class Database:
             self._objects.prove()
 
     def object_faults(self) -> list[str]:
-        """Return why this process cannot use the object storage, if so."""
+        """Return why this process cannot use the object storage, if so, and begin to try again."""
         fault = None if self._objects is None else self._objects.fault
-        return [] if fault is None else [f"uploads are refused and jobs wait: {fault}"]
+        if self._objects is None or fault is None:
+            return []
+        self._objects.try_again()
+        return [f"uploads are refused and jobs wait: {fault}"]
 
     def close(self) -> None:
         """Close every connection as soon as nobody uses it; whoever comes later is refused."""

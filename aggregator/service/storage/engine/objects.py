@@ -10,7 +10,7 @@ report that waits.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -65,6 +65,7 @@ class Objects:
         self.fault: str | None = None
         self._place = place
         self._threads = ThreadPoolExecutor(_AT_ONCE, "object storage")
+        self._trying: Future[None] | None = None
 
     @property
     def name(self) -> str:
@@ -123,6 +124,19 @@ class Objects:
             raise ConfigurationError(f"report_bodies: {error}") from error
         if found != {name: _PROBE}:
             raise ConfigurationError(f"report_bodies: {self.name} does not return what was put")
+
+    def try_again(self) -> None:
+        """Begin to find out whether it can be used by now, unless that is under way.
+
+        What is put is rarely large enough: `fault` would be what it was, for hours.
+        """
+        if self._trying is None or self._trying.done():
+            with suppress(RuntimeError):  # it was closed meanwhile
+                self._trying = self._threads.submit(self._try)
+
+    def _try(self) -> None:
+        with suppress(ConfigurationError):
+            self.prove()
 
     def close(self) -> None:
         """Wait for what is under way."""

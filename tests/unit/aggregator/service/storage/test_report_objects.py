@@ -15,6 +15,7 @@ from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
+from tests.support.patience import wait_until
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -122,6 +123,8 @@ def test_nothing_is_stored_while_object_storage_is_away(store: Database, folder:
     (fault,) = store.object_faults()
     assert fault.startswith("uploads are refused and jobs wait: object storage folder")
     folder.unlink()
+    # Health is right again before the next upload, which may be hours away.
+    wait_until(lambda: store.object_faults() == [] and objects_in(folder) == 0, "still a fault")
     upload(store, range(9))  # the same reports again
     assert (stored(store), objects_in(folder), store.object_faults()) == (9, 1, [])
 
