@@ -18,12 +18,14 @@ class Bucket:
         requests: Methods and paths of all requests.
         status: Answers all requests, if set.
         forgets: Whether what is put is not kept.
+        hides: Whether it does not say of an object that it is not there, but refuses it.
     """
 
     objects: dict[str, bytes] = dataclasses.field(default_factory=dict)
     requests: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     status: int | None = None
     forgets: bool = False
+    hides: bool = False
     url: str = ""
 
     def environment(self) -> dict[str, str]:
@@ -71,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         found = self.bucket.objects.get(self._noted())
         if self.bucket.status is not None or found is None:
-            self._answer(404)
+            self._answer(403 if self.bucket.hides else 404)
         else:
             self._answer(200, found)
 

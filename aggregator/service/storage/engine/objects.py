@@ -2,9 +2,9 @@
 
 An object is written once, under a name drawn for it, before the transaction that names it commits,
 and deleted by its name when no row names it any more. Nothing is ever listed: several stores may
-share a bucket, and credentials need no more than to put, get and delete. What a killed process has
-put and not committed stays; a rule of the bucket, or the operator, deletes what is older than any
-report that waits.
+share a bucket. Credentials need to put, get and delete; and on S3 to list, for it tells nobody else
+that an object is gone ("GetObject", permissions). What a killed process has put and not committed
+stays; a rule of the bucket, or the operator, deletes what is older than any report that waits.
 """
 
 import errno
@@ -110,7 +110,7 @@ class Objects:
             self.delete(names)
 
     def prove(self) -> None:
-        """Put an object, get it and delete it.
+        """Put an object, get it, delete it, and ask for it once more.
 
         Raises:
             ConfigurationError: That cannot be done there.
@@ -124,6 +124,14 @@ class Objects:
             raise ConfigurationError(f"report_bodies: {error}") from error
         if found != {name: _PROBE}:
             raise ConfigurationError(f"report_bodies: {self.name} does not return what was put")
+        try:
+            self.get([name])
+        except StoreError as error:
+            # As if the storage were away: jobs would wait for ever for an object that is gone.
+            raise ConfigurationError(
+                f"report_bodies: {error}; this was asked for an object that is not there, and the "
+                "answer has to say so: S3's does to who may list the bucket (s3:ListBucket)"
+            ) from error
 
     def try_again(self) -> None:
         """Begin to find out whether it can be used by now, unless that is under way.

@@ -139,6 +139,15 @@ def test_a_bucket_that_forgets_what_is_put_is_refused_at_the_start(bucket: Bucke
     objects.close()
 
 
+def test_a_bucket_that_does_not_say_what_is_gone_is_refused_at_the_start(bucket: Bucket) -> None:
+    """S3 does so to who may not list: a job with a lost object would wait for ever, not go on."""
+    objects = objects_at("s3://bucket/leader")
+    bucket.hides = True
+    with pytest.raises(ConfigurationError, match="s3:ListBucket"):
+        objects.prove()
+    objects.close()
+
+
 def test_a_bucket_where_nobody_listens_is_refused_at_the_start(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
