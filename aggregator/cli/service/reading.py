@@ -14,7 +14,8 @@ from aggregator.service.config import (
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
 
 FIXED = (
-    *("database", "release_journal", "listen", "health_listen", "traces_endpoint"),
+    *("database", "release_journal", "report_bodies"),
+    *("listen", "health_listen", "traces_endpoint"),
     *("tls_certificate", "tls_key", "caller_ca"),
 )
 """Settings that hold until the service is started again."""

@@ -41,6 +41,8 @@ def test_a_setting_that_may_change_is_new_when_it_is_read_again(config: Path) ->
     [
         (f'{FILE}listen = "127.0.0.1:9"\nconcurrency = 9', "listen: can change only"),
         ('role = "leader"\ndatabase = "other.sqlite"', "database: can change only"),
+        # Reports that wait in the other place would not be found, and be rejected for good.
+        (f'{FILE}report_bodies = "file:///other"', "report_bodies: can change only"),
         (f"{FILE}helper_concurrency = 9", "helper_concurrency: must be at most concurrency"),
         ('role = "helper"\ndatabase = "leader.sqlite"', "has the helper's settings"),
         ("=", "not TOML"),
