@@ -1,1 +1,1 @@
-"""The leader's shell around `protocol`."""
+"""The leader: its HTTP resources and its workers, around the pure rules of `protocol`."""

@@ -2,14 +2,14 @@
 
     T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
         exact request to the helper; where the leader selects batches, it takes the oldest full one
-    ──  ask the helper, with those bytes, until there is an answer, and the same one twice
-    ──  only on its success: add up the buckets, in steps that only read
+    ──  send the helper those bytes until it has given the same answer twice
+    ──  only if it succeeds: add up the buckets, in steps that only read
     T2  draw our noise, seal, store both shares, charge, mark the batch collected, destroy the
         un-noised shares
 
-A refusal by the helper reopens the batch: nothing was drawn. A crash before the commit of T1 or T2
-leaves nothing of it, a crash after leaves all of it, and the next driver goes on with the same
-bytes.
+If the helper refuses, the batch reopens: no noise was drawn. A crash before T1 or T2 commits leaves
+nothing of that transaction, a crash after leaves all of it, and the next driver carries on with the
+same bytes.
 
 Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 """
@@ -84,19 +84,19 @@ from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachab
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 LONGEST_POLL_SECONDS = 10
-"""After how long a batch that is not ready is looked at again, at the latest."""
+"""The longest wait before a batch that is not ready is looked at again."""
 
 SHARE_ATTEMPTS = 6
-"""How often the helper is asked for its share until it comes as it came before."""
+"""How many times to ask the helper for its share until two answers agree."""
 
 _POLL_SECONDS = 1
-"""How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
-that it waits, for each look is written to disk."""
+"""The shortest wait before a batch that is not ready is looked at again. Later the wait is a tenth
+of the job's age, since each look is written to disk."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Seen:
-    """A batch that is ready, what it holds, and why sums of it cannot be read, if any."""
+    """A batch that is ready, its totals, and why any of its sums cannot be read."""
 
     batch: Batch
     totals: BatchTotals
@@ -163,7 +163,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             The exact request to the helper, or None if the job waits or has failed.
         """
         job, task = leased.job, served.task
-        locks.change_batches(tx, job.task_id)  # what is read from here on is what is frozen
+        locks.change_batches(tx, job.task_id)  # from here on we read exactly what we freeze
         batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
         if batch is None:
             self._await_batch(tx, served, leased)
@@ -188,7 +188,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             self._look_later(tx, leased, reason)
             return None
         if seen.unreadable:
-            # The helper would release its share, and charge, for a batch that we cannot release.
+            # Otherwise the helper would release and charge for a batch that we cannot release.
             log.error("a batch has lost its keys", job=job.job_id.hex(), reason=seen.unreadable)
             self._look_later(tx, leased, seen.unreadable)
             return None
@@ -217,7 +217,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             self._look_later(tx, leased, "no batch that was not collected before is full")
 
     def _look_later(self, tx: Transaction, leased: Leased[CollectionJob], reason: str) -> None:
-        """Give a job back whose batch is not ready."""
+        """Give back a job whose batch is not ready."""
         note_outcome(Outcome.WAITS)
         waited = tx.now - leased.job.created_at
         delay = max(_POLL_SECONDS, min(waited // 10, LONGEST_POLL_SECONDS))
@@ -242,7 +242,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         with self._asking(served) as helper:
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
-            # A collection that failed may be asked for again, by another job of the same request.
+            # Named by the request: after a failed collection, another job may send the same one.
             name = hashlib.sha256(b"aggregate share" + job.task_id + request).digest()
             name = name[: AggregateShareId.size]
             headers = {HEADER: to_header(ours)}
@@ -253,12 +253,12 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
     async def _confirmed(
         self, served: ServedTask, job: CollectionJob, request: bytes, body: bytes
     ) -> AggregateShare:
-        """Return the helper's share as it came twice, if it does.
+        """Return the helper's share, once two of its answers agree.
 
-        It is sealed to the collector, so we cannot see that it was changed on its way, and once our
-        own share is released it is final. The helper stores what it has answered: asked again, it
-        says the same. One that seals its share anew each time, or can no longer be reached, is
-        believed the last time.
+        The share is sealed to the collector, so we cannot see whether it was garbled in transit,
+        and it is final once our own share is released. A helper stores its answer and repeats it.
+        If the helper seals its share anew each time, or can no longer be reached, we take the last
+        answer.
 
         Raises:
             DecodeError: No answer is an aggregate share.
@@ -317,12 +317,12 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             await database.run("release batch", finish)
         COLLECTION_SECONDS.observe(self._runtime.clock.now() - job.created_at)
         log.info("collection job finished", job=job.job_id.hex())
-        # The lease ended with the job, and with it the right to go on that its renewal checks.
+        # The lease ended with the job, so its renewal would now cancel this step.
         with anyio.CancelScope(shield=True):
             await delete_leftovers_or_leave_them(database)
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
-        """Remember where the helper will answer, and ask again later."""
+        """Store where the helper will answer, and ask again later."""
         note_outcome(Outcome.WAITS)
         delay = _POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
@@ -346,7 +346,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         )
 
     async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
-        """Do what is done with a refusal."""
+        """Act on a refusal as `protocol.answers` says."""
         log.error("helper refused an aggregate share", reason=str(error))
         note_outcome(Outcome.REFUSED)
         was_located = leased.job.helper_location is not None
@@ -383,9 +383,9 @@ def _batch_if_ready(tx: Transaction, task: Task, job: CollectionJob) -> _Seen | 
 
 
 def _is_ready(tx: Transaction, task: Task, batch: Batch) -> bool:
-    """Return whether the batch is open and no report of it waits, or waiting would not help.
+    """Return whether the batch is open and none of its reports waits, or waiting would not help.
 
-    A batch that cannot become large enough fails at once: until then it takes no uploads.
+    A batch that cannot become large enough fails at once: while its job waits, it takes no uploads.
     """
     task_id = task.task_id.value
     if closed_batches(tx, task_id, batch).overall() is not None:

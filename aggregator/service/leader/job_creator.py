@@ -1,12 +1,12 @@
 """Groups stored reports into aggregation jobs.
 
-A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
-that a trickle of uploads does not become a job per report. A job is full when it has so many
-reports, or so many bytes as they are stored, for a whole job is held in memory and sent in one
-request; or about as much as the task's helper takes, once it has refused a job for its size.
+A job is made as soon as there are reports for a full one. The rest linger a moment, so that a
+trickle of uploads does not become a job per report. A job is full at a number of reports, or at a
+number of stored bytes, since a whole job is held in memory and sent in one request. Once the helper
+has refused a job for its size, a job is also full at about what the helper accepts.
 Where the leader selects the batches, all reports of a job go into the oldest batch that holds fewer
-than `min_batch_size`. Tasks take turns, so that one with a large backlog delays no other, and a
-task without reports costs next to nothing, so that there may be many.
+than `min_batch_size`. Tasks take turns, so a large backlog of one task delays no other. A task
+without reports costs next to nothing, so there may be many.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.tracing import note, span
 
 MAX_JOB_BYTES = 16 * 2**20
-"""The most stored bytes of the reports of one job, if it has more than one."""
+"""The most stored bytes of one job's reports; a single report may have more."""
 
 
 class JobCreator:
@@ -43,7 +43,7 @@ class JobCreator:
         Args:
             runtime: The leader.
             job_size: Reports in a full job.
-            linger_seconds: How long fewer reports wait for more.
+            linger_seconds: How long the reports of a job that is not full wait for more.
         """
         self._runtime = runtime
         self._size = JobSize(job_size, MAX_JOB_BYTES)
@@ -52,14 +52,14 @@ class JobCreator:
         self._troubles: dict[bytes, str] = {}
 
     async def run_once(self) -> int:
-        """Make all jobs that are due now, the tasks taking turns; return how many."""
+        """Make all jobs that are due now, task by task in turn; return how many."""
         created = 0
         while made := await self.run_turn():
             created += made
         return created
 
     async def run_turn(self) -> int:
-        """Make the next job of each task where one is due now; return how many."""
+        """Make the next job of each task that has one due; return how many."""
         waiting = await self._runtime.database.read(
             "tasks with unclaimed reports", tasks_with_unclaimed_reports
         )
@@ -68,7 +68,7 @@ class JobCreator:
     async def _create_next(self, task_id: bytes) -> bool:
         """Make the next job of a task, if it is due; return whether it was.
 
-        What is wrong with one task is logged once, and keeps no other from its turn.
+        An error in one task is logged once, and does not cost the other tasks their turn.
         """
         try:
             task = await self._runtime.public_task(TaskId(task_id))
@@ -116,7 +116,7 @@ class JobCreator:
         return job is not None
 
     def _size_for(self, task: Task, largest: int | None) -> JobSize:
-        """Return how much goes into a job of the task, whose helper takes so many bytes."""
+        """Return how much goes into a job; `largest` is the most bytes that the helper takes."""
         most = [self._size.reports]
         if task.batching.leader_selects:
             most.append(task.min_batch_size)

@@ -1,11 +1,11 @@
 """Leases an aggregation job, steps it, asks the helper, and stores the outcome.
 
-The exact request is stored before it is sent. Whoever leases the job after a crash sends the same
-bytes again, gets the same answer, recomputes our half and commits the out shares, the report ids
-and the job's end in one transaction.
+The exact request is stored before it is sent. After a crash, the next driver to lease the job sends
+the same bytes again, gets the same answer, recomputes our half and commits the out shares, the
+report ids and the job's end in one transaction.
 
-No report is lost by what the helper does: `protocol.answers` says what follows each of its answers,
-and here it is done.
+No answer of the helper loses a report: `protocol.answers` says what follows from each answer, and
+this driver carries it out.
 
 Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
@@ -82,7 +82,7 @@ _DEFAULT_POLL_SECONDS = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Request:
-    """A stored request and the state that belongs to it; None if that must be recomputed."""
+    """A stored request and its verification state, which is None if it must be recomputed."""
 
     body: bytes = dataclasses.field(repr=False)
     state: LeaderState | None
@@ -157,7 +157,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 extensions=served.task.batching.job_extensions(leased.job.bucket),
             ),
         )
-        # A body that was damaged on the disk, or another program's, stops no other report.
+        # A body damaged on the disk, or stored by another program, must not stop other reports.
         ids = stored.ids if others else []
         damaged = [ReportId(ids[place]) for place in others]
         rejected = [
@@ -182,7 +182,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         return _Request(body, init.state)
 
     async def _reject_damaged(self, leased: Leased[AggregationJob]) -> None:
-        """Reject the reports whose bodies are lost, that the others of the job need not wait."""
+        """Reject the job's reports whose bodies are lost, so that its others need not wait."""
         rejected = await self._runtime.database.run(
             "reject damaged reports", lambda tx: reject_damaged_reports(tx, leased.lease)
         )
@@ -209,7 +209,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
     ) -> tuple[Verified, list[Rejected], int]:
-        """Return what `leader_finish` does, and how many reports cannot be read and are rejected.
+        """Return what `leader_finish` returns, and how many unreadable reports were rejected.
 
         Raises:
             ReportsLost, IncompatibleResponse, DecodeError: See `leader_finish`.
@@ -266,9 +266,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _forget_too_early(
         self, served: ServedTask, rejected: list[Rejected], location: str | None
     ) -> None:
-        """Have the helper forget a finished job that is to be asked about again in part.
+        """Have the helper forget a finished job if some of its reports will be sent again.
 
-        A job of the same reports would be the same bytes, and get the same answer.
+        Otherwise a new job of the same reports would be the same bytes, and get the same answer.
         """
         if location is None or not Rejects.of(rejected).too_early:
             return
@@ -279,7 +279,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             log.warning("helper keeps a job with reports that were too early", reason=str(error))
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
-        """Remember where the helper will answer, and ask again later."""
+        """Store where the helper will answer, and ask again later."""
         note_outcome(Outcome.WAITS)
         delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
@@ -311,7 +311,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         await self._runtime.database.run("release aggregation job", release)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
-        """Do what is done with a refusal."""
+        """Act on a refusal as `protocol.answers` says."""
         log.error("helper refused an aggregation job", reason=str(error))
         note_outcome(Outcome.REFUSED)
         was_sent = leased.job.helper_location is None
@@ -345,10 +345,10 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _unusable(
         self, leased: Leased[AggregationJob], reason: str, location: str | None
     ) -> None:
-        """Do what is done with an answer that cannot be used, by the helper's fault or by ours.
+        """Act on an answer that cannot be used, whether the fault is the helper's or ours.
 
-        Where the helper says that it keeps a job is believed once the job is held: it may then be
-        deleted.
+        The job's location, as the helper gave it, is stored once the job is held, so that the
+        helper's copy can be deleted.
         """
 
         def note(tx: Transaction) -> int | None:
@@ -376,7 +376,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         return reports
 
     async def _readable(self, job: AggregationJob) -> JobReports:
-        """Return the reports of a job but those whose bodies are lost."""
+        """Return the reports of a job, except those whose bodies are lost."""
         try:
             return await self._reports(job)
         except BodyGone:

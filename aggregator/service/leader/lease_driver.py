@@ -1,8 +1,8 @@
-"""What the drivers of both kinds of the leader's jobs have in common.
+"""What the drivers of aggregation jobs and of collection jobs have in common.
 
 A job whose step fails through our own fault waits, and says why: a missing key, a task below our
-floor or a full disk is for an operator to mend. Until then it backs off like one whose helper does
-not answer, and does not hold up any other.
+floor or a full disk is for an operator to mend. Until then it backs off as if its helper did not
+answer, and holds up no other job.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from aggregator.service.transport.permits import Permits
 
 
 class LeaseDriver(ABC, Generic[J]):
-    """Drives the jobs of one kind, of all tasks of the leader."""
+    """Drives all of the leader's jobs of one kind."""
 
     jobs: ClassVar[Jobs]  # type: ignore[type-arg]  # a class variable cannot be of a type variable
     """Where they come from."""
@@ -43,16 +43,16 @@ class LeaseDriver(ABC, Generic[J]):
         await self._scheduler.run(stop, poll_seconds)
 
     async def run_once(self) -> int:
-        """Step the jobs that are due now, as far as permits go; return how many."""
+        """Step as many of the jobs that are due as there are permits for; return how many."""
         return await self._scheduler.run_once()
 
     @abstractmethod
     async def _step(self, leased: Leased[J]) -> None:
-        """Move one job; may raise anything."""
+        """Take one job a step further; may raise anything."""
 
     @abstractmethod
     async def _release(self, leased: Leased[J], reason: str, asked: int | None = None) -> None:
-        """Give a job back for later, or for as long as the helper asked us to wait."""
+        """Give a job back, to be retried after `asked` seconds if the helper named a delay."""
 
     async def _step_or_wait(self, leased: Leased[J]) -> None:
         try:
@@ -68,6 +68,6 @@ class LeaseDriver(ABC, Generic[J]):
 
     @contextmanager
     def _asking(self, served: ServedTask) -> Iterator[Peer]:
-        """Give the helper of a task, while we wait for its answer."""
+        """Yield the helper of a task, and remember whether it answers what is asked inside."""
         with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
             yield helper_of(served, self._http, self._settings.peer_attempts)

@@ -15,8 +15,8 @@ class Rejects:
     """The reports of a job that are not aggregated, by their ids.
 
     Attributes:
-        reasons: Those that are rejected for good.
-        too_early: Those that wait until their time has come.
+        reasons: Why each report was rejected for good.
+        too_early: Reports that wait until their time has come.
     """
 
     reasons: dict[bytes, str]
@@ -24,7 +24,7 @@ class Rejects:
 
     @classmethod
     def of(cls, rejected: Sequence[Rejected]) -> "Rejects":
-        """Tell them apart: only of `report_too_early` DAP lets us ask again."""
+        """Tell them apart: DAP lets us retry a report only after `report_too_early`."""
         rejects = cls({}, [])
         for each in rejected:
             if each.error is ReportError.REPORT_TOO_EARLY:
@@ -42,7 +42,7 @@ def log_outcome(
 ) -> None:
     """Say in the log how a job ended."""
     reasons = Counter([*(each.error.draft_name for each in rejected), *left_out])
-    # Where no report passes, the aggregators contradict each other more often than all clients lie.
+    # If no report passes, the aggregators more likely disagree than that every client lies.
     say = log.info if aggregated else log.warning
     say(
         "aggregation job finished",

@@ -94,7 +94,7 @@ class LeaderResources(AggregatorResources):
         )
 
     def direct(self) -> dict[Resource, Handler]:
-        """Return what is answered without the framework's layers: uploads, one from each phone."""
+        """Return what bypasses the framework's layers: uploads, as each phone sends its own."""
         (uploads,) = (
             each
             for each in resources_of(Role.LEADER)
@@ -103,14 +103,14 @@ class LeaderResources(AggregatorResources):
         return {uploads: self.upload}
 
     async def upload(self, request: Request) -> Response:
-        """Take reports; name those that were refused."""
+        """Take reports; answer with those that were refused."""
         task_id = task_id_of(request)
         task = (await self._runtime.upload_terms(task_id)).task
         largest = MAX_REPORTS * report_sizes(task).report
         body = await read_body(
             request, UploadRequest.message, min(largest, self._settings.max_body_size)
         )
-        # Only now: a body may take long to come, and a key may have gone meanwhile.
+        # Checked only now: the body may take long to arrive, and a key may be gone by then.
         errors = await self._uploads.take(task_id, body)
         if errors.status:
             return encoded_response(errors)
@@ -118,7 +118,7 @@ class LeaderResources(AggregatorResources):
         return empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:
-        """Take a collector's request, or find the job of exactly this request."""
+        """Make a job of a collector's request, or find the job that has exactly this request."""
         served = await self._authorised(request)
         job = await self._collection(request, served)
         note(resource=job.job_id.hex())
@@ -131,7 +131,7 @@ class LeaderResources(AggregatorResources):
         return await self._state(served.task, job, created)
 
     async def put_collection_job(self, request: Request) -> Response:
-        """Take a collector's request under the name that it gives; what comes of it is read."""
+        """Make a job of a collector's request under the id that it chose; it polls by GET."""
         served, job_id = await self._named(request, COLLECTION_JOB)
         await self._collection(request, served, job_id)
         return message_response(CollectionJobResp.message, b"", status_code=status.HTTP_201_CREATED)
@@ -179,7 +179,7 @@ class LeaderResources(AggregatorResources):
         return await self._state(served.task, job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
-        """Forget a collection job, whose result the collector has saved or does not want."""
+        """Delete a collection job whose result the collector has saved or does not want."""
         answer = await self._deleted(request, COLLECTION_JOB, delete_collection_job)
         await self._runtime.after_charge_without_share()
         await delete_leftovers_or_leave_them(self._runtime.database)
@@ -201,7 +201,7 @@ class LeaderResources(AggregatorResources):
 def _named_job(
     tx: Transaction, task_id: TaskId, job_id: bytes, body: bytes
 ) -> CollectionJob | None:
-    """Return the job that a collector has named; None if there was none of that name."""
+    """Return the collection job with the id that a collector chose; None if the id is unused."""
     found = get_collection_job(tx, task_id.value, job_id)
     is_free = found is None and not is_job_named(tx, job_id)
     if is_free:

@@ -1,10 +1,11 @@
-"""Decides when leased jobs are stepped, and how many at once; what a step does is the drivers'.
+"""Decides when leased jobs are stepped, and how many at once; the drivers decide what a step does.
 
-A job is leased when there is a permit for it, and the next as soon as one ends: no job waits for
-another. `transport.permits` shares the permits among tasks and bounds what waits for one helper.
+A job is leased when a permit is free, and the next one as soon as a job ends: no job waits for
+another. `transport.permits` shares the permits among tasks and bounds how many jobs wait for one
+helper.
 
-A lease is renewed while its job is stepped. If that fails, the step is ended on our own clock
-before its lease is over on the database's, so no two drivers ever step one job.
+A lease is renewed while its job is stepped. If renewal fails, we cancel the step by our own clock
+before the lease ends by the database's, so no two drivers ever step one job.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ from aggregator.service.transport.peer import origin
 from aggregator.service.transport.permits import Demand, Permits
 
 _RENEWALS = 4
-"""How often a lease is renewed in its time."""
+"""How many times a lease is renewed within its duration."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class DriverSettings:
 
     Attributes:
         concurrency: Jobs that one process steps at once.
-        lease_seconds: How long a job is ours unless we renew it; after a crash, another driver
-            takes it up then. At least 2: the database counts whole seconds.
-        max_attempts: How often an aggregation request that is refused, or whose answer cannot be
-            used, is sent before it is made anew or its job is held.
-        peer_attempts: How often one request is sent before its job waits.
+        lease_seconds: How long a lease lasts unless it is renewed; after a crash, another driver
+            takes the job up then. At least 2: the database counts whole seconds.
+        max_attempts: How many times an aggregation request that is refused, or whose answer cannot
+            be used, is sent before it is made anew or its job is held.
+        peer_attempts: How many times one request is sent before its job waits.
         jobs_per_helper: How many of the jobs may wait for one helper.
         refusal_seconds: How long a helper may refuse an aggregate share before the collection job
             fails.
@@ -57,7 +58,7 @@ class DriverSettings:
 
 
 class Job(Protocol):
-    """What all kinds of jobs have."""
+    """What a job of any kind has."""
 
     @property
     def task_id(self) -> bytes:
@@ -78,8 +79,8 @@ class Jobs(Generic[J]):
     Attributes:
         kind: What the log calls such a job.
         due: Counts the jobs that may be leased, by task.
-        lease: Leases so many jobs for so many seconds, of one task.
-        renew: Holds a leased job for so many seconds from now on.
+        lease: Leases up to a number of one task's jobs, for a number of seconds.
+        renew: Extends the lease of a job to a number of seconds from now.
     """
 
     kind: str
@@ -104,7 +105,7 @@ class Scheduler(Generic[J]):
         Args:
             runtime: The leader.
             jobs: Where they come from.
-            step: Moves one job; may raise anything.
+            step: Takes one job a step further; may raise anything.
             settings: How they are driven.
             permits: How many are stepped at once.
         """
@@ -116,11 +117,11 @@ class Scheduler(Generic[J]):
         self._helpers: dict[bytes, str] = {}
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
-        """Step jobs until `stop` is set; then end when those under way have.
+        """Step jobs until `stop` is set; return when those under way have ended.
 
         Args:
-            stop: Ends the work.
-            poll_seconds: How soon to look for jobs again while there are too few.
+            stop: Ends the run.
+            poll_seconds: How soon to look for jobs again while permits are free.
         """
 
         async def wake_at_the_end() -> None:
@@ -139,13 +140,13 @@ class Scheduler(Generic[J]):
                 await self._permits.wait(poll_seconds)
 
     async def run_once(self) -> int:
-        """Step the jobs that are due now, as far as permits go; return how many."""
+        """Step as many of the jobs that are due as there are permits for; return how many."""
         async with anyio.create_task_group() as group:
             begun = await self._begin(group)
         return begun  # noqa: RET504 - for mypy a group might swallow what is raised inside
 
     async def _begin(self, group: TaskGroup) -> int:
-        """Begin to step what is due, as far as permits go; return how many jobs."""
+        """Begin to step as many due jobs as there are permits for; return how many."""
         if not self._permits.free:
             return 0
         kind, seconds = self._jobs.kind, self._settings.lease_seconds
@@ -172,11 +173,11 @@ class Scheduler(Generic[J]):
 
     @property
     def _leash(self) -> float:
-        """For how many seconds a lease surely lasts: the database counts whole ones."""
+        """How many seconds a lease is certain to last: the database counts whole seconds."""
         return 0.9 * (self._settings.lease_seconds - 1)
 
     async def _helper(self, task_id: bytes) -> str:
-        """Return the host that the jobs of a task wait for; tasks that we do not serve have one."""
+        """Return the host that a task's jobs wait for; all tasks that we do not serve share ""."""
         host = self._helpers.get(task_id)
         if host is None:
             try:
@@ -212,7 +213,7 @@ class Scheduler(Generic[J]):
                 self._permits.give_back(job.task_id, host)
 
     async def _renew(self, lease: Lease, scope: anyio.CancelScope) -> None:
-        """Renew a lease again and again; end the step in `scope` if the lease is lost."""
+        """Keep renewing a lease; cancel the step in `scope` if the lease is lost."""
         seconds = self._settings.lease_seconds
         while True:
             await anyio.sleep(seconds / _RENEWALS)
@@ -231,7 +232,7 @@ class Scheduler(Generic[J]):
                 scope.deadline = asked + self._leash
 
     async def _step_and_log(self, leased: Leased[J]) -> None:
-        """Step a job; one that fails is logged, and taken up again when its lease ends."""
+        """Step a job; if it fails, log that, and leave it to the next lease."""
         try:
             await self._step(leased)
         except LeaseLost:

@@ -1,13 +1,13 @@
 """Checks uploaded reports and writes them, several requests per transaction.
 
 Requests that arrive while a transaction is being written are written together by the next one:
-under load a transaction carries many requests, and without load nobody waits unless told to. Tasks
-take turns in the threads that check and in the transactions, so that a flood of one delays no other
-for long.
+under load a transaction carries many requests, and without load a request waits only if a delay is
+set. Tasks take turns in the threads that check and in the transactions, so that a flood of uploads
+to one task delays no other for long.
 
-A large request is written in pieces, so that no transaction holds the store's writer for long. If
-one of them fails, the request does, and those before it stay: a client that repeats it finds their
-reports stored.
+A large request is written in pieces, so that no transaction holds the store's writer for long. If a
+piece fails, the request fails, but the pieces before it stay stored: when the client repeats the
+request, their reports are already there.
 
 Source: DAP, "Uploading Reports".
 """
@@ -51,20 +51,20 @@ MAX_REPORTS = 20_000
 """The most reports per request."""
 
 GROUP_SIZE = 4 * 2**20
-"""Bytes of reports in a piece of a request, and after which a transaction takes no further one."""
+"""The most bytes of reports in a piece; a transaction of this size takes no more pieces."""
 
 GROUP_TASKS = 32
-"""The same in tasks. Each has locks of its own, up to nine on PostgreSQL, whose table of locks all
-processes share: groups of 500 tasks of four processes fill it. Such a transaction takes seconds."""
+"""The most tasks in one transaction. Each takes up to nine advisory locks, and four processes with
+500 tasks each overflow PostgreSQL's shared lock table, in transactions that take seconds."""
 
 SHORT_BODY = 32 * 2**10
-"""Bytes of a body that is checked at once: a report of a phone, or a few."""
+"""The most bytes of a body that is checked in the event loop: one phone's report, or a few."""
 
 _CHECKS = 5
-"""How often a request is checked at most, if tasks or keys change each time before it is stored."""
+"""How many times a request is checked, if tasks or keys change each time before it is stored."""
 
 _THREADS = 4
-"""Requests that are checked at once; the interpreter lock lets no more run."""
+"""How many requests are checked at once; the interpreter lock would let no more make progress."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class Grouping:
     """How large transactions are, and how long the first of their uploads waits for others.
 
     Attributes:
-        reports: In a piece of a request, and after which a transaction takes no further one; each
-            takes the writer 0.03 to 0.1 ms.
-        delay_seconds: How long a transaction waits for more while it has fewer.
+        reports: The most reports in a piece of a request, and the number at which a transaction
+            takes no more pieces; each report takes the writer 0.03 to 0.1 ms.
+        delay_seconds: How long a transaction with fewer reports waits for more.
     """
 
     reports: int = GROUP_REPORTS
@@ -85,8 +85,9 @@ class Grouping:
 class _Upload:
     """Checked reports of one request and, once they are written, their outcomes.
 
-    `called` is set then, or when it is this piece that has to write. `version` is that of the
-    settings by which the request was checked, to be looked at when its first piece is written.
+    `called` is set once they are written, or when this piece's caller has to write the next group.
+    `version` is the settings version against which the request was checked; the transaction that
+    writes the request's first piece compares it.
     """
 
     task: Task
@@ -100,12 +101,12 @@ class _Upload:
 
     @property
     def is_done(self) -> bool:
-        """Whether it was written, or could not be."""
+        """Whether it was written or has failed."""
         return self.outcomes is not None or self.failure is not None
 
     @property
     def size(self) -> int:
-        """Its reports in bytes."""
+        """The bytes of its reports."""
         return sum(len(report.body) for report in self.reports)
 
 
@@ -131,16 +132,16 @@ class Uploads:
         self._threads = Threads(_THREADS)
         self._waiting: Turns[_Upload] = Turns()
         self._is_writing = False
-        self._missing = 0  # reports, of the transaction that waits for more
-        self._is_full: anyio.Event | None = None  # while one does
+        self._missing = 0  # how many reports the transaction that waits for more still lacks
+        self._is_full: anyio.Event | None = None  # only while a transaction waits for more
 
     async def take(self, task_id: TaskId, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
 
         A report whose id was uploaded before is discarded silently: a client that repeats a report
         because the answer was lost needs no error, and the report counts once. If tasks or keys
-        have changed since they were remembered, the request is checked anew. What is so when its
-        first piece is stored holds for all of it.
+        have changed since this process read them, the request is checked anew. The settings that
+        hold when its first piece is stored apply to the whole request.
 
         Raises:
             DecodeError: The body is not a sequence of reports; none of it is stored.
@@ -180,7 +181,7 @@ class Uploads:
                 for report in _reports(body, sizes)
             ]
 
-        is_short = len(body) <= SHORT_BODY  # a hop to a thread takes longer than it
+        is_short = len(body) <= SHORT_BODY  # a hop to a thread would take longer
         reports = checked() if is_short else await self._threads.run(task.task_id.value, checked)
         stored = [
             StoredReport(
@@ -207,13 +208,13 @@ class Uploads:
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
-        """Store a piece of a request; return what `put_reports` says of its reports."""
+        """Store a piece of a request; return the outcomes of its reports (`put_reports`)."""
         if self._is_writing:
             await self._wait(upload)
         if not upload.is_done:
             self._is_writing = True
             try:
-                # Shielded: whoever writes for the others may not leave them half-way.
+                # Shielded: this request also writes for others and must not abandon them.
                 with anyio.CancelScope(shield=True):
                     await self._gather(upload)
                     await self._write_group(upload)
@@ -236,7 +237,7 @@ class Uploads:
             self._is_full = None
 
     async def _wait(self, upload: _Upload) -> None:
-        """Wait until a piece is written by another, or is the one to write."""
+        """Wait until another request has written this piece, or it is this one's turn to write."""
         task = upload.task.task_id.value
         self._waiting.put(task, upload)
         self._missing -= len(upload.reports)
@@ -251,13 +252,13 @@ class Uploads:
             raise
 
     def _hand_on(self) -> None:
-        """Let the piece write whose turn it is, if any waits."""
+        """Call the waiting piece whose turn it is to write, if any."""
         self._is_writing = bool(self._waiting)
         if self._waiting:
             self._waiting.take().called.set()
 
     async def _write_group(self, upload: _Upload) -> None:
-        """Write a piece, and others whose turn it is, or note why that failed."""
+        """Write a piece together with those whose turn it is, or record on each why it failed."""
         group, size, reports = [upload], upload.size, len(upload.reports)
         tasks = {upload.task.task_id}
         while self._waiting and size < GROUP_SIZE and reports < self._grouping.reports:
@@ -283,7 +284,7 @@ class Uploads:
 
 
 def _say(group: list[_Upload]) -> None:
-    """Log what a transaction has stored; it is of several requests, and of none of their traces."""
+    """Log what a transaction has stored, outside the traces of the requests that it served."""
     reports = sum(len(upload.reports) for upload in group)
     if reports:
         tasks = {upload.task.task_id for upload in group}
@@ -299,8 +300,8 @@ def _fail(group: list[_Upload], failure: StoreError) -> None:
 def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
     """Yield the reports of an upload request.
 
-    A body within our limit in bytes could hold over a million tiny reports, and anybody may send
-    one: each report would take far more memory than it has bytes, and all of them one transaction.
+    The number is limited: anybody may send a body, and within our limit in bytes it could hold over
+    a million tiny reports, each of which takes far more memory than it has bytes.
     """
     reader = Reader(body)
     for _ in range(MAX_REPORTS):
@@ -316,7 +317,7 @@ def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
 
 
 def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredReport]]:
-    """Yield the reports in pieces, of which there is at least one; a report alone is one."""
+    """Yield the reports in pieces, at least one, possibly empty; any single report fits a piece."""
     piece: list[StoredReport] = []
     size = 0
     for report in reports:
@@ -330,17 +331,17 @@ def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredRepor
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
-    """Store a group, but for those that were checked by what is no longer so: they look again."""
+    """Store a group, except uploads checked against outdated settings, which are checked again."""
     version = settings_version(tx)
     for upload in group:
-        upload.failure = None  # of an attempt before this one
+        upload.failure = None  # set by an earlier attempt of this transaction
         if upload.version not in (None, version):
             upload.failure = SettingsChanged("tasks or keys have changed")
     group = [upload for upload in group if upload.failure is None]
     of_task: dict[bytes, list[_Upload]] = {}
     for upload in group:
         of_task.setdefault(upload.task.task_id.value, []).append(upload)
-    # Other processes write their groups too: all take the locks of their tasks in one order.
+    # Sorted: other processes write groups too, and all must take their tasks' locks in one order.
     for task_id, uploads in sorted(of_task.items()):
         task, failure = uploads[0].task, None
         reports = [report for upload in uploads for report in upload.reports]

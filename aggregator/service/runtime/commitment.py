@@ -1,4 +1,4 @@
-"""Adds verified reports to their buckets, the same for both aggregators."""
+"""Adds verified reports to their buckets; both aggregators do it with this code."""
 
 from collections.abc import Collection
 
@@ -29,12 +29,12 @@ def commit(
         tx: The transaction.
         verified: The reports.
         job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
-        first_day: At the helper, as of `admit`. None at a leader: each of its reports is in one
-            job, which ends in this transaction, and its id was remembered when it was uploaded.
-        unopened: Buckets that take none of these reports, as of `past_units.not_opened`.
+        first_day: At the helper, passed to `admit`. None at the leader: each of its reports is in
+            one job, which ends in this transaction, and its id was stored when it was uploaded.
+        unopened: Buckets that take none of these reports (`past_units.not_opened`).
 
     Returns:
-        The ids of reports that were left out because they are late, replayed or too many, and why.
+        Why reports were left out, by their ids: they were late, replayed or too many.
 
     Raises:
         IdsForgotten: See `admit`.

@@ -1,8 +1,8 @@
-"""The process that compiles kernels, so that no service waits for it or is slowed by it.
+"""Compiles kernels in a separate process, so that no service waits for the compiler.
 
-It gets what to compile on standard input, as JSON in one line, and leaves compiled code in the
-cache. It gives way to other work, has none of the service's secrets in its environment and none of
-its sockets, and ends when standard input does: with the service, however that ends.
+The process reads what to compile from standard input, as one line of JSON, and leaves compiled code
+in the cache. It gives way to other work, and gets none of the service's secrets or sockets. It ends
+when its standard input does, and so with the service, however that ends.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _PASSED_ON_FAMILIES = ("NUMBA_", "OMP_", "OPENBLAS_", "PYTHON", "LC_", "LANG")
 _LAST_WORDS = 300
 
 _PROGRAM = (
-    # before the rest is imported, which takes seconds
+    # `give_way` comes before the other imports, which take seconds
     f"from {give_way.__module__} import give_way; give_way(); from {__name__} import main; main()"
 )
 
@@ -73,7 +73,7 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
             process.stdin.write(json.dumps(given).encode() + b"\n")
             process.stdin.flush()
         except OSError:
-            pass  # It has ended, and says why.
+            pass  # The process has ended already; its standard error says why.
         said = process.stderr.read().decode(errors="replace").strip()
         status = process.wait()
     if status == 0:
@@ -85,7 +85,7 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
 
 
 def main() -> None:
-    """Compile what standard input says."""
+    """Compile the kinds that standard input lists."""
     given = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
     kinds = [Kind(Role[role], vdaf, bytes.fromhex(hexed)) for role, vdaf, hexed in given]
@@ -100,7 +100,7 @@ def main() -> None:
 
 def _end_with(descriptor: int) -> None:
     """End this process at once when standard input ends."""
-    # Not by the buffered file: Python aborts if a thread waits inside one when it exits.
+    # Unbuffered: Python aborts at exit if a thread is waiting inside a buffered file.
     while os.read(descriptor, 1024):
         pass
-    os._exit(1)  # at once, whatever the compiler is doing; what it has kept is whole
+    os._exit(1)  # even in the middle of a compilation: files in the cache are always whole

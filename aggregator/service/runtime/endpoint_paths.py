@@ -1,4 +1,4 @@
-"""Below which paths our tasks say that we are, for proxies that leave the path on requests."""
+"""The paths of our endpoints as tasks name them, for proxies that do not strip them."""
 
 from urllib.parse import unquote, urlsplit
 
@@ -8,7 +8,7 @@ from aggregator.service.storage.tasks.version import settings_version
 
 
 class EndpointPaths:
-    """The paths of our own endpoints, looked up anew when tasks have changed."""
+    """The paths of our own endpoints, read again when tasks have changed."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Look at the tasks of `runtime`."""
@@ -17,7 +17,7 @@ class EndpointPaths:
         self._paths = frozenset[str]()
 
     async def __call__(self) -> frozenset[str]:
-        """Return them, decoded and without slashes at their ends; not that of the root."""
+        """Return the paths, decoded and without trailing slashes; the root is left out."""
         version = await self._runtime.database.read("settings version", settings_version)
         if version != self._version:
             configurations = [task.configuration for task in await self._runtime.tasks()]

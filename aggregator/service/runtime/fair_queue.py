@@ -1,6 +1,6 @@
-"""Tasks take turns: a queue, and threads that are given out by it.
+"""A queue in which tasks take turns, and threads that are handed out in that order.
 
-However much a task asks for, another waits for one piece of its work and not for all of it.
+However much work one task has, another task waits for one piece of it, not for all.
 """
 
 import itertools
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """A queue of items of tasks, from which the tasks are served in turn."""
+    """A queue of items, each of a task; the tasks are served in turn."""
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -26,15 +26,15 @@ class Turns(Generic[T]):
         return bool(self._queues)
 
     def __iter__(self) -> Iterator[T]:
-        """Iterate over all items, those of a task in their order."""
+        """Iterate over all items, the items of each task in order."""
         return itertools.chain.from_iterable(self._queues.values())
 
     def put(self, task: bytes, item: T) -> None:
-        """Let an item of a task wait."""
+        """Queue an item of a task."""
         self._queues.setdefault(task, deque()).append(item)
 
     def take(self) -> T:
-        """Return the first item of the task whose turn it is; there must be one."""
+        """Remove and return the first item of the task whose turn it is; there must be one."""
         task = next(iter(self._queues))
         queue = self._queues.pop(task)
         item = queue.popleft()
@@ -43,7 +43,7 @@ class Turns(Generic[T]):
         return item
 
     def discard(self, task: bytes, item: T) -> None:
-        """Let an item wait no more, if it still does."""
+        """Remove an item, if it still waits."""
         queue = self._queues.get(task)
         if queue is None or item not in queue:
             return
@@ -53,15 +53,15 @@ class Turns(Generic[T]):
 
 
 class Threads:
-    """A few threads for work on the processor, which tasks get in turn."""
+    """A few threads for CPU work; tasks get them in turn."""
 
     def __init__(self, count: int) -> None:
-        """Run so many pieces of work at once."""
+        """Run up to `count` pieces of work at once."""
         self._free = count
         self._waiting: Turns[anyio.Event] = Turns()
 
     async def run(self, task: bytes, work: Callable[[], T]) -> T:
-        """Return `work()`, which is done for a task; once begun, it is not cancelled."""
+        """Return `work()`, run in a thread for a task; once begun, it is not cancelled."""
         await self._begin(task)
         try:
             return await to_thread.run_sync(work, limiter=CapacityLimiter(1))

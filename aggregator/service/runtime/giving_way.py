@@ -1,20 +1,20 @@
-"""How a process in the background gives way to all others."""
+"""Lets a background process give way to all others."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
 NICENESS = 10
-"""A tenth of the weight of a process that does not give way: it must come to its end under load."""
+"""Leaves about a tenth of a normal process's weight, so that the work still ends under load."""
 
 _GROUP = Path("/proc/self/autogroup")
 
 
 def give_way() -> None:
-    """Run only where others leave time, but for a tenth of what one of them gets."""
-    # A unit of systemd may forbid either, and means no harm.
+    """Lower this process's share of the CPU to about a tenth of a normal process's."""
+    # A systemd unit may forbid either call; that does no harm.
     with suppress(OSError):
         niceness = os.nice(NICENESS)
-        # Where Linux makes a group of each session, niceness counts only within it, and so for
-        # nothing in a session of one process: the group gives way like the process.
+        # Where Linux groups processes by session (autogroup), niceness counts only within the
+        # group and means nothing to a session's only process. So we lower the group's as well.
         _GROUP.write_text(f"{niceness}\n", encoding="ascii")

@@ -1,8 +1,8 @@
-"""Gets compiled kernels for a service, which verifies without them until they are there.
+"""Gets compiled kernels for a service, which verifies without them until they are ready.
 
-One thread of the process looks for the kernels of each type of task. Those that are missing are
-compiled in a process of their own (`compilation`), and then loaded in this thread: the kernels that
-have been loaded are used from the next batch on. What cannot be compiled is tried again later.
+One thread looks for the kernels of each type of task. Missing ones are compiled in a separate
+process (`compilation`) and then loaded in this thread; the service uses them from the next batch
+on. A failed compilation is tried again later.
 """
 
 import functools
@@ -18,22 +18,21 @@ from aggregator.service.telemetry.lines import log
 from aggregator.vdaf.instances import prio3_from_configuration
 
 RETRY_SECONDS = 60.0
-"""After how long the compiler is started again if it failed; twice as long after each further
-failure."""
+"""The wait before a failed compilation is tried again; it doubles after each further failure."""
 
 MOST_RETRY_SECONDS = 3600.0
 
 
 class KernelKeeper:
-    """The kernels of this process, by kind of task."""
+    """Loads the kernels of this process, by kind of task."""
 
     def __init__(
         self, compile_kinds: Callable[[Sequence[Kind]], str | None] = compile_apart
     ) -> None:
-        """Keep none.
+        """Begin with no kernels.
 
-        `compile_kinds` compiles some elsewhere and returns what went wrong. `after_loading`, an
-        attribute, is called whenever some have been loaded.
+        `compile_kinds` compiles kernels elsewhere and returns what went wrong, if anything. The
+        attribute `after_loading` is called whenever kernels have been loaded.
         """
         self.after_loading: Callable[[], object] = bool
         self._compile = compile_kinds
@@ -43,7 +42,7 @@ class KernelKeeper:
         self._is_running = False
 
     def want(self, kind: Kind) -> None:
-        """Get the kernels of a kind, at some time; costs nothing if it is known."""
+        """Ask for the kernels of a kind, to be loaded later; costs nothing if already asked for."""
         if kind in self._known:
             return
         with self._lock:
@@ -65,7 +64,7 @@ class KernelKeeper:
                 added = []
             while not self._wanted.empty():
                 added.append(self._wanted.get())
-            missing += added  # At once: what raises below must not lose them.
+            missing += added  # before anything below can raise and lose them
             try:
                 found_missing = self._not_found(added)
                 missing = [each for each in missing if each not in added or each in found_missing]
@@ -85,7 +84,7 @@ class KernelKeeper:
             delay = min(2 * delay, MOST_RETRY_SECONDS)
 
     def _not_found(self, kinds: Sequence[Kind]) -> list[Kind]:
-        """Return the kinds whose kernels are to be compiled, and say which are not."""
+        """Return the kinds whose kernels must be compiled; log which are cached."""
         missing = []
         for kind in kinds:
             started = time.monotonic()

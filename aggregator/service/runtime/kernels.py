@@ -1,8 +1,8 @@
 """The kernels that an aggregator verifies with, and whether they are compiled.
 
-A kernel is compiled once on a machine and kept on its disk. `exercise` calls every kernel that an
-aggregator needs for one type: it compiles them in a process that may, and elsewhere finds out
-whether they are there.
+A kernel is compiled once per machine and kept on its disk. `exercise` calls every kernel that an
+aggregator needs for one type: in a process that may compile, this compiles them; elsewhere, it
+finds out whether they are there.
 """
 
 from fractions import Fraction
@@ -21,18 +21,18 @@ from field.lanes import KernelCache, KernelMissing, kernel_cache, looking_for_ke
 
 
 def vdaf_kernel_cache() -> KernelCache | None:
-    """Return the cache of the verification kernels as this process found it."""
+    """Return the cache of the verification kernels, as this process found it at first."""
     return kernel_cache(Path(kernels.__path__[0]))
 
 
 def is_kept() -> bool:
-    """Return whether what is compiled can be kept for other processes."""
+    """Return whether compiled kernels can be stored for other processes."""
     cache = vdaf_kernel_cache()
     return cache is not None and cache.is_writable
 
 
 def are_compiled(prio3: Prio3, role: Role) -> bool:
-    """Return whether all kernels for one type are compiled; the process uses them from then on."""
+    """Return whether all kernels for one type are compiled; if so, this process now uses them."""
     try:
         with looking_for_kernels():
             exercise(prio3, role)

@@ -1,28 +1,29 @@
 """Changes an aggregator's HPKE key by age, and destroys old private keys.
 
-Of each suite that is set there is one; of a suite that is set no longer, the key is retired.
+Each configured suite has one advertised key; when a suite is no longer configured, its key is
+retired.
 
-A key is advertised, then retired, then destroyed: once no report can need it that was accepted
-while it was taken (`protocol.hpke_rotation`), which is
+A key is advertised, then retired, then destroyed. It is destroyed once no report needs it that was
+accepted while uploads could use the key (`protocol.hpke_rotation`):
 
-- at the leader, when no report is left that was stored while the key was taken;
+- at the leader, when no report is left that was stored in that time;
 - at the helper, which does not see what waits at the leader, when `wait_seconds` more have passed
-  and no window is open that has reports from then, or from `wait_seconds` before. A task that was
+  and no open window has reports from that time, or from `wait_seconds` before it. A task that was
   ended has no open windows.
 
-Older reports need older keys: one that is held, or a window that is never collected, keeps those,
-and not all that come after it.
+A held report, or a window that is never collected, therefore keeps the keys of its own time, but
+none of the later ones.
 
 What was sealed to a destroyed key can never be opened again, by anybody.
 
-A clock that was ahead for a moment dates a key in the future, where it would stay for as long as
-the clock was ahead; and what was stored under such a clock may need any key. Or the clock is behind
-for a moment, and all dates are right. Nobody can tell, so such dates become those of now only if
-they have stayed in the future for long, by a clock that nobody sets; and when a key was retired
-only if nothing is stored that is from the future, too, and at the helper after `wait_seconds` more.
-While a clock is ahead no key seems to be needed that the helper keeps for reports of which it knows
-nothing yet. So a key is destroyed only when it has been of no use for a while by the clock that
-nobody sets.
+If the clock was ahead for a moment, a key made then is dated in the future, and reports stored then
+may need any key. If instead the clock is behind now, all dates are right. We cannot tell which. So
+a date in the future is replaced by the present only after it has stayed in the future for long by
+the monotonic clock. For a date of retirement, in addition, nothing stored may be dated in the
+future, and the helper waits `wait_seconds` more.
+While the clock is ahead, the helper seems to need none of the keys that it keeps for reports still
+waiting at the leader. So a key is destroyed only after it has been unneeded for a while by the
+monotonic clock.
 """
 
 import time
@@ -59,19 +60,19 @@ from aggregator.service.storage.tasks.tasks import list_tasks
 from aggregator.service.telemetry.lines import log
 
 CLOCK_SECONDS = DAY
-"""By how much a clock may have been put back since it dated a key, before it dated its reports."""
+"""How far a clock may have been set back after it dated a key and before it dated its reports."""
 
 PATIENCE_SECONDS = DAY
-"""How long dates have to be ahead, while the service runs, until they are not believed."""
+"""How long dates must stay in the future, while the service runs, before they are corrected."""
 
 SETTLING_SECONDS = 3600
-"""How long a key has to be of no use, while the service runs, until it is destroyed."""
+"""How long a key must be unneeded, while the service runs, before it is destroyed."""
 
 _FOR_EVER = 2**62
 
 
 def new_key(tx: Transaction, entropy: Entropy, suite: Suite = REQUIRED) -> int:
-    """Make a key pair, which is advertised before others of its suite; return its id.
+    """Make a key pair, to be advertised before older ones of its suite; return its id.
 
     Raises:
         Conflict: All ids are taken.
@@ -82,7 +83,7 @@ def new_key(tx: Transaction, entropy: Entropy, suite: Suite = REQUIRED) -> int:
 
 
 def newest_keys(keys: Sequence[StoredConfig], rotation: HpkeRotation) -> dict[Suite, StoredConfig]:
-    """Return the key that is advertised first of each suite that is set and has one."""
+    """Return the key advertised first of each configured suite, unless the suite has none."""
     found: dict[Suite, StoredConfig] = {}
     for suite in rotation.suites:
         for key in keys:  # newest first
@@ -92,7 +93,7 @@ def newest_keys(keys: Sequence[StoredConfig], rotation: HpkeRotation) -> dict[Su
 
 
 def advertised_keys(keys: Sequence[StoredConfig], rotation: HpkeRotation) -> list[HpkeConfig]:
-    """Return what we advertise, in the order of the suites that are set, others last."""
+    """Return what we advertise, in the order of the configured suites, other suites last."""
     ids = [suite.ids for suite in rotation.suites]
     found = [decode(HpkeConfig, key.config) for key in keys if key.retired_at is None]
     return sorted(
@@ -127,7 +128,7 @@ def needed_for(
 
 
 def _open_windows(tx: Transaction, since: int, until: int) -> Iterator[str]:
-    """Yield what says that tasks have open windows with reports of a time, in seconds."""
+    """Yield a reason for each task with an open window that may have reports of a time span."""
     for stored in list_tasks(tx):
         if stored.ended_at is not None:
             continue
@@ -151,7 +152,7 @@ class KeyRotation:
         rotation: HpkeRotation,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look after the keys in `database`; `monotonic` is a clock that nobody sets."""
+        """Look after the keys in `database`; nobody can set the clock `monotonic`."""
         self._role = role
         self._database = database
         self._entropy = entropy
@@ -184,14 +185,14 @@ class KeyRotation:
         return len(made) + len(retired) + len(destroyed)
 
     def _settled(self, unneeded: list[int]) -> set[int]:
-        """Return those of the keys that have been of no use for long enough to be destroyed."""
+        """Return those of the keys that have been unneeded for long enough to be destroyed."""
         now = self._monotonic()
         self._unneeded_since = {key: self._unneeded_since.get(key, now) for key in unneeded}
         since = self._unneeded_since.items()
         return {key for key, moment in since if now - moment >= SETTLING_SECONDS}
 
     def _waited(self, ahead: list[int]) -> float:
-        """Return for how long keys have been dated ahead, in seconds that no clock can change."""
+        """Return how long keys have been dated ahead, in seconds of the monotonic clock."""
         if not ahead:
             self._ahead_since = None
             return 0
@@ -201,11 +202,11 @@ class KeyRotation:
         return self._monotonic() - self._ahead_since
 
     def _wrong_dates(self, tx: Transaction, waited: float) -> list[bool]:
-        """Return which dates are not believed any more: False for making, True for retiring."""
+        """Return which dates are to be corrected: False for creation, True for retirement."""
         found = []
         if waited >= PATIENCE_SECONDS and dated_ahead(tx, retired=False):
             found.append(False)
-        # A key that counts as retired too early is destroyed while reports need it.
+        # A key dated as retired too early would be destroyed while reports still need it.
         at_leader = self._rotation.wait_seconds if self._role is Role.HELPER else 0
         if (
             waited >= PATIENCE_SECONDS + at_leader
@@ -216,13 +217,13 @@ class KeyRotation:
         return found
 
     def _has_stored_ahead(self, tx: Transaction) -> bool:
-        """Return whether something is stored from the future, as if the clock were behind."""
+        """Return whether stored reports are dated in the future: our clock may be behind."""
         if self._role is Role.LEADER:
             return received_between(tx, tx.now + LATE_SECONDS, _FOR_EVER)
         return any(_open_windows(tx, tx.now + CLOCK_SECONDS, _FOR_EVER))
 
     def _due(self, tx: Transaction) -> "_Due":
-        """Return of which suites a key is to be made, and which keys have had their time."""
+        """Return which suites need a new key, and which keys are to be retired or destroyed."""
         keys = list_hpke_configs(tx)
         newest = newest_keys(keys, self._rotation)
         ids = [suite.ids for suite in self._rotation.suites]
@@ -247,16 +248,16 @@ class KeyRotation:
 
         Args:
             tx: The transaction.
-            waited: For how long keys have been dated ahead.
-            settled: Which may be destroyed, unless they are needed by now.
+            waited: How long keys have been dated ahead.
+            settled: Keys that may be destroyed, unless they are needed by now.
         """
         for retired in self._wrong_dates(tx, waited):
             dated = date_back(tx, retired=retired)
             log.warning("hpke keys were dated by a clock ahead", config_ids=dated)
-        due = self._due(tx)  # again: another process may have been faster
+        due = self._due(tx)  # once more: another process may have done it
         destroyed = [config_id for config_id in due.unneeded if config_id in settled]
         for config_id in destroyed:
-            destroy_hpke_key(tx, config_id)  # first: a new key needs an id that is free
+            destroy_hpke_key(tx, config_id)  # first, since a new key needs a free id
         ids = [suite.ids for suite in due.suites]
         before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
         made = [new_key(tx, self._entropy, suite) for suite in due.suites]
@@ -270,8 +271,8 @@ class _Due(NamedTuple):
     """What is to be done.
 
     Attributes:
-        suites: Of which a key is to be made.
-        retiring: Keys that are advertised and of a suite that is not set.
+        suites: Suites that need a new key.
+        retiring: Advertised keys whose suite is not configured.
         unneeded: Keys that nothing needs any more.
     """
 

@@ -1,8 +1,8 @@
-"""Adds up a batch before the transaction that releases it, and deletes what that leaves.
+"""Adds up a batch before the transaction that releases it, and deletes the shares afterwards.
 
-That transaction draws noise, charges and destroys the batch's keys, and every other writer waits
-for it. So it is given the batch's sum, read in steps that hold up nobody, and only checks that no
-report has joined since. Nothing is stored in between: whoever takes over begins anew.
+The releasing transaction draws noise, charges and destroys the batch's keys, and every other writer
+waits for it. So the batch is added up beforehand, in reads that hold up nobody, and the transaction
+only checks that no report has joined since. The sum is not stored: after a crash it is read anew.
 """
 
 import dataclasses
@@ -25,14 +25,14 @@ _BYTES_PER_STEP = 2**22
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MergedBatch:
-    """The un-noised sum of a batch and what is stated about its reports; secret."""
+    """The un-noised sum of a batch, and the totals of its reports; secret."""
 
     agg_share: Vector = dataclasses.field(repr=False)
     totals: BatchTotals
 
 
 async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch) -> MergedBatch:
-    """Return the sum of the shards of a batch's buckets; if there are none, the empty one.
+    """Return the sum of the shards of a batch's buckets, which is empty if there are none.
 
     Args:
         database: The store.
@@ -59,13 +59,13 @@ async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch)
 
 
 async def delete_leftovers(database: Database) -> None:
-    """Delete the shares of collected batches, whose keys are destroyed, in short transactions."""
+    """Delete, in short transactions, the shares of collected batches; their keys are destroyed."""
     while await database.read("look for leftovers", has_leftovers):
         await database.run("delete leftovers", delete_some_leftovers)
 
 
 async def delete_leftovers_or_leave_them(database: Database) -> None:
-    """Delete them, or leave them to the next collection of garbage: what was done stays done."""
+    """Best effort: whatever cannot be deleted now is left to garbage collection."""
     try:
         await delete_leftovers(database)
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""How old a report may be: no older than the ids that are remembered, or it could be a replay."""
+"""How old a report may be: no older than the ids that the store still has, or it could replay."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from aggregator.service.storage.reports.id_memory import (
 from aggregator.service.telemetry.lines import log
 
 _MARGIN_DAYS = 2
-"""Ids are remembered for so much longer, for clocks that differ."""
+"""How many days longer than needed ids are kept, in case clocks differ."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class AgeLimit:
     """How old the reports of a task may be.
 
     Attributes:
-        seconds: How far behind our clock a report's time may lie; none is taken if it is negative.
-        first_day: From which day on ids must be remembered for that, in days since the epoch.
+        seconds: How far behind our clock a report's time may lie; if negative, no report is taken.
+        first_day: The day from which ids must be kept for that, in days since the epoch.
     """
 
     seconds: int
@@ -38,14 +38,14 @@ class AgeLimit:
 
 
 class ReportAges:
-    """The age of reports that are taken, as far as this process knows.
+    """The greatest age of reports that are accepted, as far as this process knows.
 
-    It is the setting's. If ids are forgotten that it would need, since a clock was put back or the
-    setting was raised, the transaction that adds ids says so, and it is less from then on.
+    At first it is what the settings say. If ids that it needs were deleted, because a clock was set
+    back or the setting was raised, the transaction that adds ids raises, and the age is lowered.
     """
 
     def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
-        """Take reports whose time lies so far behind the clock of `runtime` at most."""
+        """Accept reports at most `max_age_seconds` behind the clock of `runtime`."""
         self._runtime = runtime
         self._max_age_seconds = max_age_seconds
         self._from_day: dict[bytes, int] = {}
@@ -61,7 +61,7 @@ class ReportAges:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Take no reports any more whose ids are found to be forgotten; the caller is told too."""
+        """If needed ids turn out to be deleted, lower the age from now on, and raise the error."""
         try:
             yield
         except IdsForgotten as error:
@@ -71,7 +71,7 @@ class ReportAges:
 
 
 async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
-    """Forget the ids of reports that are refused for their age; return 0, for all is done."""
+    """Delete the ids of reports that are refused for their age; return 0, as all is done."""
     database = runtime.database
     while await database.run("begin memories", begin_memories):
         pass
@@ -83,7 +83,7 @@ async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
             continue
         skew = runtime.clock_skew_seconds
         days = days_remembered(max_age_seconds, _precision(task), skew) + _MARGIN_DAYS
-        with suppress(UnknownTask):  # forgotten as a whole meanwhile
+        with suppress(UnknownTask):  # the whole task was forgotten meanwhile
             await _forget_ids(database, ids, task_id, days)
     return 0
 

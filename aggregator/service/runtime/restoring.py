@@ -1,14 +1,14 @@
 """Closes what an aggregator may have released since the backup that its store is restored from.
 
-For a store whose journal of releases is lost, or as old as the backup: nobody knows any more what
-was released, so all that may have been is closed for ever and charged. What the journal does know
-is exact, and entered before (`storage.reconciliation`).
+This is for a store whose journal of releases is lost, or as old as the backup. Nobody knows any
+more what was released, so everything that may have been is closed for ever and charged. What the
+journal does know is exact, and was entered before (`storage.reconciliation`).
 
-A window may have been released once it was over, whatever the store has of it, since reports come
-late. It is charged if it was not over when the backup was made or held reports then, and so is a
-batch whose collection was under way. So is a window before that whose reports may all have come
-late, back to where the task's interval begins or, if it has none, to its first batch that the store
-knows: of windows before that one, only the closing is certain.
+Any window that is over may have been released, whatever the store has of it, since reports come
+late. We charge for each window that was not over when the backup was made or held reports then, and
+for each batch whose collection was under way. We also charge for earlier windows, all of whose
+reports may have come late: back to the start of the task's interval or, if it has none, to the
+first batch that the store knows. Windows before that are closed, but not charged.
 """
 
 import dataclasses
@@ -35,17 +35,16 @@ from aggregator.service.storage.reports.waiting import waiting_buckets
 from aggregator.service.storage.tasks.tasks import list_tasks
 
 MOST_CHARGES = 10_000
-"""No task is charged for more releases at once: no budget pays for so many."""
+"""The most releases that a task is charged for at once: no budget pays for more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Presumed:
-    """What was closed of a task.
+    """What was closed and charged of a task.
 
     Attributes:
         task: The task.
-        closed: The range of buckets that is closed from now on; None if nothing can have been
-            released.
+        closed: The range of buckets that is now closed; None if none can have been released.
         charges: How many releases were charged.
     """
 
@@ -79,20 +78,20 @@ def presume_released(
 
 
 def close_without_keys(tx: Transaction, gone: bytes | None = None) -> tuple[int, dict[bytes, int]]:
-    """Close the buckets whose keys did not come back with the store.
+    """Close the buckets whose keys were not restored with the store.
 
     Their sums cannot be read any more, so they are never released, and nothing is charged.
 
     Args:
         tx: The transaction.
-        gone: The fingerprint of a store key that nobody has any more: what is under it is lost.
+        gone: The fingerprint of a store key that is lost for good, with everything encrypted by it.
 
     Returns:
-        How many were closed, and how many are under store keys that we do not have, which may come
-        back, by their fingerprints.
+        How many buckets were closed, and how many are encrypted by store keys that we do not have
+        but that may come back, by the keys' fingerprints.
 
     Raises:
-        ParameterError: Nothing is under the store key `gone`.
+        ParameterError: No bucket is encrypted by the store key `gone`.
     """
     found = buckets_without_key(tx)
     if gone is not None and gone not in found.locked:
@@ -114,7 +113,7 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     window = task.policy.window or Window(1)
     end = window.first_unit(task.time(latest).units + 1)
     if role is Role.HELPER and task.policy.window is not None:
-        end += window.length  # only a leader is asked for windows that are over, and checks that
+        end += window.length  # only the leader checks that a window is over
     if end <= 0:
         return Presumed(task, None, 0)
     closed = batch_of_interval(Interval.of(0, end))
@@ -136,14 +135,14 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
 
 
 def _since(task: Task, known: list[int]) -> int:
-    """Return the first unit that can have reports; without an interval, the first that had any."""
+    """Return the first unit of the task's interval, or else the first that is known."""
     return min(known) if task.interval is None else task.interval.start.units
 
 
 def _selected(tx: Transaction, task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:
-    """Return batches that the leader may have selected, those without a known id by numbers.
+    """Yield batches that the leader may have selected, under made-up ids where none is known.
 
-    Of a task without a limit there may be as many as its population's budget pays for.
+    A task without a limit may have as many as its population's budget pays for.
     """
     known = {bucket for bucket, _ in stored} - {b""}
     for bucket in sorted(known):
@@ -153,13 +152,13 @@ def _selected(tx: Transaction, task: Task, stored: list[tuple[bytes, int]]) -> I
     if horizon(task) is None:
         more = max(unplaced // task.min_batch_size, releases_left(tx, task, MOST_CHARGES))
     for number in range(more):
-        # An id that no leader of ours makes: their serial numbers begin with 1.
+        # No leader of ours makes such an id: their serial numbers begin with 1.
         bucket = number.to_bytes(BatchId.size, "big")
         yield Batch(bucket, bucket)
 
 
 def _charge(tx: Transaction, task: Task, batches: Iterator[Batch]) -> int:
-    """Charge for the batches, as far as the task's limits and ours go; return for how many."""
+    """Charge for the batches, within the task's limits and ours; return how many were charged."""
     task_id, most = task.task_id.value, horizon(task)
     left = MOST_CHARGES if most is None else most - ledger.releases_made(tx, task_id)
     charge, charged = charge_of(task), 0

@@ -1,8 +1,8 @@
 """One aggregator: its database, its tasks and its HPKE keys.
 
-The leader's and the helper's shells share it. It reads the database anew each time, so that several
-processes of one aggregator agree, and keeps only what is costly to make from its rows; and for
-uploads what it read, as long as the store says that it is so (`upload_terms`).
+Leader and helper share it. It reads the database anew each time, so that several processes of one
+aggregator agree. It caches only what is costly to build from the rows and, for uploads, the rows
+themselves, for as long as the store confirms their version (`upload_terms`).
 """
 
 import dataclasses
@@ -82,8 +82,8 @@ class UploadTerms:
     Attributes:
         task: The task.
         is_ended: Whether it takes no more uploads.
-        config_ids: Of the HPKE configurations to which an upload may be sealed now.
-        version: That of the store's settings from which this comes.
+        config_ids: The ids of the HPKE configurations to which an upload may be sealed now.
+        version: The version of the store's settings that these terms come from.
     """
 
     task: Task
@@ -94,11 +94,11 @@ class UploadTerms:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Terms:
-    """What this process remembers of tasks and keys, all of one version of the store's settings.
+    """What this process caches of tasks and keys, all from one version of the store's settings.
 
     Attributes:
         version: The version.
-        ahead: How many seconds the store's clock, by which keys retire, is ahead of ours.
+        ahead: How many seconds the store's clock, which decides when keys retire, is ahead of ours.
         configs: All HPKE configurations.
         tasks: Tasks, and whether they have ended; none of their secrets.
     """
@@ -171,9 +171,9 @@ class Runtime:
         return self._served(stored)
 
     async def upload_terms(self, task_id: TaskId) -> UploadTerms:
-        """Return what uploads to a task are checked against, as it was when it was last looked up.
+        """Return what uploads to a task are checked against, perhaps from the cache.
 
-        The transaction that stores them checks that it is so still (`settings_version`).
+        The transaction that stores them checks that it still holds (`settings_version`).
 
         Raises:
             UnrecognizedTask: There is no such task for our role.
@@ -187,7 +187,7 @@ class Runtime:
         return UploadTerms(task, is_ended, config_ids, known.version)
 
     def forget_terms(self, version: int) -> None:
-        """Look everything up anew that uploads are checked against, if it is of this version."""
+        """Drop the cached terms if they are of this version, so that they are read anew."""
         if self._terms is not None and self._terms.version == version:
             self._terms = None
 
@@ -195,7 +195,7 @@ class Runtime:
         def look(tx: Transaction) -> tuple[_Terms, StoredTask | None]:
             ahead = tx.now - self.clock.now()
             terms = _Terms(settings_version(tx), ahead, list_hpke_configs(tx), {})
-            return terms, get_task(tx, task_id.value)  # whose secrets must be readable
+            return terms, get_task(tx, task_id.value)  # its secrets must be readable
 
         found, stored = await self.database.read("upload terms", look)
         if stored is None or stored.record.role != self.role.name.lower():
@@ -208,7 +208,7 @@ class Runtime:
         return known
 
     async def public_task(self, task_id: TaskId) -> Task:
-        """Return a task that we serve without its secrets, which may not be readable.
+        """Return a task that we serve, without its secrets, which may be unreadable.
 
         Raises:
             UnrecognizedTask: There is no such task for our role.
@@ -224,8 +224,8 @@ class Runtime:
     async def tasks(self) -> list[Task]:
         """Return all tasks that we serve, oldest first.
 
-        Those below our floor are left out, and so is one whose stored file cannot be read, which
-        the log names.
+        Tasks below our floor are left out. So is a task whose stored file cannot be read, which is
+        logged.
         """
         served = []
         for stored in await self.database.read("tasks", list_tasks):
@@ -247,13 +247,13 @@ class Runtime:
         return {keypair.config.id: keypair for keypair in keypairs}
 
     async def configs(self) -> HpkeConfigList:
-        """Return the HPKE configurations that we advertise, the one that we prefer first."""
+        """Return the HPKE configurations that we advertise, in order of preference."""
         stored = await self.database.read("hpke configurations", list_hpke_configs)
         return HpkeConfigList(tuple(advertised_keys(stored, self._rotation)))
 
     @property
     def wait_seconds(self) -> int:
-        """How long reports may wait at the leader until the helper sees them."""
+        """How long reports may wait at the leader before the helper sees them."""
         return self._rotation.wait_seconds
 
     def key_rotation(self) -> KeyRotation:
@@ -268,10 +268,10 @@ class Runtime:
         )
 
     async def ensure_keypair(self) -> None:
-        """Make an HPKE key pair of each suite that is set, if this aggregator has none."""
+        """Make an HPKE key pair of each configured suite that has none."""
 
         def ensure(tx: Transaction) -> None:
-            list_hpke_keys(tx)  # decrypts them: a wrong store key is found at the start
+            list_hpke_keys(tx)  # decrypts them, so a wrong store key is found at start-up
             there = newest_keys(list_hpke_configs(tx), self._rotation)
             for suite in self._rotation.suites:
                 if suite not in there:
@@ -280,10 +280,11 @@ class Runtime:
         await self.database.run("ensure hpke key", ensure)
 
     async def before_share_leaves(self, task_id: TaskId, share: bytes) -> None:
-        """Write the release of a sealed share, as it is stored, into the journal of releases.
+        """Write the release of a sealed share, given as stored, into the journal of releases.
 
         Raises:
-            LocalError: It cannot be written, or contradicts another: the share must not leave.
+            LocalError: The release cannot be written, or contradicts another one: the share must
+                not leave.
         """
         digest = share_sha256(share)
         journal = self.journal
@@ -293,7 +294,7 @@ class Runtime:
             )
 
     async def after_charge_without_share(self) -> None:
-        """Write what was charged for the other aggregator's share alone into the journal."""
+        """Write the charges for batches of which no share of ours leaves into the journal."""
         await to_thread.run_sync(write_down_without_share, self.database, self.journal)
 
     @property
@@ -301,19 +302,19 @@ class Runtime:
         """The journal of releases.
 
         Raises:
-            LocalError: There is none: nothing is released here.
+            LocalError: This process has none, and so releases nothing.
         """
         if self._journal is None:
             raise LocalError("this aggregator has no journal of releases")
         return self._journal
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
-        """Run a step of verification in a thread; many at once, and the tasks in turn."""
+        """Run a step of verification in a thread; many run at once, and tasks take turns."""
         with span("verify"):
             return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:
-        """Get the kernels of all tasks, in the background, before the first report comes."""
+        """Start getting the kernels of all tasks in the background, before the first report."""
         broken = await self.database.read("undecryptable tasks", undecryptable_tasks)
         for task_id, reason in broken.items():
             log.error("task cannot be served", task=str(TaskId(task_id)), reason=reason)

@@ -1,6 +1,6 @@
-"""Prices a release and holds it to the limits of its task and of its population.
+"""Prices a release, and holds it to the limits of its task and of its population.
 
-Both aggregators do so by their own ledgers, in the transaction that reserves or makes the release.
+Each aggregator does this by its own ledger, in the transaction that reserves or makes the release.
 """
 
 from bisect import bisect_left
@@ -24,10 +24,10 @@ def charge_of(task: Task) -> Charge:
 
 
 def check_limits(tx: Transaction, task: Task) -> None:
-    """Refuse one release more than the task or its population may make.
+    """Check that the task and its population may make one more release.
 
     Raises:
-        BudgetExceeded: It would be one too many; the detail says what is left.
+        BudgetExceeded: They may not; the detail says what is left.
     """
     check_budget(task, releases_made(tx, task.task_id.value))
     name = task.policy.population
@@ -37,7 +37,7 @@ def check_limits(tx: Transaction, task: Task) -> None:
 
 
 def releases_left(tx: Transaction, task: Task, most: int) -> int:
-    """Return how many releases, up to `most`, its population pays for; 0 if that has no budget."""
+    """Return how many releases, up to `most`, the population can pay for; 0 without a budget."""
     name, each = task.policy.population, releases_of(task, 1).cost
     limits = get_population(tx, name).limits if name else None
     if limits is None:
@@ -54,11 +54,11 @@ def releases_left(tx: Transaction, task: Task, most: int) -> int:
 
 
 def check_new_task(tx: Transaction, task: Task) -> None:
-    """Refuse a task that its population has no room for, or that is unlike others of its group.
+    """Check that a new task's population can pay for it, and that it is like others of its group.
 
     Raises:
-        ParameterError: Not one release of it would be allowed, or its group is of other people,
-            of another type or noise.
+        ParameterError: Not one release of it would be allowed, or the other tasks of its group
+            have other people, another type or other noise.
         Conflict: The population is closed, and has made a release.
     """
     _check_group(tx, task)
@@ -77,8 +77,8 @@ def fix_population(tx: Transaction, name: str, population: Population) -> None:
     """Fix what the tasks of a population may cost together, before its first release.
 
     Raises:
-        ParameterError: Not one release of a task that it has would be allowed.
-        Conflict: It has made a release.
+        ParameterError: One of its tasks would not be allowed a single release.
+        Conflict: The population has made a release.
     """
     put_population(tx, name, population)
     for stored in list_tasks(tx):

@@ -1,4 +1,4 @@
-"""The threads in which an aggregator verifies, beside the event loop.
+"""The threads in which an aggregator verifies reports, outside the event loop.
 
 Kernels release the interpreter lock, so as many steps run at once as there are cores. Tasks take
 turns.
@@ -26,9 +26,9 @@ class VerificationThreads:
         self._threads = Threads(threads or os.cpu_count() or 1)
 
     async def run(self, task: Task, work: Callable[[], T]) -> T:
-        """Return `work()`, a step of verification of reports of `task`.
+        """Return `work()`, a step of verifying reports of `task`.
 
-        It waits for no compiler: until the kernels are compiled, it is done without them.
+        It never waits for the compiler: until the kernels are compiled, it runs without them.
         """
         self.warm_up(task)
         asked = time.perf_counter()
@@ -41,7 +41,7 @@ class VerificationThreads:
         return await self._threads.run(task.task_id.value, timed)
 
     def warm_up(self, task: Task) -> None:
-        """Get the kernels of a task, in the background."""
+        """Start getting the kernels of a task, in the background."""
         from aggregator.service.runtime.compilation import Kind
         from aggregator.service.runtime.kernel_keeper import kernel_keeper
 

@@ -1,4 +1,4 @@
-"""Compares what the other aggregator says of its releases with what the store knows."""
+"""Compares the releases that the other aggregator reports with those that the store knows."""
 
 from collections.abc import Sequence
 
@@ -14,17 +14,18 @@ from aggregator.service.telemetry.lines import log
 
 
 def released(tx: Transaction, task: Task) -> list[Batch]:
-    """Return the batches of which a share of ours was released last, newest first."""
+    """Return the batches whose shares we released last, newest first."""
     return recently_released(tx, task.task_id.value, MOST_BATCHES)
 
 
 def check_witness(tx: Transaction, task: Task, witnessed: Sequence[Batch], whose: str) -> None:
-    """Refuse to release anything while the other knows of a release that we have forgotten.
+    """Refuse to release while the other aggregator knows of a release that we have forgotten.
 
-    A job that failed after its helper was asked is not forgotten: the helper may have released.
+    A batch whose job failed after we asked the helper is not forgotten: the helper may have
+    released it.
 
     Raises:
-        SetBack: It does: this store, and its journal, were set back.
+        SetBack: We have forgotten a release: this store and its journal were set back together.
     """
     task_id = task.task_id.value
     forgotten = sum(

@@ -1,1 +1,1 @@
-"""HTTP to other parties."""
+"""HTTP requests to other parties."""

@@ -1,4 +1,4 @@
-"""How soon other parties answer, as one process has seen it: kept in memory only."""
+"""How quickly other parties answer this process; kept in memory only."""
 
 import dataclasses
 import threading
@@ -7,10 +7,10 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 
 REMEMBERED = 100
-"""Answers of one host from which its times are told."""
+"""How many answers of a host are kept; its times are computed from them."""
 
 MAX_HOSTS = 64
-"""The one that was asked longest ago makes room."""
+"""How many hosts are kept; a new one replaces the one that was asked longest ago."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -35,14 +35,14 @@ class _Host:
 
 
 class Answers:
-    """Notes for each host what became of requests; threads may note and read."""
+    """Notes the outcomes of requests, by host; may be used from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
 
     def note(self, host: str, seconds: float, *, is_answer: bool) -> None:
-        """Note that a request was answered, or was not, after so long."""
+        """Note that after `seconds` a request was answered, or given up."""
         with self._lock:
             found = self._hosts.setdefault(host, _Host())
             self._hosts.move_to_end(host)

@@ -1,8 +1,8 @@
 """The HTTP client with which our processes speak to other parties.
 
 Tokens travel in its requests. So, unless the operator says otherwise, it speaks plain HTTP only to
-this machine and ignores the proxies of the environment. It keeps no cookies: a peer could fill our
-memory with them, and what we send to others on the same host, whatever their port.
+this machine and ignores the environment's proxies. It keeps no cookies: a peer could use them to
+fill our memory, and our requests to other ports of its host.
 """
 
 import ipaddress
@@ -26,10 +26,10 @@ CONNECT_SECONDS = 10
 
 
 class Client(httpx.AsyncClient):
-    """A client that notes how soon it is answered.
+    """A client that notes how quickly it is answered.
 
     Attributes:
-        answers: What it has noted, by host.
+        answers: Its notes, by host.
     """
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  as httpx takes them
@@ -38,7 +38,7 @@ class Client(httpx.AsyncClient):
 
     @override
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send a request; what it takes until the head of the answer is noted."""
+        """Send a request, and note the time until the head of the answer."""
         started = time.monotonic()
         is_answer = False
         try:
@@ -64,8 +64,8 @@ def open_client(
         timeout_seconds: How long one answer may take.
         insecure_http: Whether it may speak plain HTTP to other machines.
         environment_proxy: Whether it uses the proxies of `HTTPS_PROXY` and the like.
-        tls: Whom it trusts and what it shows; by default the authorities of the system or of
-            SSL_CERT_FILE, and nothing.
+        tls: Which authorities it trusts and what certificate it shows; by default those of the
+            system or of SSL_CERT_FILE, and none.
     """
 
     async def refuse(request: httpx.Request) -> None:
@@ -82,7 +82,7 @@ def open_client(
 
 
 def client_of(settings: "ServiceSettings", timeout_seconds: float = 60) -> Client:
-    """Return the client with which a party of these settings asks the others.
+    """Return the client that a party with these settings uses.
 
     Raises:
         ConfigurationError: A file of a certificate or of authorities cannot be used.
@@ -98,7 +98,7 @@ def client_of(settings: "ServiceSettings", timeout_seconds: float = 60) -> Clien
 
 
 def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
-    """Refuse a URL to which a token or a report would travel in the clear.
+    """Refuse a URL if a token or a report would travel to it in the clear.
 
     Args:
         url: The URL.

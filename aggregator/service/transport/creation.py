@@ -1,7 +1,7 @@
-"""Asks another party to make something: an aggregation job, an aggregate share, a collection job.
+"""Asks another party to create a resource: an aggregation job, aggregate share or collection job.
 
-In the draft the party that is asked names what it made, and says where. Where the task's profile
-has it the other way round, we name it, and know where it is before anybody has answered.
+In the draft, the party that is asked chooses the resource's id and answers with its location. In
+profiles where the asking party chooses the id, we know the location before there is an answer.
 
 Source: DAP, "HTTP Usage"; `Profile.creator_names`.
 """
@@ -18,14 +18,14 @@ from aggregator.service.transport.peer import Answer, Carried, Peer
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Creation:
-    """A kind of thing that is made for whoever asks.
+    """A kind of resource that a party creates on request.
 
     Attributes:
         collection: The resource that takes a `POST`.
-        made: The resource of one that was made, which takes a `PUT`.
+        made: The created resource, which takes a `PUT`.
         identifier: The type of its id.
         message: The request's name in its media type.
-        state: What is asked for at the resource of one that was made.
+        state: The resource at which the created one's state is read.
     """
 
     collection: str
@@ -45,17 +45,17 @@ class Creation:
         carrying: type[Carried] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request, and say where what it makes is to be found.
+        """Send a request; return the answer with the location of the created resource.
 
         Args:
-            peer: Whom to ask.
-            task: What it is about.
-            name: 16 bytes; whoever asks again for the same gives the same. Not sent if it is the
-                peer's to choose.
-            body: The request, as the peer reads it.
+            peer: The party to ask.
+            task: The task.
+            name: The resource's id, 16 bytes, the same whenever the request is repeated; not sent
+                if the peer chooses the id.
+            body: The encoded request.
             limit: The most bytes of the answer.
-            carrying: As for `Peer.post`.
-            headers: The same.
+            carrying: See `Peer.post`.
+            headers: See `Peer.post`.
         """
         kind = media_type(self.message)
         if not task.profile.creator_names:

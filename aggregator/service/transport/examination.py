@@ -1,7 +1,7 @@
-"""What another aggregator shows to anybody who asks for its HPKE configurations.
+"""Examines another aggregator by asking for its HPKE configurations, as anybody may.
 
-Its certificate, its clock (`Date`), its keys, and how long they may be kept: enough to tell before
-the first report whether two parties can work together.
+The answer shows its certificate, its clock (`Date`), its keys, and how long they may be cached:
+enough to tell before the first report whether two parties can work together.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from aggregator.dap.resources import path
 from aggregator.service.transport.peer import Peer
 
 CERTIFICATE_DAYS = 14
-"""A certificate that ends sooner is to be renewed now."""
+"""A certificate that expires sooner should be renewed now."""
 
 SLOW_SECONDS = 2.0
 
@@ -32,8 +32,8 @@ class Finding:
     """One thing that was examined.
 
     Attributes:
-        verdict: Whether it is in order, is for a person to look at, or keeps the parties apart.
-        subject: What it is.
+        verdict: Whether it is in order, needs a person's attention, or keeps the parties apart.
+        subject: What was examined.
         says: What was found.
     """
 
@@ -50,9 +50,9 @@ class Shown:
         seconds: How long its answer took.
         tls: The protocol's version; None over plain HTTP.
         certificate_ends_at: In seconds since the Unix epoch; None if the library does not say.
-        ahead_seconds: How far its clock is ahead of ours, to half a second and half of `seconds`;
-            None if it names no time.
-        cache_seconds: How long its configurations may be kept; None if it does not say.
+        ahead_seconds: How far its clock is ahead of ours, give or take half a second and half of
+            `seconds`; None if it names no time.
+        cache_seconds: How long its configurations may be cached; None if it does not say.
         configs: Its HPKE configurations; None if they cannot be read.
     """
 
@@ -65,12 +65,12 @@ class Shown:
 
 
 async def examine(http: httpx.AsyncClient, peer: Peer, endpoint: str) -> Shown:
-    """Ask the aggregator at `endpoint`, which is also `peer`.
+    """Ask the aggregator at `endpoint`, which `peer` also reaches.
 
     Raises:
         PeerError: It does not answer, or refuses.
     """
-    answer = await peer.get(path("hpke_config"))  # names the cause if there is none
+    answer = await peer.get(path("hpke_config"))  # its error names the cause if there is no answer
     url = httpx.URL(endpoint).join(path("hpke_config").removeprefix("/"))
     asked_at, asked = time.time(), time.monotonic()
     async with http.stream("GET", url, follow_redirects=False) as response:

@@ -5,8 +5,8 @@ and a `Location` of another origin is refused. Transient failures are retried a 
 then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
 document is reported as `PeerRefused`.
 
-We read no more of an answer than the request can yield, uncompressed, and take no longer than a
-set time for all attempts together, however steadily it drips.
+We read no more bytes of an answer than the request can yield, uncompressed. All attempts together
+take no longer than a fixed time, even if an answer keeps trickling in.
 
 Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 """
@@ -37,7 +37,7 @@ MAX_SHORT_ANSWER = 64 * 2**10
 """The most bytes of a problem document, or of an answer that should carry nothing."""
 
 MAX_LOCATION = 2048
-"""The most characters of a resource's URL: it is stored."""
+"""The most characters of a resource's URL, which is stored."""
 
 MAX_RETRY_AFTER_SECONDS = 3600
 _FAILURES: Mapping[type[BaseException], str] = {
@@ -49,7 +49,7 @@ _FAILURES: Mapping[type[BaseException], str] = {
 }
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _LASTING_STATUSES = frozenset({501, 505})
-"""Of the server's errors; one that we do not know means what 500 does."""
+"""The server errors that are not transient; an unknown one is treated like 500."""
 
 
 class PeerUnreachable(PeerError):
@@ -57,8 +57,8 @@ class PeerUnreachable(PeerError):
 
     Attributes:
         retry_after: Seconds that the peer asked us to wait, if it did.
-        is_unprocessed: Whether we do know, namely nothing: there was no connection, the peer takes
-            no more requests (429), or the body was not sent to its end.
+        is_unprocessed: Whether we know that the peer did nothing: there was no connection, the peer
+            takes no more requests (429), or the body was not sent to its end.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class PeerRefused(PeerError):
     Attributes:
         problem: Why, by its problem document; of type `about:blank` if there was none.
         status: The HTTP status code.
-        is_unprocessed: Whether the request has surely changed nothing: a status of class 4xx, and
-            no earlier attempt of the same call of which we do not know.
+        is_unprocessed: Whether the request has certainly changed nothing: the status is 4xx, and no
+            earlier attempt of the same call has an unknown outcome.
     """
 
     def __init__(self, problem: Problem, status: int) -> None:
@@ -91,7 +91,7 @@ class Answer:
     """A successful answer.
 
     Attributes:
-        body: Empty if the peer will be ready later.
+        body: Empty if the peer is not ready yet.
         location: The resource's absolute URL at the endpoint's origin, if the peer named one.
         retry_after: Seconds that the peer asked us to wait, if it did.
         headers: All headers, lower case.
@@ -109,8 +109,8 @@ class Answer:
             message: The message's name in the media type.
 
         Raises:
-            PeerUnreachable: It is something else, such as the page of a proxy in between: we do not
-                know what the peer would have answered.
+            PeerUnreachable: It is something else, such as a proxy's page: we do not know what the
+                peer would have answered.
         """
         content_type = self.headers.get("content-type")
         if self.body and message_of(content_type) != message:
@@ -118,7 +118,7 @@ class Answer:
         return self.body
 
     def is_whole(self, carried: "type[Carried]") -> bool:
-        """Return whether the body is such a message, or empty."""
+        """Return whether the body is empty or decodes as such a message."""
         try:
             body = self.carried(carried.message)
             if body:
@@ -137,13 +137,13 @@ class Carried(Message, Protocol):
 class _Body:
     """A request's body, which knows how far it was sent.
 
-    Its length is declared, so a peer that was not given its end has no request to process: one that
+    Its length is declared, so a peer that never got its end has no request to process. A peer that
     answers early and closes the connection may break it while we still send, and its answer is
     lost.
 
     Attributes:
-        is_whole: Whether its last piece was handed over in the last attempt: what became of that
-            nobody knows.
+        is_whole: Whether the last attempt handed over the last piece; the peer may then have
+            processed the request.
     """
 
     _PIECE = 2**16
@@ -153,7 +153,7 @@ class _Body:
         self.is_whole = not content
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give its pieces, anew for each attempt."""
+        """Yield its pieces, anew for each attempt."""
         self.is_whole = not self._content
         for start in range(0, len(self._content), self._PIECE):
             self.is_whole = start + self._PIECE >= len(self._content)
@@ -183,11 +183,11 @@ class Peer:
             endpoint: The party's base URL, with or without a path prefix.
             token: The token, if the party asks for one.
             name: What messages call it, such as "the helper".
-            attempts: How often a request is sent before it counts as unanswered.
+            attempts: How many times a request is sent before it counts as unanswered.
             seconds: How long all attempts may take together; by default the client's read timeout.
-            only_problems_refuse: Whether a status of class 4xx without a problem document is no
-                refusal of the party, but the page of a proxy that does not find it for the moment.
-                Only that a body is too large (413) is believed of anybody.
+            only_problems_refuse: Whether a 4xx status without a problem document is taken for a
+                page of a proxy that cannot reach the party at the moment, and not for a refusal.
+                Only 413 (body too large) always counts as a refusal.
             token_header: Where the token is shown.
             sleep: Waits between attempts.
         """
@@ -215,8 +215,8 @@ class Peer:
         Args:
             target: The resource.
             limit: The most bytes of the answer.
-            carrying: The message that the answer should be, unless it is empty. One that is not
-                may have been cut on its way, and is asked for again; the last is returned as it is.
+            carrying: The message that the answer should be, unless it is empty. Any other answer
+                may have been truncated in transit, so we ask again; the last is returned as it is.
         """
         return await self._send("GET", target, None, None, limit, carrying)
 
@@ -230,7 +230,7 @@ class Peer:
         carrying: type[Carried] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a message, with more headers if any; `limit` and `carrying` are as for `get`."""
+        """Send a message, with extra headers if given; for `limit` and `carrying` see `get`."""
         return await self._send("POST", target, media_type, body, limit, carrying, headers)
 
     async def put(
@@ -243,7 +243,7 @@ class Peer:
         carrying: type[Carried] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Have a resource made at a path that we choose; the rest is as for `post`."""
+        """Create a resource at a path that we choose; for the arguments see `post`."""
         return await self._send("PUT", target, media_type, body, limit, carrying, headers)
 
     async def delete(self, target: str) -> Answer:
@@ -261,7 +261,7 @@ class Peer:
         more: Mapping[str, str] | None = None,
     ) -> Answer:
         url = self._resource(target)
-        # A few compressed bytes could become any number.
+        # A few compressed bytes could expand to any number.
         headers = {**(more or {}), "accept-encoding": "identity"}
         if media_type is not None:
             headers["content-type"] = media_type
@@ -272,7 +272,7 @@ class Peer:
             headers["content-length"] = str(len(body))
             sent = _Body(body)
         request = self._http.build_request(method, url, headers=headers, content=sent)
-        # One deadline for all attempts: a driver holds its job no longer than it says.
+        # One deadline for all attempts bounds how long a driver holds its job.
         with anyio.move_on_after(self._seconds):
             return await self._send_patiently(request, sent, limit, carrying)
         raise self._unreachable("no complete answer in time")
@@ -354,7 +354,7 @@ class Peer:
         )
 
     def _is_foreign(self, response: httpx.Response) -> bool:
-        """Return whether a refusal is not taken for the party's own."""
+        """Return whether a refusal is taken for a proxy's, not the party's own."""
         is_too_large = response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
         is_refusal = not response.is_success and not is_too_large
         return self._only_problems_refuse and is_refusal and not _is_problem(response)
@@ -385,8 +385,8 @@ class Peer:
         try:
             return await self._http.send(request, stream=True, follow_redirects=False)
         except AttributeError as error:
-            # anyio over uvloop: a connection that the peer resets at once, as a dying process does,
-            # has None for its socket, and anyio asks for its address.
+            # anyio over uvloop: if the peer resets a connection at once, as a dying process does,
+            # the connection's socket is None, and anyio asks it for its address.
             if error.obj is not None:
                 raise
             raise httpx.ConnectError("reset as it was made", request=request) from error
@@ -422,7 +422,7 @@ class Peer:
 
 
 def origin(endpoint: str) -> str:
-    """Return scheme, host and port of an endpoint, which a log may show."""
+    """Return the scheme, host and port of an endpoint, without its path; a log may show them."""
     url = httpx.URL(endpoint)
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
     host = f"[{url.host}]" if ":" in url.host else url.host
@@ -430,7 +430,7 @@ def origin(endpoint: str) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return why a request failed: what the operating system said, or the kind of failure."""
+    """Return why a request failed: the operating system's message, or the kind of failure."""
     below: BaseException | None = error
     while below is not None:
         if isinstance(below, ssl.SSLCertVerificationError):
@@ -467,7 +467,7 @@ def _retry_after(headers: httpx.Headers) -> int | None:
     """
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
-        # Python refuses to parse a number of thousands of digits.
+        # Python refuses to parse a number with thousands of digits.
         digits = value.lstrip("0")
         is_long = len(digits) > len(str(MAX_RETRY_AFTER_SECONDS))
         return (

@@ -1,10 +1,10 @@
-"""Permits for work that waits for other parties: how much of it goes on at once, and whose.
+"""Permits for work that waits for other parties: how much of it runs at once, and for which tasks.
 
-Each piece of work holds one permit until it ends, and the next may begin then, whatever became of
-the others. Whoever asks gets fair shares: a task with little in progress comes before one with
-much, and of two the one that waited longer. A host that leaves us waiting takes only so many
-permits. Once it has not answered, it is asked by one piece of work at a time, ever more rarely, and
-all such hosts together have half of the permits at most.
+Each piece of work holds one permit until it ends; then the next may begin, whatever the others do.
+Shares are fair: a task with little in progress comes before one with much, and among equals the one
+that waited longest. A host that leaves us waiting holds at most `per_host` permits. Once a host has
+not answered, one piece of work at a time asks it, ever more rarely, and all such hosts together
+hold at most half of the permits.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ LONGEST_REST_SECONDS = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
-    """Work of one task that could begin: at which host, and how many pieces."""
+    """Work of one task that could begin: which host it waits for, and how many pieces."""
 
     task: bytes
     host: str
@@ -31,7 +31,7 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Outage:
-    """A host that did not answer so many times in a row, and when it is asked again."""
+    """How many times in a row a host has not answered, and when it is asked again."""
 
     failures: int
     until: float
@@ -108,14 +108,14 @@ class Permits:
         self._changed.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until a permit is given back or somebody calls `wake`."""
+        """Wait for `seconds`, or until a permit is given back or `wake` is called."""
         with anyio.move_on_after(seconds):
             await self._changed.wait()
         self._changed = anyio.Event()
 
     @contextmanager
     def asking(self, host: str) -> Iterator[None]:
-        """Remember whether `host` answers what is asked inside; a refusal is an answer too."""
+        """Note whether `host` answers requests made inside; a refusal is an answer too."""
         try:
             yield
         except PeerRefused:
@@ -134,7 +134,7 @@ class Permits:
         if outage is None:
             return hosts[host] < self._per_host
         rest = outage.until - self._now()
-        # A longer rest than the longest: the clock was set back.
+        # A rest longer than the longest means that the clock was set back.
         is_time = rest <= 0 or rest > LONGEST_REST_SECONDS
         in_doubt = sum(hosts[each] for each in self._outages)
         return is_time and not hosts[host] and in_doubt < max(1, self._total // 2)
@@ -143,7 +143,7 @@ class Permits:
         before = self._outages.get(host, _Outage(0, 0))
         now = self._now()
         if now < before.until:
-            return  # asked before the failure that is known
+            return  # this request was sent before the failure that we know of
         delay = min(LONGEST_REST_SECONDS, 1 << min(before.failures, 6)) * (1 - self._jitter() / 2)
         rest = max(delay, min(asked, LONGEST_REST_SECONDS))
         self._outages[host] = _Outage(before.failures + 1, now + rest)

@@ -1,6 +1,7 @@
-"""TLS from the files that settings name: what a service shows, and whom it and its calls trust.
+"""TLS from the files that settings name: which certificates are shown, and which are trusted.
 
-Without such files a proxy speaks TLS for the service, and calls trust the system's authorities.
+Without such files, a proxy speaks TLS for the service, and its own requests trust the system's
+authorities.
 """
 
 import ssl
@@ -19,9 +20,9 @@ class Identity:
     """A certificate and its private key.
 
     Attributes:
-        certificate: A PEM file with the certificate, and those up to a root that others know.
+        certificate: A PEM file with the certificate and its chain up to a root that others know.
         key: A PEM file with its private key.
-        names: The settings that name the two, by which errors name them.
+        names: The settings that name the two files, for error messages.
     """
 
     certificate: Path
@@ -30,21 +31,21 @@ class Identity:
 
     @classmethod
     def served(cls, settings: ServiceSettings) -> Self | None:
-        """Return what a service shows to those who connect, if the service speaks TLS."""
+        """Return what a service shows to its callers, or None if it speaks no TLS itself."""
         if settings.tls_certificate is None or settings.tls_key is None:
             return None
         return cls(settings.tls_certificate, settings.tls_key, ("tls_certificate", "tls_key"))
 
     @classmethod
     def asking(cls, settings: ServiceSettings) -> Self | None:
-        """Return what we show to those whom we ask, if anything."""
+        """Return what we show to the parties that we call, if anything."""
         if settings.client_certificate is None or settings.client_key is None:
             return None
         names = ("client_certificate", "client_key")
         return cls(settings.client_certificate, settings.client_key, names)
 
     def show(self, context: ssl.SSLContext) -> None:
-        """Let the context show the certificate to whom it connects from now on.
+        """Make the context show the certificate on its connections from now on.
 
         Raises:
             ConfigurationError: A file cannot be read or used, the two do not belong together, or
@@ -54,7 +55,7 @@ class Identity:
             _check_readable(name, path)
         check_private(self.key)
         try:
-            # An empty password in place of one that would be asked for at the terminal.
+            # With an empty password, an encrypted key fails instead of prompting at the terminal.
             context.load_cert_chain(self.certificate, self.key, password="")
         except (ssl.SSLError, ValueError) as error:
             raise ConfigurationError(
@@ -64,12 +65,12 @@ class Identity:
 
 
 def serving_context(identity: Identity, caller_ca: Path | None) -> ssl.SSLContext:
-    """Return how a service speaks TLS to whoever connects.
+    """Return the TLS context with which a service serves its callers.
 
     Args:
         identity: What it shows.
-        caller_ca: A PEM file of authorities. Whoever connects may show a certificate of theirs, and
-            none of others; who shows none is told apart by `web.auth`.
+        caller_ca: A PEM file of authorities. Callers may show a certificate of theirs, but of no
+            others; `web.auth` decides about callers that show none.
 
     Raises:
         ConfigurationError: A file cannot be read or used.
@@ -85,7 +86,7 @@ def serving_context(identity: Identity, caller_ca: Path | None) -> ssl.SSLContex
 
 
 def tls_of(settings: ServiceSettings) -> ssl.SSLContext | None:
-    """Return how a service of these settings speaks TLS, if it does.
+    """Return the TLS context of a service with these settings; None if it speaks no TLS itself.
 
     Raises:
         ConfigurationError: A file cannot be read or used.
@@ -98,12 +99,12 @@ def tls_of(settings: ServiceSettings) -> ssl.SSLContext | None:
 
 
 def asking_context(peer_ca: Path | None = None, identity: Identity | None = None) -> ssl.SSLContext:
-    """Return how we speak TLS to those whom we ask.
+    """Return the TLS context for our own requests.
 
     Args:
-        peer_ca: A PEM file of the authorities that are trusted, and no others; by default those of
-            the system, or of SSL_CERT_FILE.
-        identity: What we show to those who want to know who asks.
+        peer_ca: A PEM file of the only authorities to trust; by default those of the system, or of
+            SSL_CERT_FILE.
+        identity: What we show to peers that ask for a client certificate.
 
     Raises:
         ConfigurationError: A file cannot be read or used.

@@ -1,4 +1,4 @@
-"""The database under the store: what we need from it, and its errors in our words.
+"""The database under the store: what we need from it, and its errors translated into ours.
 
 The verbs speak SQLAlchemy Core, which both databases understand; where they differ is in `Backend`:
 `sqlite.Sqlite`, one file with one writer, and `postgresql.Postgresql`, for many processes.
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
 AS_BYTES = "as_bytes"
-"""An option of statements that read long values: whether the database sends what it has as it is.
+"""An option of statements that read long values: whether the database sends values in binary.
 
-Each of their columns must be bytes or a whole number."""
+Each column of such a statement must be bytes or an integer."""
 
 Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 
 class Busy(StoreError):
-    """Others held the database for too long; the transaction was tried several times."""
+    """Other transactions held the database for too long, at each of several attempts."""
 
 
 class DiskFull(StoreError):
@@ -44,7 +44,7 @@ class DiskFull(StoreError):
 
 
 class Unreachable(StoreError):
-    """There is no connection to the database; if it broke at the commit, that may have happened."""
+    """There is no connection; if it broke during the commit, the transaction may be committed."""
 
 
 class Disconnected(Unreachable):
@@ -56,19 +56,19 @@ class Damaged(StoreError):
 
 
 class Conflict(StoreError):
-    """What a verb was asked to store contradicts what is there."""
+    """What a verb was asked to store contradicts what is stored."""
 
 
 class LostRace(Conflict):
-    """Another transaction stored the same first; the transaction was tried several times."""
+    """Another transaction stored the same row first, at each of several attempts."""
 
 
 class BodyGone(StoreError):
-    """A body is no longer where the transaction's snapshot says; it was tried several times."""
+    """A body is no longer where the transaction's snapshot says, at each of several attempts."""
 
 
 class KeySlots(Protocol):
-    """Sealed keys of buckets by the number of their slot, for one transaction."""
+    """The sealed keys of buckets by slot number, for one transaction."""
 
     def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:
         """Store keys; return their slots, none below `first_unused`."""
@@ -81,14 +81,14 @@ class KeySlots(Protocol):
         """
 
     def replace(self, slot: int, key: bytes) -> None:
-        """Put another ciphertext of the same key into a slot that holds it."""
+        """Replace a slot's ciphertext by another of the same key."""
 
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
-        """Delete keys with the transaction; return those to be destroyed after its commit."""
+        """Delete keys in the transaction; return the slots to be destroyed after it commits."""
 
 
 class BucketKeys(Protocol):
-    """All such keys of a store."""
+    """All bucket keys of a store."""
 
     def within(self, connection: Connection) -> KeySlots:
         """Return the keys for a transaction on `connection`."""
@@ -104,13 +104,13 @@ class BucketKeys(Protocol):
 
 
 class Backend(Protocol):
-    """What each database does its own way."""
+    """What each database does in its own way."""
 
     writers: int
     """How many transactions of one process may write at once."""
 
     shards: int
-    """How many transactions of all processes may add to one bucket at once (`shards`)."""
+    """How many transactions of all processes may add to one bucket at once (`locks.own_shard`)."""
 
     def engine(self, readers: int = 0) -> Engine:
         """Return an engine for `writers` writers, or for `readers` readers."""
@@ -123,7 +123,7 @@ class Backend(Protocol):
         """Return how many bytes the store has."""
 
     def free_bytes(self) -> int | None:
-        """Return how much room its disk has, None if only its server knows."""
+        """Return the free bytes on its disk, None if only its server knows."""
 
     def exists(self) -> bool:
         """Return whether there is a store."""
@@ -132,10 +132,10 @@ class Backend(Protocol):
         """Make a place for a store unless there is one."""
 
     def prove_locks(self) -> None:
-        """Check that what one connection has locked another cannot take.
+        """Check that a second connection cannot take what the first has locked.
 
         Raises:
-            ConfigurationError: It can: the engine only pretends.
+            ConfigurationError: It can: the database only pretends to lock.
         """
 
     def now(self, connection: Connection) -> int:
@@ -153,53 +153,53 @@ class Backend(Protocol):
         """Insert one or more rows of the same columns; return what `statement` returns, if any."""
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
-        """Hold what `names` stand for until the transaction ends; `locks` says what that is."""
+        """Hold the locks `names` until the transaction ends; `locks` says what each protects."""
 
     def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
-        """Hold one of `names` as `lock` does, which nobody else holds if possible; return which."""
+        """Hold one of the locks `names`, a free one if there is any; return its position."""
 
     def lock_alone(self, connection: Connection, table: Table) -> bool:
-        """Keep all others from a table until the transaction ends, if nobody uses it now.
+        """Lock a table against all others until the transaction ends, if nobody uses it now.
 
         Returns:
-            Whether it is kept; nobody is waited for.
+            Whether it is locked; this never waits.
         """
 
     def empty(self, connection: Connection, content: Column[bytes]) -> None:
-        """Delete the rows of the table of `content`, all or so many as hold nobody up for long.
+        """Delete the rows of the table of `content`: all, or few enough to hold nobody up for long.
 
-        They have no secrets: what they leave on the disk is not overwritten.
+        They hold no secrets, so what is left of them on the disk is not overwritten.
         """
 
     def bucket_keys(self) -> BucketKeys:
-        """Return where the short-lived keys of buckets lie."""
+        """Return the place of the short-lived keys of buckets."""
 
     def empty_log(self) -> bool:
-        """Empty the database's log of what was destroyed; return whether that was possible now."""
+        """Remove destroyed secrets from the database's log; return whether that was possible."""
 
     def back_up(self, file: Path) -> None:
         """Write one moment of the database to an empty file, without the keys of buckets.
 
         Raises:
-            ConfigurationError: A program that it takes is not installed.
+            ConfigurationError: A program that it needs is not installed.
             StoreError: It failed.
         """
 
     def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
-        """Read such a file to its end; `secrets` are the tables and columns of ciphertexts.
+        """Read a backup to its end; `secrets` are the tables and columns that hold ciphertexts.
 
         Raises:
-            NoBackup: It is none, or damaged.
+            NoBackup: The file is not a backup, or is damaged.
         """
 
     def is_busy(self, error: OperationalError) -> bool:
-        """Return whether others held the database for too long."""
+        """Return whether other transactions held the database for too long."""
 
     def is_unreachable(self, error: DBAPIError) -> bool:
         """Return whether there is no server, or it has ended the connection."""
 
     def is_lost_race(self, error: DBAPIError) -> bool:
-        """Return whether another transaction stored the same since ours looked."""
+        """Return whether another transaction has stored the same row since ours looked."""
 
     def is_full(self, error: OperationalError) -> bool:
         """Return whether the disk has no room."""
@@ -208,7 +208,7 @@ class Backend(Protocol):
         """Return whether the store is damaged."""
 
     def reason(self, error: DBAPIError) -> str:
-        """Return what the database says is wrong, without values that were to be stored."""
+        """Return the database's message, without the values that were to be stored."""
 
 
 def backend(url: str) -> Backend:
@@ -221,7 +221,7 @@ def backend(url: str) -> Backend:
     """
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError):  # the latter for a port that is not a number
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
         # `from None`: the cause repeats the text, which may hold a password.
         raise ConfigurationError("the store's URL cannot be read") from None
     match parsed.drivername:
@@ -243,7 +243,7 @@ def backend(url: str) -> Backend:
 def translated(
     database: Backend, name: str, broken: type[Unreachable] = Unreachable
 ) -> Iterator[None]:
-    """Turn the database's errors into ours, once; `broken` is that of a broken connection."""
+    """Translate the database's errors into ours; `broken` is the class for a broken connection."""
     try:
         yield
     except DBAPIError as error:

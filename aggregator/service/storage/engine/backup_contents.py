@@ -1,4 +1,4 @@
-"""What is read of a backup to tell what it is."""
+"""What is read from a backup to tell what it holds."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from aggregator.errors import StoreError
 
 
 class NoBackup(StoreError):
-    """A file is no backup of a store, or damaged."""
+    """The file is not a backup of a store, or is damaged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class BackupContents:
     """What a backup holds.
 
     Attributes:
-        version: Of its schema.
-        roles: Of its tasks.
+        version: The version of its schema.
+        roles: The roles of its tasks.
         secrets: All ciphertexts under the store key.
         has_bucket_keys: Whether it holds keys of un-noised sums.
     """

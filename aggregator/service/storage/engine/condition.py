@@ -1,4 +1,4 @@
-"""The condition of any party's store: its size, the room on its disk."""
+"""The condition of any party's store: its size, and the free space on its disk."""
 
 import aggregator
 from aggregator.service.storage.engine.database import Transaction
@@ -6,11 +6,11 @@ from aggregator.service.telemetry.health import Metric
 
 SHOWN_JOBS = 20
 LEAST_FREE_BYTES = 16 * 2**20
-"""With less room on the disk a service is not ready: what it would take could not be stored."""
+"""With less free space on its disk a service is not ready: it could not store what it accepts."""
 
 
 def disk_faults(tx: Transaction) -> list[str]:
-    """Return what is wrong with the disk under a store, if anything that we can see."""
+    """Return what we can see to be wrong with the disk under a store, if anything."""
     free = tx.backend.free_bytes()
     if free is None or free >= LEAST_FREE_BYTES:
         return []

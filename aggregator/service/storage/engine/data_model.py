@@ -1,6 +1,6 @@
 """Writes `docs/data-model.md` from the tables and the transitions, so that it cannot be wrong.
 
-`make docs` runs it after a change, and a test compares.
+Run `make docs` after a change; a test compares.
 """
 
 import re

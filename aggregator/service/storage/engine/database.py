@@ -3,11 +3,11 @@
 `Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits: either
 all that `work` wrote is stored or none of it, whenever the process is killed. `Database.read` does
 the same over one snapshot, without writing. If the database was busy, the connection broke, or
-another transaction stored the same first, `work` is called again, a few times at most, so it must
-have no effects outside the transaction. A connection that breaks while it commits is the caller's
-affair, as if the process had died then: nobody knows whether the transaction was committed. A verb
-that refuses (a `StoreError`) spoils its transaction, which is rolled back even if `work` catches
-the error: half a verb is never committed.
+another transaction stored the same row first, `work` is called again, a few times at most, so it
+must have no effects outside the transaction. If the connection breaks during the commit, we do not
+retry: as after a crash, nobody knows whether the transaction was committed, and the caller has to
+cope. Once a verb refuses (`Transaction.refuse`), its transaction is rolled back even if `work`
+catches the error: half a verb is never committed.
 
 A transaction is not cancelled half-way: a cancelled caller waits until its thread has committed or
 rolled back.
@@ -63,7 +63,7 @@ _TASK_KEY = select(tables.tasks.c.id).where(
 _KEPT_TASK_KEY = _TASK_KEY.with_for_update(read=True, key_share=True)
 
 _PREPARED: dict[tuple[type, object], Any] = {}
-"""Statements by the kind of database and what builds them."""
+"""Statements, by the kind of database and the function that builds them."""
 
 _ATTEMPTS = 6
 _ID_SIZE = 16
@@ -76,7 +76,7 @@ class UnknownTask(StoreError):
 
 @dataclasses.dataclass(slots=True)
 class Transaction:
-    """An open transaction, and what else the verbs need."""
+    """An open transaction, and everything else that the verbs need."""
 
     connection: Connection
     backend: Backend
@@ -100,12 +100,12 @@ class Transaction:
         return self.backend.insert(table)
 
     def prepared(self, make: Callable[[Callable[[Table], Insert]], S]) -> S:
-        """Return the statement that `make` builds, once for each kind of database.
+        """Return the statement that `make` builds, built once for each kind of database.
 
         Building a statement takes longer than running it.
 
         Args:
-            make: Builds it, with `bindparam` for its values, given what `insert` is.
+            make: Builds it from the database's `insert`, with `bindparam` for its values.
         """
         key = (type(self.backend), make)
         if key not in _PREPARED:
@@ -120,28 +120,28 @@ class Transaction:
         return self.backend.insert_many(self.connection, statement, rows)
 
     def lock(self, names: set[bytes], *, shared: bool = False) -> None:
-        """Hold what `names` stand for until the transaction ends; readers have their snapshot."""
+        """Hold the locks `names` until the transaction ends; readers need none."""
         if self.is_writing:
             self.backend.lock(self.connection, names, shared=shared)
 
     def lock_one_of(self, names: Sequence[bytes]) -> int:
-        """Hold one of `names` until the transaction ends, if it writes; return which."""
+        """Hold one of the locks `names` until the transaction ends, if it writes; return which."""
         return self.backend.lock_one_of(self.connection, names) if self.is_writing else 0
 
     def random_id(self) -> bytes:
-        """Return a fresh name for a resource of ours, 16 bytes."""
+        """Return a fresh id for a resource of ours, 16 bytes."""
         return self.entropy.bytes(_ID_SIZE)
 
     def refuse(self, error: E) -> E:
-        """Return `error`, to be raised; from now on nothing is committed, even if it is caught."""
+        """Return `error` for the caller to raise; the transaction can no longer be committed."""
         self.failure = error
         return error
 
     def task_key(self, task_id: bytes) -> int:
         """Return the key by which other tables name the task.
 
-        A transaction that writes keeps the task's row until it ends, so that the task cannot be
-        forgotten meanwhile and leave behind what is being stored.
+        A writing transaction locks the task's row until it ends. Otherwise the task could be
+        forgotten meanwhile and leave behind the rows that are being stored.
 
         Raises:
             UnknownTask: There is no such task.
@@ -157,7 +157,7 @@ class Transaction:
 
 
 class Database:
-    """An open store whose schema is the one this program was written for."""
+    """An open store with the schema that this program was written for."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Database:
         on_transaction: OnTransaction,
         objects: Objects | None = None,
     ) -> None:
-        """Use `open`, which also checks the schema."""
+        """Do not call this; use `open`, which also checks the schema."""
         self._backend = backend
         self._objects = objects
         self._writers = backend.engine()
@@ -183,7 +183,7 @@ class Database:
         self._undestroyed: set[int] = set()
         self._is_closed = False
         self._scrubber = Scrubber(backend.empty_log)
-        # Writers wait for their turn in the event loop, without holding a thread each.
+        # Writers wait for their turn in the event loop, so that none holds a thread meanwhile.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
         self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
 
@@ -221,7 +221,7 @@ class Database:
             objects,
         )
         database._destroy_what_a_killed_process_left()
-        database._scrubber.request()  # it may have left destroyed secrets in the log as well
+        database._scrubber.request()  # a killed process may have left secrets in the log
         return database
 
     async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
@@ -229,7 +229,7 @@ class Database:
 
         Raises:
             Busy: Other transactions held the database during every attempt.
-            Unreachable: There is no connection to it. If it broke during the commit, the
+            Unreachable: There is no connection to the database. If it broke during the commit, the
                 transaction may have been committed all the same.
             StoreError: The database failed, or is closed; nothing was written.
         """
@@ -244,12 +244,12 @@ class Database:
         return await to_thread.run_sync(read, name, work, limiter=limiter)
 
     def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
-        """`run` in the calling thread."""
+        """Do what `run` does, in the calling thread."""
         with self._writer:
             return self._persist(self._writers, name, work)
 
     def read_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
-        """`read` in the calling thread."""
+        """Do what `read` does, in the calling thread."""
         with self._reader:
             return self._persist(self._readers, name, work)
 
@@ -271,7 +271,7 @@ class Database:
         return [f"uploads are refused and jobs wait: {fault}"]
 
     def close(self) -> None:
-        """Close every connection as soon as nobody uses it; whoever comes later is refused."""
+        """Close every connection as soon as nobody uses it; later calls are refused."""
         self._scrubber.close()
         with ExitStack() as turns:
             for turn, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
@@ -285,9 +285,9 @@ class Database:
                 self._objects.close()
 
     def _destroy_what_a_killed_process_left(self) -> None:
-        """Destroy the keys whose buckets were collected when a process died."""
+        """Destroy keys that are no longer in use but that a process left behind when it died."""
         held = self._keys.held()
-        # Others may be about to commit what they put there: only a writer can tell.
+        # Another process may be about to commit new keys, so only a writer can tell.
         if held and _unused(held, self.read_sync("look for keys", _used_slots)):
             self.run_sync("destroy keys", self._destroy_unused)
 
@@ -295,7 +295,7 @@ class Database:
         tx.destroyed_slots += _unused(self._keys.held(), _used_slots(tx))
 
     def _destroy(self, slots: Iterable[int]) -> None:
-        """Destroy keys before anybody is answered, and those of a transaction that failed to."""
+        """Destroy keys before the caller hears of the commit, with any that failed earlier."""
         self._undestroyed.update(slots)
         pending = list(self._undestroyed)
         if pending:
@@ -304,9 +304,9 @@ class Database:
 
     @contextmanager
     def _undoing_if_it_fails(self, transaction: Transaction) -> Iterator[None]:
-        """Undo outside the database what a transaction did that is not going to be committed.
+        """Undo what a failed transaction did outside the database.
 
-        Its keys are destroyed, as what it has written may lie in the log all the same.
+        Its new keys are destroyed, since what they encrypt may lie in the log all the same.
         """
         try:
             yield
@@ -323,9 +323,9 @@ class Database:
                 try:
                     return self._transact(engine, name, work)
                 except (Busy, Disconnected, LostRace, KeyGone, BodyGone):
-                    # At once: a database that is busy has waited before it said so, a connection
-                    # that broke is made anew or refused, and a batch that was collected, or a body
-                    # that was moved, since this snapshot was taken is so in the next.
+                    # We retry at once. A busy database has made us wait already, a broken
+                    # connection is made anew or refused, and the next snapshot knows that the
+                    # batch was collected or the body moved.
                     if metrics is not None:
                         metrics.TRANSACTION_RETRIES.labels(name).inc()
             return self._transact(engine, name, work)
@@ -373,7 +373,7 @@ def _unused(held: Iterable[int], used: set[int]) -> list[int]:
 
 
 def _timed(access: str, run: Callable[P, T]) -> Callable[P, T]:
-    """Return `run`, whose wait for a thread began now."""
+    """Return `run`, timed, with its wait for a thread counted from now."""
     asked = time.perf_counter()
 
     def begin(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -386,15 +386,15 @@ def _timed(access: str, run: Callable[P, T]) -> Callable[P, T]:
 
 
 def _metrics() -> Any:  # noqa: ANN401  a module
-    """Return the process's metrics; None in a command, which has nobody to show them to.
+    """Return the process's metrics; None in a command, which shows them to nobody.
 
-    A process that shows metrics has loaded them, which takes a command longer than its transaction.
+    A service has loaded the module. In a command, loading it would take longer than a transaction.
     """
     return sys.modules.get("aggregator.service.telemetry.metrics")
 
 
 def _ignore(_name: str, _moment: str) -> None:
-    """Do nothing: nobody listens."""
+    """Do nothing; used if nobody listens."""
 
 
 def _limiter(variable: RunVar[CapacityLimiter], tokens: int) -> CapacityLimiter:

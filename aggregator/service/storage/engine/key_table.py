@@ -1,8 +1,8 @@
 """The short-lived keys of buckets in a table, where the database is on a server.
 
-Deleting a key is part of the transaction that releases its batch, so nothing is left to be done
-after the commit. It is weaker than `key_file`: the server keeps deleted rows for a while, as
-docs/operations/postgresql.md says.
+Deleting a key is part of the transaction that releases its batch, so nothing is left to do after
+the commit. This is weaker than `key_file`: the server keeps deleted rows for a while
+(docs/operations/postgresql.md).
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,18 +25,18 @@ from aggregator.service.storage.secrets.key_file import KeyGone
 
 
 class KeyTable:
-    """Sealed keys by the number of their slot, of which nothing lies outside the database."""
+    """Sealed keys by slot number, all of them inside the database."""
 
     def within(self, connection: Connection) -> "SlotRows":
         """Return the keys for a transaction on `connection`."""
         return SlotRows(connection)
 
     def held(self) -> Sequence[int]:
-        """Return nothing: a killed process leaves no key of a released batch."""
+        """Return nothing: no key lies outside the database."""
         return ()
 
     def destroy(self, slots: Iterable[int]) -> None:
-        """Do nothing: `SlotRows.delete` leaves nothing to be destroyed."""
+        """Do nothing: `SlotRows.delete` leaves nothing to destroy."""
 
     def close(self) -> None:
         """Do nothing: only transactions have connections."""
@@ -47,7 +47,7 @@ _GETTING = select(bucket_key_slots.c.key).where(bucket_key_slots.c.slot == bindp
 
 
 class SlotRows:
-    """The keys as a transaction sees them."""
+    """The keys as one transaction sees them."""
 
     def __init__(self, connection: Connection) -> None:
         """Use the transaction on `connection`."""
@@ -70,13 +70,13 @@ class SlotRows:
         return key
 
     def replace(self, slot: int, key: bytes) -> None:
-        """Put another ciphertext of the same key into its slot."""
+        """Replace a slot's ciphertext by another of the same key."""
         statement = update(bucket_key_slots).where(bucket_key_slots.c.slot == slot)
         self._connection.execute(statement.values(key=key))
 
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
-        """Delete keys with the transaction; there is nothing to be destroyed after its commit."""
-        if slots:  # as one statement: a large batch has tens of thousands
+        """Delete keys in the transaction; nothing is left to destroy after it commits."""
+        if slots:  # in one statement: a large batch has tens of thousands of keys
             given = any_(literal(list(slots), ARRAY(BigInteger)))
             statement = delete(bucket_key_slots).where(bucket_key_slots.c.slot == given)
             self._connection.execute(statement)

@@ -1,12 +1,11 @@
-"""What a transaction relies on from its look to its commit, where several write at once.
+"""Locks on what a transaction has read and relies on until it commits, if several write at once.
 
-On SQLite a transaction that writes is the only one, so all of this holds by itself. On PostgreSQL
-these are advisory locks, which need no rows and end with the transaction. Who needs several takes
-them in `ORDER`, so that no two transactions wait for each other; a job's row is written after that.
-Tests raise where that is broken. What a unique constraint can refuse needs no lock: whoever loses
-such a race is run again, and finds what the other has stored (`backends.LostRace`). A task that is
-being stored for cannot be forgotten meanwhile: whoever looks for its key keeps its row
-(`Transaction.task_key`).
+On SQLite a writing transaction is the only one, so these locks do nothing. On PostgreSQL they are
+advisory locks, which need no rows and end with the transaction. They are taken in `ORDER`, so that
+no two transactions deadlock, and a job's row is written only after that; in tests, a wrong order
+raises. Where a unique constraint decides, no lock is needed: the transaction that loses such a race
+is run again, and finds what the other has stored (`backends.LostRace`). A task cannot be forgotten
+while a transaction stores something for it, since `Transaction.task_key` locks the task's row.
 """
 
 from typing import Final
@@ -14,19 +13,19 @@ from typing import Final
 from aggregator.service.storage.engine.database import Transaction
 
 ORDER: Final = ("collections", "batches", "claims", "ledger", "tokens", "generations", "hpke keys")
-"""In this order a transaction takes its locks: of one task, then those that tasks have in common.
+"""The order in which a transaction takes its locks: first a task's own, then the shared ones.
 
-A shard may come anywhere among them, where a count is all that is written: one is free unless as
-many others write, and should two wait for each other all the same, the server ends one, which is
-run again.
+A shard's lock may come anywhere in between, where only counts are written: one is free unless as
+many others write. Should two transactions deadlock all the same, the server ends one, which is run
+again.
 """
 
 IS_CHECKED = False
-"""Whether a lock out of its order raises; set by tests. A service would rather be run again."""
+"""Whether a lock taken out of order raises. Tests set it; a service rather retries a deadlock."""
 
 
 class OutOfOrder(AssertionError):
-    """A transaction took a lock after one that comes later."""
+    """A transaction took a lock after one that comes later in `ORDER`."""
 
 
 def _take(tx: Transaction, subject: str, task_id: bytes = b"", *, shared: bool = False) -> None:
@@ -50,27 +49,26 @@ def ask_for_collections(tx: Transaction, task_id: bytes) -> None:
 
 
 def keep_batches(tx: Transaction, task_id: bytes) -> None:
-    """Keep the task's batches as open or closed as they are; many may do so at once."""
+    """Keep the task's batches from being closed or reopened; many may do so at once."""
     _take(tx, "batches", task_id, shared=True)
 
 
 def change_batches(tx: Transaction, task_id: bytes) -> None:
-    """Be the only one who closes or opens batches of the task, while nobody keeps them."""
+    """Serialise closing and reopening of the task's batches, also against `keep_batches`."""
     _take(tx, "batches", task_id)
 
 
 def claim_waiting(tx: Transaction, task_id: bytes) -> None:
-    """Be the only one who makes aggregation jobs of the task's reports."""
+    """Serialise the creation of the task's aggregation jobs."""
     _take(tx, "claims", task_id)
 
 
 def own_shard(tx: Transaction, task: int) -> int:
-    """Be the only one who adds to a shard of the task's rows; return its number, always the same.
+    """Lock one shard of the task's rows for adding; return its number, fixed for the transaction.
 
-    Rows that many transactions add to come in shards, which readers add up: those of buckets, of
-    reports that wait and of counters. Each shard has one writer at a time, which takes one that is
-    free, so a transaction finds nobody in its rows, and there are no more shards than writers were
-    at once.
+    The rows of buckets, waiting reports and counters, to which many transactions add, come in
+    shards, which readers add up. Each writer takes a free shard, so it never waits for another
+    writer's rows, and there are no more shards than there were writers at once.
 
     Args:
         tx: The transaction.
@@ -83,9 +81,10 @@ def own_shard(tx: Transaction, task: int) -> int:
 
 
 def own_all_shards(tx: Transaction, task: int) -> None:
-    """Be the only one who adds to the task's rows that come in shards.
+    """Lock all shards of the task's rows for adding.
 
-    Who owns one shard already may meet another such transaction; one of both is then run again.
+    A transaction that owns a shard already may deadlock with another such one; one is then run
+    again.
     """
     tx.lock(set(_shards(tx, task)))
     tx.shards.setdefault(task, 0)
@@ -96,20 +95,20 @@ def _shards(tx: Transaction, task: int) -> list[bytes]:
 
 
 def spend(tx: Transaction) -> None:
-    """Be the only one who spends, or says what may be spent: tasks may have it in common."""
+    """Serialise charges and changes of budgets, which several tasks may share."""
     _take(tx, "ledger")
 
 
 def change_tokens(tx: Transaction, task_id: bytes) -> None:
-    """Be the only one who changes which tokens the task's caller may show."""
+    """Serialise changes of the tokens that the task's caller may show."""
     _take(tx, "tokens", task_id)
 
 
 def turn_generations(tx: Transaction) -> None:
-    """Be the only one who empties tables of bodies, or decides to which one bodies are added."""
+    """Serialise the emptying of tables of bodies, and the choice of the one to add bodies to."""
     _take(tx, "generations")
 
 
 def change_keys(tx: Transaction) -> None:
-    """Be the only one who makes, retires or destroys HPKE keys."""
+    """Serialise the making, retiring and destroying of HPKE keys."""
     _take(tx, "hpke keys")

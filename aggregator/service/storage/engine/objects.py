@@ -1,4 +1,4 @@
-"""Object storage: S3 and what speaks as it does, Google's, Azure's, or a folder.
+"""Object storage: S3 and compatible services, Google's, Azure's, or a folder.
 
 An object is written once, under a name drawn for it, before the transaction that names it commits,
 and deleted by its name when no row names it any more. Nothing is ever listed: several stores may
@@ -39,7 +39,7 @@ _PROBE = b"\0" * 16
 
 
 class _Place(Protocol):
-    """Where objects are; each verb is called from several threads."""
+    """A place that holds objects; its methods are called from several threads."""
 
     name: str
 
@@ -50,7 +50,7 @@ class _Place(Protocol):
         """Return an object, None if there is none."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete those of some objects that there are."""
+        """Delete those of the named objects that exist."""
 
 
 class Objects:
@@ -73,7 +73,7 @@ class Objects:
         return self._place.name
 
     def put(self, contents: Mapping[bytes, bytes]) -> None:
-        """Store objects, all of them or as few as can be.
+        """Store objects; on failure, try to delete them again.
 
         Raises:
             Unreachable: One could not be stored.
@@ -86,10 +86,10 @@ class Objects:
             raise
 
     def get(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the objects that are there.
+        """Return those of the named objects that exist.
 
         Raises:
-            Unreachable: Whether one is there cannot be told.
+            Unreachable: We cannot tell whether an object exists.
         """
         some = list(names)
         with self._noting_faults():
@@ -105,7 +105,7 @@ class Objects:
         self._place.delete([name.hex() for name in names])
 
     def try_delete(self, names: Iterable[bytes]) -> None:
-        """Delete objects that no row names, as far as it goes."""
+        """Delete objects that no row names; best effort."""
         with suppress(StoreError):
             self.delete(names)
 
@@ -113,7 +113,7 @@ class Objects:
         """Put an object, get it, delete it, and ask for it once more.
 
         Raises:
-            ConfigurationError: That cannot be done there.
+            ConfigurationError: One of these fails.
         """
         name = os.urandom(NAME_SIZE)
         try:
@@ -147,7 +147,7 @@ class Objects:
             self.prove()
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for requests under way, and end the threads."""
         self._threads.shutdown()
 
     def _all(self, work: Callable[[S], T], each: Iterable[S]) -> list[T]:
@@ -207,7 +207,7 @@ class _Folder:
 
 
 class _Remote:
-    """A bucket; how it is reached and who we are stand in the environment of its own tools."""
+    """A bucket; its address and our credentials come from its own tools' environment variables."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -226,7 +226,7 @@ class _Remote:
                 client_options={
                     "timeout": _TIMEOUT,
                     "connect_timeout": _TIMEOUT,
-                    # What is given here hides what the environment says of it.
+                    # An option given here overrides the environment, so we read the variable.
                     "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true",
                 },
                 retry_config={"max_retries": _RETRIES, "retry_timeout": _TIMEOUT},
@@ -253,7 +253,7 @@ class _Remote:
         with _said(self.name, *self._failures):
             try:
                 obstore.delete(self._store, names)
-            except FileNotFoundError:  # of one; nobody says what became of the others
+            except FileNotFoundError:  # one of them was gone; the others' outcome is unknown
                 for name in names:
                     with suppress(FileNotFoundError):
                         obstore.delete(self._store, name)
@@ -273,7 +273,7 @@ def objects_at(url: str) -> Objects:
 
 @contextmanager
 def _said(name: str, *failures: type[Exception]) -> Iterator[None]:
-    """Say in one line what failed; libraries add pages, and addresses with them."""
+    """Raise our error with one line; the libraries' messages run to pages and name addresses."""
     try:
         yield
     except failures as error:

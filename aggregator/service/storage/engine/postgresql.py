@@ -1,8 +1,8 @@
 """Everything particular to PostgreSQL, behind `backends.Backend`.
 
-Several transactions write at once, each statement seeing what was committed before it (READ
-COMMITTED). What a verb relies on from its look to its commit it locks, by a constraint, a row or an
-advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
+Several transactions write at once, and each statement sees what was committed before it (READ
+COMMITTED). What a verb reads and relies on until it commits is protected by a constraint, a row
+lock or an advisory lock (`locks`). Readers have one snapshot (REPEATABLE READ).
 """
 
 import functools
@@ -51,7 +51,7 @@ class Postgresql:
         """Keep the store in the database that `url` names.
 
         Raises:
-            ConfigurationError: It names none.
+            ConfigurationError: It names no database.
         """
         if not url.database:
             raise ConfigurationError("the store's URL must name a database of the server")
@@ -83,7 +83,7 @@ class Postgresql:
             # Our statements take milliseconds; to compile one takes a hundred.
             "jit": "off",
             "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
-            # A machine that is lost in the middle of a transaction must not hold its locks.
+            # A client machine that vanishes in mid-transaction must not keep its locks.
             "idle_in_transaction_session_timeout": f"{_IDLE_TIMEOUT_SECONDS}s",
             "tcp_keepalives_idle": str(_KEEPALIVE_SECONDS),
             "tcp_keepalives_interval": str(_KEEPALIVE_SECONDS),
@@ -92,7 +92,7 @@ class Postgresql:
         }
 
         def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-            # Bytes in arrays would go as text otherwise, of twice the length.
+            # Otherwise bytes in arrays would be sent as text of twice the length.
             connection.adapters.register_dumper(list, ListBinaryDumper)
             cursor = connection.cursor()
             for name, value in settings.items():
@@ -138,16 +138,16 @@ class Postgresql:
         """Do nothing: the database is the operator's to make, and its tables are the schema's."""
 
     def prove_locks(self) -> None:
-        """Take a lock, and try it from a second connection.
+        """Take a lock, and try to take it from a second connection.
 
-        Some engines that speak PostgreSQL's protocol take advisory locks without locking anything,
-        and so do poolers that hand each statement to another connection. On such a store two
-        processes would release one batch twice.
+        Some databases that speak PostgreSQL's protocol accept advisory locks without locking
+        anything, and poolers that hand each statement to another connection defeat them. On such a
+        store two processes could release one batch twice.
 
         Raises:
-            ConfigurationError: The second connection gets what the first one holds.
+            ConfigurationError: The second connection gets the lock that the first one holds.
         """
-        key = secrets.randbits(63)  # of nobody else who opens a store now
+        key = secrets.randbits(63)  # random, so nobody else opening a store uses it now
         made = self.engine(readers=2)
         try:
             with made.connect() as holder, made.connect() as other:
@@ -191,16 +191,16 @@ class Postgresql:
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Take the advisory locks `names` until the transaction ends, in an order of their own.
 
-        A name is hashed to 64 bits; two that meet only wait for each other.
+        A name is hashed to 64 bits; if two collide, they only wait for each other.
         """
         function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         for key in sorted(_lock_key(name) for name in names):
             connection.exec_driver_sql(f"SELECT {function}(%s)", (key,))
 
     def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
-        """Take the first of the advisory locks that is free, or else wait for one; return which."""
+        """Take the first free advisory lock, or wait for one if none is; return its position."""
         keys = [_lock_key(name) for name in names]
-        # Tried one after another, and no further than the first that is free.
+        # CASE tries them in order and stops at the first that is free.
         tried = " ".join(
             f"WHEN pg_try_advisory_xact_lock({key}) THEN {place}" for place, key in enumerate(keys)
         )
@@ -213,7 +213,7 @@ class Postgresql:
         return place
 
     def lock_alone(self, connection: Connection, table: Table) -> bool:
-        """Lock a table against readers, too, unless somebody has it locked in any way."""
+        """Lock a table, even against readers, unless somebody holds any lock on it."""
         try:
             with connection.begin_nested():
                 connection.exec_driver_sql(
@@ -234,7 +234,7 @@ class Postgresql:
         return KeyTable()
 
     def empty_log(self) -> bool:
-        """Do nothing, successfully: its log and dead rows are the server's to recycle."""
+        """Do nothing and succeed: the server recycles its log and its dead rows."""
         return True
 
     def back_up(self, file: Path) -> None:
@@ -246,23 +246,23 @@ class Postgresql:
         return postgresql_backup.contents(file, secrets)
 
     def is_busy(self, error: OperationalError) -> bool:
-        """Return whether others held the database for too long, or stood in our way."""
+        """Return whether other transactions held the database for too long, or conflicted."""
         return _code(error) in _BUSY
 
     def is_unreachable(self, error: DBAPIError) -> bool:
         """Return whether there is no server, or it has ended the connection.
 
-        What goes wrong on the way has no code: the server has not said it.
+        A failure of the connection has no code, since the server has not reported it.
         """
         code = _code(error)
         is_silent = isinstance(error, OperationalError) and code is None
         return error.connection_invalidated or is_silent or (code or "").startswith(_GONE)
 
     def is_lost_race(self, error: DBAPIError) -> bool:
-        """Return whether a row was there by the time it was to be inserted.
+        """Return whether a row that was to be inserted exists already.
 
-        Every verb looks before it inserts, so another transaction has inserted it in between; the
-        verb finds it the next time.
+        Every verb looks before it inserts, so another transaction has inserted the row in between;
+        on the next attempt the verb finds it.
         """
         return _code(error) == _UNIQUE
 
@@ -275,14 +275,14 @@ class Postgresql:
         return _code(error) in _DAMAGED
 
     def reason(self, error: DBAPIError) -> str:
-        """Return what the server says is wrong, in one line, without the row that it may quote."""
+        """Return the server's message in one line, without the row that it may quote."""
         diagnosis = getattr(error.orig, "diag", None)
         text: str = getattr(diagnosis, "message_primary", None) or str(error.orig)
         return re.sub(r"\s+", " ", text).strip()
 
 
 def _ask_for_bytes(cursor: Any, context: ExecutionContext, **_: object) -> None:  # noqa: ANN401  psycopg's, which may not be installed
-    """Have bytes sent as they are, where a statement says so: as text they come twice as long."""
+    """Have values sent in binary if a statement asks for it: as text, bytes are twice as long."""
     if context.execution_options.get(AS_BYTES):
         cursor.format = _BINARY
 
@@ -293,7 +293,7 @@ def _code(error: DBAPIError) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _from_arrays(statement: sqlalchemy.Insert, names: tuple[str, ...]) -> sqlalchemy.Insert:
-    """Return an insert of rows from an array for each column; made once for a statement."""
+    """Return an insert of rows from one array per column; built once per statement."""
     columns = [statement.table.c[name] for name in names]
     arrays = (bindparam(column.name, type_=ARRAY(column.type)) for column in columns)
     given = func.unnest(*arrays).table_valued(*names).render_derived()

@@ -14,7 +14,7 @@ from aggregator.service.storage.engine.backup_contents import BackupContents, No
 
 KEYS = "bucket_key_slots"
 _NULL, _END, _BINARY = rb"\N", rb"\.", rb"\\x"
-"""How a dump writes no value, the end of a table, and bytes."""
+"""How a dump writes a null, the end of a table, and the start of bytes."""
 
 
 def dump(url: URL, file: Path) -> None:
@@ -36,7 +36,7 @@ def contents(file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
         secrets: The tables and columns of ciphertexts.
 
     Raises:
-        NoBackup: It is none, or damaged.
+        NoBackup: The file is not a backup, or is damaged.
     """
     try:
         _run("pg_restore", [f"--file={os.devnull}", str(file)])

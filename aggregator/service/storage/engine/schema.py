@@ -1,7 +1,7 @@
 """The schema's version: `upgrade` runs the Alembic revisions in this package.
 
-Which revisions there are is read from the names of their files, and which one a store is at from
-Alembic's table: Alembic itself is loaded only to change a store.
+The revisions are read from their file names, and a store's revision from Alembic's table: Alembic
+itself is loaded only to change a store.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _SCRIPTS = "aggregator.service.storage.engine:migrations"
 _REVISION = re.compile(r"revision_(\d+)_.*\.py$")
 _VERSIONS = sqlalchemy.table("alembic_version", sqlalchemy.column("version_num"))
 _MAKE_ATTEMPTS = 12
-"""How often a process waits for another one that makes the store; each time some 5 s."""
+"""How many times a process waits for another one that is making the store, some 5 s each time."""
 _PAUSE_SECONDS = 0.5
 
 
 class SchemaMismatch(StoreError):
-    """The database has a different schema from the one this program was written for."""
+    """The database's schema is not the one that this program was written for."""
 
 
 def is_made(url: str) -> bool:
-    """Return whether there is a store at `url`, of any schema; an empty file is none."""
+    """Return whether there is a store at `url`, of any schema; an empty file does not count."""
     return _version(url) is not None
 
 
@@ -52,10 +52,10 @@ def make(url: str) -> None:
             if _version(url) is not None:
                 return
             _upgrade(url)
-        except Busy:  # with what another process is making
+        except Busy:  # another process is making the store
             if not attempts_left:
                 raise
-            time.sleep(_PAUSE_SECONDS)  # some waits of SQLite's end at once
+            time.sleep(_PAUSE_SECONDS)  # SQLite sometimes returns without waiting
 
 
 def upgrade(url: str) -> tuple[str, str]:
@@ -65,7 +65,7 @@ def upgrade(url: str) -> tuple[str, str]:
         The schema's version before and after.
 
     Raises:
-        SchemaMismatch: There is no store, or a version made it that this program does not know.
+        SchemaMismatch: There is no store, or this program does not know its version.
     """
     found, needed = _version(url), head()
     if found is None or found not in _revisions():
@@ -129,7 +129,7 @@ def _revisions_in(scripts: str) -> Sequence[str]:
 def _version(url: str) -> str | None:
     database = backend(url)
     with translated(database, "check schema"):
-        if not database.exists():  # connecting would make an empty file
+        if not database.exists():  # connecting would create an empty file
             return None
     made = database.engine(readers=1)
     try:

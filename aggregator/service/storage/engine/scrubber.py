@@ -1,7 +1,7 @@
-"""Empties the database's log of destroyed secrets, in a thread of its own.
+"""Removes destroyed secrets from the database's log, in a thread of its own.
 
-Whoever reads the store, such as a backup, keeps its log from being emptied for as long as they
-read. So no commit does it: the thread tries until it succeeds, and nobody waits for it.
+While anything reads the store, such as a backup, its log cannot be emptied. So no commit waits for
+that: the thread tries until it succeeds.
 """
 
 import threading
@@ -16,10 +16,10 @@ _OVERDUE_SECONDS = 60.0
 
 
 class Scrubber:
-    """Empties the log after each request, soon or as soon as that is possible."""
+    """Empties the log after each request, as soon as that is possible."""
 
     def __init__(self, empty_log: Callable[[], bool]) -> None:
-        """Empty the log by `empty_log`, which returns whether it succeeded and waits for nobody."""
+        """Use `empty_log`, which returns whether it succeeded, and never waits."""
         self._empty_log = empty_log
         self._condition = threading.Condition()
         self._is_wanted = False
@@ -27,7 +27,7 @@ class Scrubber:
         self._thread: threading.Thread | None = None
 
     def request(self) -> None:
-        """Have everything removed from the log that has been committed until now."""
+        """Ask that everything committed until now be removed from the log."""
         with self._condition:
             self._is_wanted = True
             self._condition.notify()
@@ -36,7 +36,7 @@ class Scrubber:
                 self._thread.start()
 
     def close(self) -> None:
-        """Try once more if the log is still to be emptied, and end."""
+        """Try a last time if the log is still to be emptied, and end the thread."""
         with self._condition:
             self._is_closed = True
             self._condition.notify()
@@ -64,11 +64,11 @@ class Scrubber:
 
     def _attempt(self) -> bool:
         with self._condition:
-            self._is_wanted = False  # what is requested from now on is not part of this attempt
+            self._is_wanted = False  # later requests need another attempt
         return self._empty_log()
 
     def _pause(self, seconds: float) -> bool:
-        """Wait; return whether we end."""
+        """Wait up to `seconds`; return whether the scrubber was closed."""
         with self._condition:
             self._is_wanted = True
             return self._condition.wait_for(lambda: self._is_closed, seconds)

@@ -1,4 +1,4 @@
-"""The columns that hold secrets, each a ciphertext of `crypter` bound to its place."""
+"""The columns that hold secrets, as ciphertexts that `crypter` binds to their place."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,8 +15,8 @@ class SecretColumn:
 
     Attributes:
         column: The column.
-        key: The column that tells rows apart.
-        row: Returns what a ciphertext is bound to, of the value in `key`.
+        key: The column that identifies a row.
+        row: Returns, from the value in `key`, the row that a ciphertext is bound to.
     """
 
     column: Column[bytes]
@@ -39,4 +39,4 @@ SECRETS = (
     ),
     SecretColumn(tables.collector_tasks.c.token, tables.collector_tasks.c.task_id),
 )
-"""All but the keys of buckets, which lie outside the database, or in a table of their own."""
+"""All except the keys of buckets, which lie outside the database or in a table of their own."""

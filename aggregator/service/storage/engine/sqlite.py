@@ -1,8 +1,8 @@
 """Everything particular to SQLite, behind `backends.Backend`.
 
-One writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), readers
-beside it (WAL), `synchronous=FULL` so that a commit survives a power cut, `secure_delete=ON` so
-that deleted bytes are overwritten, but for those that `empty` deletes.
+There is one writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), with
+readers alongside (WAL). `synchronous=FULL` makes a commit survive a power cut. `secure_delete=ON`
+overwrites deleted bytes, except those that `empty` deletes.
 """
 
 import os
@@ -28,7 +28,7 @@ from aggregator.service.storage.secrets.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
 STEP_BYTES = 8 << 20
-"""The most that `empty` deletes at once, in bytes; a row alone always."""
+"""The most bytes that `empty` deletes at once, unless a single row has more."""
 STEP_ROWS = 5000
 _BUSY = 5
 _LOCKED = 6
@@ -37,7 +37,7 @@ _FULL = 13
 
 
 class Moved(sqlite3.OperationalError):
-    """The file is not the one that was opened: what is written to that one would be lost."""
+    """The path no longer names the file that we opened: what we write would be lost."""
 
 
 class Sqlite:
@@ -50,7 +50,7 @@ class Sqlite:
         """Keep the store in the file that `url` names.
 
         Raises:
-            ConfigurationError: It names no lasting file, or has options.
+            ConfigurationError: It names no file on disk, or has options.
         """
         if url.database in (None, "", ":memory:"):
             raise ConfigurationError("the store's URL must name a file that lasts")
@@ -58,7 +58,7 @@ class Sqlite:
             raise ConfigurationError("the store's URL must end with the file: it takes no options")
         self._url = url
         self._path = Path(url.database)
-        self._opened: tuple[int, int] | None = None  # the device and the number of the file
+        self._opened: tuple[int, int] | None = None  # the file's device and inode
 
     def engine(self, readers: int = 0) -> Engine:
         """Return an engine for one writer, or for `readers` readers, with our settings."""
@@ -90,7 +90,7 @@ class Sqlite:
 
         def begin(connection: Connection) -> None:
             self._check_place()
-            # A writer takes its lock at once: a lock taken later could fail after work was done.
+            # A writer takes its lock at once: taking it later could fail after work was done.
             connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
 
         # SQLite would make a new file where there is none.
@@ -100,7 +100,7 @@ class Sqlite:
         return made
 
     def _file(self) -> tuple[int, int] | None:
-        """Return which file is at the path now, None if there is none."""
+        """Return the device and inode of the file at the path, None if there is none."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -111,8 +111,8 @@ class Sqlite:
         """Check that the file is still where it was opened.
 
         Raises:
-            Moved: It is not. A program that is started next would not find what is written now, and
-                two files at one path share a log, which damages both.
+            Moved: It is not. The next program to open the path would not find what we write now,
+                and two files at one path share a log, which damages both.
         """
         if self._opened is not None and self._file() != self._opened:
             raise OperationalError(
@@ -135,22 +135,22 @@ class Sqlite:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def free_bytes(self) -> int | None:
-        """Return how much room the disk under the file has."""
+        """Return the free bytes on the disk under the file."""
         return shutil.disk_usage(self._path.parent).free
 
     def exists(self) -> bool:
-        """Return whether there is a store; connecting would make an empty one."""
+        """Return whether there is a store; connecting would create an empty one."""
         return self._path.exists()
 
     def create(self) -> None:
-        """Make a missing file, readable by its owner only; the log inherits the mode.
+        """Create the file if it is missing, readable by its owner only; the log inherits the mode.
 
-        An existing file is left alone: closing any descriptor of it would drop the locks that
-        SQLite holds on it in this process (POSIX), and another process could then empty the log of
-        a store in use.
+        An existing file is left alone. By POSIX, closing any descriptor of it would drop the locks
+        that SQLite holds on it in this process, and another process could then empty the log of a
+        store in use.
 
         Raises:
-            StoreError: The file cannot be made; it is named.
+            StoreError: The file cannot be created; the message names it.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ class Sqlite:
             ) from error
 
     def prove_locks(self) -> None:
-        """Do nothing: SQLite is here, and locks its file by the kernel."""
+        """Do nothing: SQLite runs in this process, and the kernel locks its file."""
 
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
@@ -179,25 +179,25 @@ class Sqlite:
         statement: sqlalchemy.Insert,
         rows: Sequence[Mapping[str, Any]],
     ) -> Sequence[Row[Any]]:
-        """Insert rows one after another, or if they return something many at once."""
+        """Insert rows one by one, or many at once if `statement` returns something."""
         result = connection.execute(statement, rows)
         return result.all() if result.returns_rows else ()
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
-        """Do nothing: the one writer holds the whole store from the beginning."""
+        """Do nothing: the only writer has held the whole store from the beginning."""
 
     def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:  # noqa: ARG002  as above
-        """Return 0: nobody else holds any."""
+        """Return 0: nobody else holds any lock."""
         return 0
 
     def lock_alone(self, connection: Connection, table: Table) -> bool:  # noqa: ARG002  as above
-        """Return True: nobody else writes, and readers have their snapshot."""
+        """Return True: nobody else writes, and readers have their snapshots."""
         return True
 
     def empty(self, connection: Connection, content: Column[bytes]) -> None:
-        """Delete the first rows of the table, up to some bytes of `content`.
+        """Delete the first rows of the table, up to `STEP_BYTES` of `content`.
 
-        Pages that are free then are not overwritten, which would write all of them once more.
+        The freed pages are not overwritten, which would write each of them once more.
         """
         (key,) = content.table.primary_key.columns
         size = func.length(content)
@@ -206,7 +206,7 @@ class Sqlite:
         up_to = func.sum(row.size).over(order_by=row.key)
         rows = select(row.key, row.size, up_to.label("up_to")).subquery().c
         step = select(func.max(rows.key)).where(
-            (rows.up_to <= STEP_BYTES) | (rows.up_to == rows.size)  # the latter: the first
+            (rows.up_to <= STEP_BYTES) | (rows.up_to == rows.size)  # equal only for the first row
         )
         connection.exec_driver_sql("PRAGMA secure_delete=FAST")
         try:
@@ -221,11 +221,11 @@ class Sqlite:
     def empty_log(self) -> bool:
         """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.
 
-        It has a connection of its own. What the log holds is first copied without the writers'
-        lock, so that emptying the log holds the lock for a moment only.
+        It uses a connection of its own. The log is first copied into the database without the
+        writers' lock, so that emptying it holds the lock only for a moment.
 
         Returns:
-            Whether it is empty now; a writer, or a reader that still needs it, prevents that.
+            Whether the log is empty now; a writer, or a reader that still needs it, prevents that.
         """
         if self._file() != self._opened:
             return False
@@ -233,7 +233,7 @@ class Sqlite:
             with closing(sqlite3.connect(self._path, timeout=0)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.OperationalError:  # locked; what was committed stays so
+        except sqlite3.OperationalError:  # locked; nothing that was committed is lost
             return False
         return not busy
 
@@ -246,7 +246,7 @@ class Sqlite:
         try:
             sqlite_backup.copy(self._path, file)
         except sqlite3.Error as error:
-            # SQLite does not say which of the two it could not read or write.
+            # SQLite does not say which of the two files failed.
             way = f"the store {self.name} to {file.parent}"
             raise StoreError(f"backup: {way}: {error}") from error
 
@@ -255,11 +255,11 @@ class Sqlite:
         return sqlite_backup.contents(file, secrets)
 
     def is_busy(self, error: OperationalError) -> bool:
-        """Return whether others held the database for too long."""
+        """Return whether other transactions held the database for too long."""
         return _code(error) in (_BUSY, _LOCKED)
 
     def is_unreachable(self, error: DBAPIError) -> bool:
-        """Return whether the file is not there any more."""
+        """Return whether the path no longer names the file that we opened."""
         return isinstance(error.orig, Moved)
 
     def is_lost_race(self, error: DBAPIError) -> bool:  # noqa: ARG002  one writer: no race

@@ -1,4 +1,4 @@
-"""Backups of an SQLite file by SQLite itself, which copies one moment of a file in use."""
+"""Backups of an SQLite file by SQLite itself, which can copy one moment of a file in use."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from aggregator.service.storage.engine.backup_contents import BackupContents, No
 
 
 def copy(path: Path, file: Path) -> None:
-    """Copy the database at `path` to an empty file, as it is at one moment; nobody waits for it."""
+    """Copy one moment of the database at `path` to an empty file; nobody waits for that."""
     with closing(_read_only(path)) as source, closing(sqlite3.connect(file)) as target:
         source.backup(target)
 
@@ -23,7 +23,7 @@ def contents(file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
         secrets: The tables and columns of ciphertexts.
 
     Raises:
-        NoBackup: It is none, or damaged.
+        NoBackup: The file is not a backup, or is damaged.
     """
     try:
         with closing(_read_only(file, "&immutable=1")) as connection:

@@ -61,7 +61,7 @@ class LedgerState(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transition:
-    """`verb` takes a row from one of `sources` to `target`; without sources it makes the row."""
+    """`verb` takes a row from one of `sources` to `target`; without sources it creates the row."""
 
     verb: str
     sources: tuple[str, ...]

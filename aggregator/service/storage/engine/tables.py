@@ -50,7 +50,7 @@ from aggregator.service.storage.engine.states import (
 _UINT64_END = 2**64
 
 GENERATIONS = 4
-"""In how many tables bodies of reports lie."""
+"""How many tables hold the bodies of reports."""
 
 
 class Uint64(TypeDecorator[int]):
@@ -89,13 +89,14 @@ metadata = MetaData(
     }
 )
 
-_BIGINT = BigInteger().with_variant(Integer, "sqlite")  # whose INTEGER has 64 bits
+_BIGINT = BigInteger().with_variant(Integer, "sqlite")  # SQLite's INTEGER has 64 bits
 
 
 def _only(rows: str) -> dict[str, Any]:
-    """Return the options of an index of only the rows that fulfil a condition, in SQL.
+    """Return the options of a partial index, whose condition is SQL.
 
-    The revision makes it so on PostgreSQL too; to name that here would load it for every command.
+    The revision makes it partial on PostgreSQL too; saying so here would load that dialect for
+    every command.
     """
     return {"sqlite_where": text(rows)}
 
@@ -311,13 +312,14 @@ report_groups = _table(
     _integer("generation", "In which table its body lies, 0 for `report_bodies_0`."),
     # Serves claiming (job null, first bucket first), a job's groups, and counting a batch's.
     Index(None, "task", "job", "bucket"),
-    # With the task, or to delete a job would take a look at all groups: that index begins with it.
+    # With the task, because the index above begins with it: otherwise deleting a job would look at
+    # all groups.
     ForeignKeyConstraint(["job", "task"], ["aggregation_jobs.id", "aggregation_jobs.task"]),
     Index(None, "generation"),
     comment="Leader: reports that are not aggregated yet, those together that one transaction has "
     "stored for one bucket. What is rejected or put into another group leaves `live`; a row leaves "
     "with its job.",
-    sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
+    sqlite_autoincrement=True,  # a body outlives its group's row, so a key must never be reused
 )
 
 settings_versions = _table(
@@ -431,7 +433,7 @@ aggregation_jobs = _table(
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
-    # By which `report_groups` name it. In this order nobody takes the index for one of a task's.
+    # For the foreign key of `report_groups`. In this order no query takes it for an index by task.
     UniqueConstraint("id", "task"),
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
@@ -731,7 +733,7 @@ collections = _table(
         **_only("state = 'pending'"),
     ),
     Index(None, "state", "task_id"),
-    Index(None, "request"),  # which tasks may have in common, as they ask for the same windows
+    Index(None, "request"),  # tasks may share a request, as they ask for the same windows
     Index("ix_collections_unannounced", "task_id", **_only("announced_at IS NULL")),
     comment="Collector: every collection asked for, with what came of it.",
 )
