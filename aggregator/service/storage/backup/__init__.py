@@ -1,1 +1,1 @@
-"""Backups, and what is entered into a store that was restored from one."""
+"""Backups of a store, and how a store restored from one catches up with the journal."""

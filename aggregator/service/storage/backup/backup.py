@@ -1,8 +1,8 @@
-"""Backups of a store, made while it is used, and what can be said of one without restoring it.
+"""Backs up a store while it is in use, and checks a backup without restoring it.
 
-A backup is one moment of the database and nothing else: not the store key, not the journal of
-releases, and none of the keys of un-noised sums. These are destroyed when their batches are
-released, and a copy would bring them back to life; so a batch that was open when the backup was
+A backup holds one moment of the database and nothing else: not the store key, not the journal of
+releases, and none of the keys of un-noised sums. Those keys are destroyed when their batches are
+released, and a copy would bring them back to life. So a batch that was open when the backup was
 made can be released from it only with the keys that the aggregator still has.
 """
 
@@ -22,7 +22,7 @@ from aggregator.service.storage.secrets.crypter import FINGERPRINT_SIZE, Crypter
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Checked:
-    """What a backup is, and what keeps it from taking a store's place."""
+    """What a backup holds, and what keeps it from replacing a store."""
 
     version: str
     roles: frozenset[str]
@@ -36,7 +36,7 @@ def back_up(url: str, file: Path) -> None:
     Raises:
         ParameterError: The file exists, or cannot be written.
         StoreError: The store cannot be read.
-        ConfigurationError: A program that it takes is not installed; it is named.
+        ConfigurationError: A program that it needs is not installed; the message names it.
     """
     if file.exists():
         raise ParameterError(f"backup: the file {file} exists; name one that does not")
@@ -44,16 +44,16 @@ def back_up(url: str, file: Path) -> None:
 
 
 def check_backup(url: str, file: Path, role: str, crypter: Crypter) -> Checked:
-    """Read a backup of a store like that at `url`, all of it.
+    """Read a whole backup of a store such as the one at `url`.
 
     Args:
-        url: The store's.
+        url: The store's URL.
         file: The backup.
-        role: The party's, whose tasks it should have.
+        role: The role that its tasks should have.
         crypter: The keys that should open its secrets.
 
     Raises:
-        NoBackup: It is none, or damaged.
+        NoBackup: The file is not a backup, or is damaged.
     """
     if not file.is_file():
         raise NoBackup(f"backup: there is no file {file}")

@@ -1,9 +1,9 @@
-"""Brings a store and its journal together, when a store is opened and before a share leaves.
+"""Reconciles a store with its journal, when the store is opened and before a share leaves.
 
-What the journal knows and the store does not was released before the store was restored from a
-backup: its batch is closed for ever and charged, and whatever was under way in it fails. What the
-store knows and the journal does not was committed by a process that died before it could write it
-down, so it has not left: it is written down now.
+If only the journal knows a release, it was made before the store was restored from a backup: its
+batch is closed for ever and charged, and whatever was under way in it fails. If only the store
+knows a release, the process that committed it died before writing the journal, so the share has not
+left: the release is written to the journal now.
 """
 
 import dataclasses
@@ -47,14 +47,14 @@ def reconcile(
     may_be_missing: bool = False,
     may_be_damaged: bool = False,
 ) -> int:
-    """Bring both up to each other; return how many releases the store had forgotten.
+    """Bring each up to date with the other; return how many releases the store had forgotten.
 
     Args:
         database: The store.
-        journal: Its journal; made for a store that never had one.
-        may_be_missing: Whether it is made for any other store too.
-        may_be_damaged: Whether a store is used whose journal cannot be read: it takes and verifies
-            reports, and no share leaves.
+        journal: Its journal, which is created if the store never had one.
+        may_be_missing: Whether to create a missing journal even if the store has had one.
+        may_be_damaged: Whether to go on if the journal cannot be read: the aggregator then takes
+            and verifies reports, but releases no share.
 
     Raises:
         JournalError: The journal is missing, or cannot be used.
@@ -94,12 +94,12 @@ def reconcile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mended:
-    """What a damaged journal was made of.
+    """What a damaged journal was rebuilt from.
 
     Attributes:
         kept: How many of its releases could be read.
-        added: How many the store added.
-        was_damaged: Whether it was damaged at all, and so rebuilt.
+        added: How many releases came from the store.
+        was_damaged: Whether it was damaged at all; if not, nothing was done.
     """
 
     kept: int
@@ -108,13 +108,13 @@ class Mended:
 
 
 def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
-    """Rebuild a damaged journal from what can be read of it, and from the store.
+    """Rebuild a damaged journal from its readable lines and from the store.
 
     Args:
-        database: The store, of which what it knows is taken to be exact.
+        database: The store; the releases that it knows are taken to be exact.
         journal: The journal.
-        went_back: Whether the store may be from a backup; what only the journal knows is then
-            closed and charged, and the rest is for whoever closes what may have been released.
+        went_back: Whether the store may be from a backup. Releases that only the journal knows are
+            then closed and charged; the caller closes what else may have been released.
 
     Raises:
         JournalError: The store is older than a release that can be read, and `went_back` is false.
@@ -123,7 +123,7 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
         present = journal.releases()
     except DamagedJournal:
         pass
-    else:  # it was lost, say, and made anew when the store was opened
+    else:  # for example, it was lost, and created anew when the store was opened
         return Mended(len(present), 0, was_damaged=False)
     charged = database.read_sync("list charges", _charged)
     own = {(each.task_id, each.batch): _release(each) for each in charged}
@@ -133,7 +133,7 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
     def is_forgotten(release: Release) -> bool:
         known = own.get((release.task_id, release.batch))
         if known is None:
-            # Of a task that was lost with an earlier store, the journal says what it has released.
+            # An older release of an unknown task belongs to a task lost with an earlier store.
             return release.task_id in tasks or release.charged_at >= since
         return (
             None not in (shares := {known.share_sha256, release.share_sha256}) and len(shares) > 1
@@ -168,10 +168,10 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
 
 
 def _is_nearly_one_of(changed: Release, own: Iterable[Release]) -> bool:
-    """Return whether a release with a wrong checksum is one of ours but for one thing in it.
+    """Return whether a release with a wrong checksum differs from one of ours in a single part.
 
-    So it is where a byte was changed. Two releases of a task differ in their batch, their share and
-    their time.
+    That is what one changed byte does. Two real releases of a task differ in their batch, their
+    share and their time.
     """
 
     def parts(release: Release) -> tuple[object, ...]:
@@ -185,7 +185,7 @@ def _is_nearly_one_of(changed: Release, own: Iterable[Release]) -> bool:
 
 
 def write_down(database: Database, journal: Journal) -> int:
-    """Write all charges that the journal does not have into it; return how many there were."""
+    """Write all charges that the journal lacks into it; return how many there were."""
     written = journal.releases()
     known = {(each.task_id, each.batch): each.share_sha256 for each in written}
     missing = []
@@ -200,7 +200,7 @@ def write_down(database: Database, journal: Journal) -> int:
 
 
 def write_down_without_share(database: Database, journal: Journal) -> None:
-    """Write the charges of batches of which no share of ours will leave into the journal."""
+    """Write the charges of batches of which no share of ours leaves into the journal."""
     charges = database.read_sync("list charges", ledger.list_without_share)
     _append(journal, [_release(each) for each in charges])
 
@@ -211,7 +211,7 @@ def write_down_share(
     """Write the release of a sealed share into the journal, before the share leaves.
 
     Raises:
-        JournalError: The store has no such release, or the journal another one of the batch.
+        JournalError: The store has no such release, or the journal has another one of its batch.
     """
     entry = database.read_sync(
         "find release", lambda tx: ledger.find_charged(tx, task_id, share_sha256)
@@ -228,11 +228,11 @@ def enter_releases(
 
     Args:
         tx: The transaction.
-        releases: The journal's.
-        task_id: Only this task's.
+        releases: The journal's releases.
+        task_id: The task to enter them for; None for all tasks.
 
     Returns:
-        How many they are. Those of tasks that the store does not have are left for later.
+        How many were entered. Releases of tasks that the store does not have are left for later.
     """
     forgotten = [
         each for each in _forgotten(tx, releases) if task_id is None or each.task_id == task_id
@@ -253,10 +253,10 @@ def enter_releases(
 
 
 def close_selected(tx: Transaction, task_id: bytes) -> None:
-    """End a leader-selected task for good, all that it has stored included.
+    """End a leader-selected task for good, and close all that it has stored.
 
-    Its reports name no batch. The ids of those that were released since the backup are forgotten,
-    so in another batch they would be released again.
+    Its reports name no batch. The store has forgotten the ids of those that were released since the
+    backup, so in another batch they could be released again.
     """
     close(tx, task_id, Batch(bytes(BatchId.size), b"\xff" * BatchId.size))
     reject_waiting(tx, task_id, Batch(b"", b""), reason(ReportError.BATCH_COLLECTED))
@@ -324,7 +324,7 @@ def _without_contradictions(releases: Sequence[Release]) -> list[Release]:
 
 
 def _append(journal: Journal, releases: Sequence[Release]) -> None:
-    """Write releases into the journal; one that it contradicts is left out and its share stays."""
+    """Write releases into the journal; leave out those that it contradicts: their shares stay."""
     try:
         journal.append(releases)
     except Contradiction:

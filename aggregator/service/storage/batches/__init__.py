@@ -1,1 +1,1 @@
-"""Batches: their un-noised sums, which buckets are closed, the batches that a leader selects."""
+"""Batches: their un-noised sums, which of them are closed, and which a leader selects."""

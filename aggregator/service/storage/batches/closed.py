@@ -1,6 +1,6 @@
-"""Which batches are closed: frozen while one is being released, or collected, which destroys them.
+"""Which batches are closed: frozen while they are being released, or collected and destroyed.
 
-They are kept as ranges of buckets, so one of 2^63 units costs no more than one of a single unit.
+They are kept as ranges of buckets, so a batch of 2^63 units costs no more than one of one unit.
 """
 
 import bisect
@@ -18,13 +18,13 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState
 
 _NEAR = 256
-"""Buckets so near to each other are looked at with all that lies between them."""
+"""Buckets at most this far apart are looked up together with all that lies between them."""
 _MOST_SPANS = 16
-"""More ranges than that take longer to look at than what is between them."""
+"""The most ranges to look up: more would take longer than what lies between them."""
 
 
 class BatchClosed(StoreError):
-    """The batch, or a part of it, is frozen or collected; `state` says which."""
+    """All or part of the batch is frozen or collected, as `state` says."""
 
     def __init__(self, state: BatchState) -> None:
         """Say that (part of) the batch is in `state`."""
@@ -73,14 +73,14 @@ def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatch
 
 
 def closed_among(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> ClosedBatches:
-    """Return closed batches of the task, all those that hold one of the buckets among them."""
+    """Return closed batches of the task, including all that hold any of the buckets."""
     ranges = [_range(tx, task_id, each) for each in spans(buckets)]
     rows = {tuple(row) for within in ranges for row in tx.connection.execute(_CLOSED, within)}
     return ClosedBatches(sorted(rows))
 
 
 def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[bool]:
-    """Return the condition that the bucket of a row with a task is in a closed batch."""
+    """Return the condition that a row's bucket is in a closed batch of the row's task."""
     closed = tables.closed_batches.c
     last = (
         select(closed.last_bucket)
@@ -92,15 +92,15 @@ def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[
 
 
 def _range(tx: Transaction, task_id: bytes, batch: Batch) -> dict[str, object]:
-    """Return the values of statements about what overlaps a batch."""
+    """Return the parameters of statements about the rows that overlap a batch."""
     return {"task": tx.task_key(task_id), "first": batch.first, "last": batch.last}
 
 
 def _overlapping() -> tuple[ColumnElement[bool], ...]:
     """Return the condition that a closed batch overlaps a range.
 
-    Closed batches do not overlap one another, so of those that begin at the beginning of the range
-    or before only the last one can. There may be many, which are not looked at.
+    Closed batches do not overlap one another. So of the batches that begin at or before the start
+    of the range, which may be many, only the last can overlap it, and only that one is looked at.
     """
     closed = tables.closed_batches.c
     of_task = closed.task == bindparam("task")
@@ -140,14 +140,14 @@ _SHUT = (
         tables.collection_jobs.c.last_bucket >= bindparam("first"),
     ),
 )
-"""What takes no more uploads: closed batches, and those that are asked for."""
+"""The batches that take no more uploads: closed ones, and those with a collection job."""
 
 
 def closed_to_uploads(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> ClosedBatches:
-    """Return what takes no more uploads to buckets: closed batches, and those that are asked for.
+    """Return the batches that take no more uploads: closed ones, and those with a collection job.
 
-    A collection waits for the reports that came before it was asked for. If others could join them,
-    a trickle would keep it waiting for ever.
+    A collection waits for the reports that came before its job. If others could join them, a
+    trickle of uploads would keep it waiting for ever.
     """
     rows: list[tuple[bytes, bytes, str]] = []
     ranges = [_range(tx, task_id, each) for each in spans(buckets)]
@@ -166,10 +166,10 @@ def closed_to_uploads(tx: Transaction, task_id: bytes, buckets: Collection[bytes
 
 
 def spans(buckets: Collection[bytes]) -> list[Batch]:
-    """Return a few ranges that hold buckets, without most of what lies between them.
+    """Return a few ranges that cover the buckets, without most of what lies between them.
 
-    Clients upload about now. Whoever uploads to now and to long ago at once would otherwise have
-    all that was ever collected in between looked at.
+    Clients upload about now. Without this, uploads to both now and long ago would make us read
+    every batch collected in between.
     """
     ordered = sorted(set(buckets))
     starts = [int.from_bytes(each, "big") for each in ordered]
@@ -201,10 +201,10 @@ def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
+    """Close the batch for ever and destroy its un-noised shares by destroying all their keys.
 
-    Keys outside the database are overwritten when the transaction is committed. `leftovers` deletes
-    the shares themselves afterwards.
+    Keys outside the database are overwritten when the transaction commits. `leftovers` deletes the
+    shares themselves afterwards.
 
     Raises:
         BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
@@ -221,9 +221,10 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Close all of the range that is not collected, whatever is frozen in it, and destroy shares.
+    """Close all of the range that is not collected, frozen or not, and destroy its shares.
 
-    For a store that has lost what was released of the range: nothing of it is released again.
+    This is for a store that no longer knows which parts of the range were released: none is
+    released again.
     """
     locks.change_batches(tx, task_id)
     closed = tables.closed_batches.c
@@ -248,7 +249,7 @@ def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch | None = None) -> None:
-    """Destroy the keys of the batch's shares, or of all the task's, with the transaction."""
+    """Destroy the keys of the batch's shares, or of all shares of the task, on commit."""
     keys = tables.bucket_keys
     collected: tuple[ColumnElement[bool], ...] = (keys.c.task == tx.task_key(task_id),)
     if batch is not None:

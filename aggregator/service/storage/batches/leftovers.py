@@ -1,7 +1,7 @@
-"""Shares of collected batches, whose keys are destroyed: they are deleted step by step afterwards.
+"""Deletes the shares of collected batches step by step, after their keys are destroyed.
 
-Without its key a share is noise, so it may lie there for a while; deleting all of a large batch's
-at once would keep every other writer waiting.
+Without its key a share is unreadable, so it may stay for a while; deleting all shares of a large
+batch at once would keep every other writer waiting.
 """
 
 import itertools
@@ -36,7 +36,7 @@ def delete_some_leftovers(tx: Transaction) -> int:
 
 
 def _delete_some(tx: Transaction, batch: Row[Any], share: Column[bytes]) -> bool:
-    """Delete some shares of the batch in a column; return whether there may be more."""
+    """Delete some of the batch's shares in a column; return whether there may be more."""
     column, key = share.table.c, list(share.table.primary_key.columns)
     left = (
         column.task == batch.task,

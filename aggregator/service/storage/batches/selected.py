@@ -1,8 +1,8 @@
-"""Batches that the Leader selects: which of a task's is filled, and which is collected next.
+"""Batches that the Leader selects: which one is being filled, and which is collected next.
 
-A batch is filled up to a size. It counts the reports that are aggregated and those in unfinished
-jobs, so a batch of which reports were rejected takes others in their place. A batch is selected for
-one collection job at most, unless that failed for what is no fault of the batch.
+A batch is filled up to a size. Aggregated reports and those in unfinished jobs count, so others
+take the place of rejected ones. A batch is selected for at most one collection job, unless that job
+fails through no fault of the batch.
 
 Source: DAP, "Leader-selected Batch Mode".
 """
@@ -18,7 +18,7 @@ from aggregator.service.storage.engine.states import CollectionJobState
 
 
 def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, int]:
-    """Return the key of the oldest batch with room, or of a new one, and how many reports it takes.
+    """Return the key of the oldest batch with room, or of a new one, and the room it has.
 
     Args:
         tx: The transaction, in which the reports are also claimed.
@@ -38,8 +38,8 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
         .group_by(bucket.bucket)
         .having(func.sum(bucket.report_count) < size)
     )
-    # A batch is filled before the next one is begun, so one with room is the newest, or reports of
-    # it were rejected.
+    # A batch is filled before the next is begun, so one with room is the newest, or has had reports
+    # rejected.
     keys = {newest, *tx.connection.execute(short).scalars()} - {b""}
     for key in sorted(keys):
         in_bucket = (bucket.task == task, bucket.bucket == key)
@@ -48,7 +48,7 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
         claimed = select(func.coalesce(func.sum(group.reports), 0)).where(
             group.task == task, group.job.in_(jobs)
         )
-        # In one statement: a job that ends meanwhile is counted once.
+        # In one statement, so that a job that ends meanwhile is counted once.
         both = select(aggregated.scalar_subquery() + claimed.scalar_subquery())
         room = size - int(tx.connection.execute(both).scalar_one())
         if room > 0:
@@ -59,9 +59,9 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
 def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
     """Return the oldest batch of `size` reports that was not selected before, if any.
 
-    Its reports are all aggregated, for no more than `size` were ever put into it.
+    All its reports are aggregated, since it never takes more than `size`.
     """
-    locks.change_batches(tx, task_id)  # or another transaction could select the same
+    locks.change_batches(tx, task_id)  # or another transaction could select the same batch
     bucket, job = tables.buckets.c, tables.collection_jobs.c
     selected = select(job.id).where(job.task == bucket.task, job.first_bucket == bucket.bucket)
     query = (
@@ -78,10 +78,10 @@ def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
 
 
 def select_again(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Let a batch be selected once more whose collection job failed: the failed job forgets it.
+    """Allow the batch of a failed collection job to be selected again: the failed job forgets it.
 
-    Nothing of it was released by us. If the Helper has released it, it repeats its share for the
-    same request, and refuses any other.
+    We have released nothing of it. If the Helper has, it repeats its share for the same request and
+    refuses any other.
     """
     locks.change_batches(tx, task_id)
     job = tables.collection_jobs

@@ -1,12 +1,12 @@
 """Batches and their un-noised aggregate shares, which are destroyed on collection.
 
-A bucket is what its shards add up to: as many rows as transactions have added to it at once, each
-by itself (`locks.own_shard`). Whoever reads adds them up, counts and shares alike.
-A shard's share is encrypted under a random key of its own, which is itself encrypted (`crypter`)
-and lies outside the database (`key_file`), unless that is on a server (`key_table`). Releasing a
-batch overwrites the keys before anybody is told of the release, which destroys the shares, wherever
-copies of them may be left.
-Only buckets that hold reports have rows; which are closed, `closed` knows.
+A bucket is the sum of its shards, rows that concurrent transactions add to separately
+(`locks.own_shard`). Readers add them up, counts and shares alike.
+A shard's share is encrypted by a random key of its own. That key is itself encrypted (`crypter`)
+and lies outside the database (`key_file`), unless the database is on a server (`key_table`).
+Releasing a batch overwrites its keys before anybody is told of the release. That destroys the
+shares, wherever copies of them may be left.
+Only buckets that hold reports have rows; `closed` knows which buckets are closed.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ _TOTALS = tuple(
 
 
 class BatchChanged(StoreError):
-    """The batch holds other reports than were read: some joined, or a bucket is damaged."""
+    """The batch no longer holds the reports that were read: some joined, or a bucket is damaged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Addition:
 
     Attributes:
         bucket: The bucket's key.
-        merge: Returns the new encoded aggregate share for the one so far, None for the first.
+        merge: Takes the encoded aggregate share so far, None at first, and returns the new one.
         totals: The totals of the reports.
     """
 
@@ -69,13 +69,13 @@ class Addition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredShard:
-    """A shard of a bucket: its key and number, its un-noised aggregate share, and what is stated.
+    """A shard of a bucket, with its un-noised aggregate share.
 
     Attributes:
         bucket: The bucket's key.
-        shard: Which of its shards.
+        shard: The number of the shard.
         share: What the shard's reports add up to, encoded.
-        totals: What else is stated of them.
+        totals: The totals of those reports.
     """
 
     bucket: bytes
@@ -85,12 +85,12 @@ class StoredShard:
 
 
 def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
-    """Merge out shares into buckets; `admit` belongs in the same transaction.
+    """Merge out shares into buckets, in the transaction in which `admit` let their reports in.
 
     Args:
         tx: The transaction.
         task_id: The task.
-        additions: What is added, at most one addition to each bucket.
+        additions: At most one addition for each bucket.
 
     Raises:
         BatchClosed: A bucket is frozen or collected; the transaction must not go on.
@@ -104,7 +104,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         if state is not None:
             raise tx.refuse(BatchClosed(state))
     task = tx.task_key(task_id)
-    shard = locks.own_shard(tx, task)  # what is read here must not change until the write
+    shard = locks.own_shard(tx, task)  # what we read from here on must not change until we write
     stored = _stored_shards(tx, task_id, buckets, shard)
     sealed: list[bytes] = []
     keys, shares, counts = [], [], []
@@ -134,7 +134,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
 
 
 def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
-    """Return how many reports the batch holds, and which."""
+    """Return the totals of the reports that the batch holds."""
     query = select(*_TOTALS).where(*_in_batch(tx, tables.buckets.c.bucket, task_id, batch))
     return sum((totals_of(row) for row in tx.connection.execute(query)), BatchTotals())
 
@@ -149,9 +149,9 @@ def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
 
 
 def check_unchanged(tx: Transaction, task_id: bytes, batch: Batch, totals: BatchTotals) -> None:
-    """Check that the batch holds the reports that were read, none more and none fewer.
+    """Check that the batch holds exactly the reports that were read.
 
-    Buckets only grow, so their sizes tell.
+    Buckets only grow, so comparing the counts is enough.
 
     Raises:
         BatchChanged: It does not.
@@ -170,7 +170,7 @@ def read_shards(
         task_id: The task.
         batch: The batch.
         limit: The most shards to return.
-        after: The last of those returned before; None to begin.
+        after: The last shard returned before; None to begin.
 
     Raises:
         CrypterError: A share was changed.
@@ -190,7 +190,7 @@ def read_shards(
 
 
 def is_window_open(tx: Transaction, task_id: bytes, first: Time, last: Time) -> bool:
-    """Return whether a bucket that is not collected may have a report from `first` to `last`."""
+    """Return whether a bucket that is not collected may have reports from `first` to `last`."""
     bucket = tables.buckets.c
     query = (
         select(bucket.bucket)
@@ -218,13 +218,13 @@ def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WithoutKey:
-    """Buckets that are not collected and lack a share: each by its task and its own key.
+    """Buckets, by task and key, that are not collected but have an unreadable share.
 
     Attributes:
-        lost: The key of such a share is not where the store has put it, or not what was put there:
-            the store was restored without it, or the file was lost or damaged.
-        locked: The key is under a store key that we do not have, by that one's fingerprint. As soon
-            as a person brings it back, nothing is missing.
+        lost: Buckets with a share key that is missing or damaged in the place where the store has
+            put it: the store was restored without it, or the key file was lost or damaged.
+        locked: Buckets with a share key under a store key that we do not have, by the store key's
+            fingerprint. Nothing is missing once somebody brings that store key back.
     """
 
     lost: list[tuple[bytes, bytes]]
@@ -234,12 +234,12 @@ class WithoutKey:
 def buckets_without_key(
     tx: Transaction, task_id: bytes | None = None, batch: Batch | None = None
 ) -> WithoutKey:
-    """Return the buckets that are not collected and lack a share.
+    """Return the buckets that are not collected but have an unreadable share.
 
     Args:
         tx: The transaction.
-        task_id: Only this task's.
-        batch: Only those of this batch of it.
+        task_id: The task whose batch to look at; None, as for `batch`, for all buckets.
+        batch: The batch to look at.
     """
     key, task = tables.bucket_keys.c, tables.tasks.c
     query = select(task.task_id, key.bucket, key.shard, key.slot).join(
@@ -247,7 +247,7 @@ def buckets_without_key(
     )
     if task_id is not None and batch is not None:
         query = query.where(*_in_batch(tx, key.bucket, task_id, batch))
-    lost: dict[tuple[bytes, bytes], bool] = {}  # in the order in which they are found
+    lost: dict[tuple[bytes, bytes], bool] = {}  # a dict, to keep the order in which they are found
     locked: defaultdict[bytes, dict[tuple[bytes, bytes], bool]] = defaultdict(dict)
     for found_id, bucket, shard, slot in tx.connection.execute(query).all():
         row = shard_row(found_id, bucket, shard)
@@ -290,12 +290,12 @@ def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
 
 
 def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:
-    """Return what the secrets of a shard of a bucket are bound to, beside table and column."""
+    """Return the row that a shard's secrets are bound to, in addition to table and column."""
     return task_id + bucket + bytes([shard])
 
 
 def shard_cipher(tx: Transaction, task_id: bytes, bucket: bytes, shard: int) -> Crypter:
-    """Return a crypter under the own key of a shard whose share is not destroyed."""
+    """Return a crypter with a shard's own key; its share must not be destroyed."""
     place = {"task": tx.task_key(task_id), "bucket": bucket, "shard": shard}
     stored = tx.connection.execute(_SLOT, place).scalar_one()
     return _stored_cipher(tx, shard_row(task_id, bucket, shard), stored)
@@ -312,7 +312,7 @@ _SLOT = select(_KEY.slot).where(
 
 
 def replace_share(tx: Transaction, task_id: bytes, stored: StoredShard) -> None:
-    """Replace the encoded un-noised share of a shard, and what is stated of its reports."""
+    """Replace the encoded un-noised share of a shard, and the totals of its reports."""
     place = {"task": tx.task_key(task_id), "bucket": stored.bucket, "shard": stored.shard}
     cipher = shard_cipher(tx, task_id, stored.bucket, stored.shard)
     row = shard_row(task_id, stored.bucket, stored.shard)
@@ -333,7 +333,7 @@ def _stored_shards(
 
 
 def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert the rows of shards, or replace those that are there."""
+    """Insert the rows of shards, or replace existing ones."""
     tx.connection.execute(tx.prepared(_REPLACING[table.name]), rows)
 
 
@@ -353,13 +353,13 @@ _REPLACING = {table.name: _replacing(table) for table in (tables.bucket_shares, 
 
 
 def has_share() -> ColumnElement[bool]:
-    """Return what joins `buckets` with `bucket_keys`: the shares of those with keys still exist."""
+    """Return the join of `buckets` with `bucket_keys`: a share exists as long as its key does."""
     bucket, key = tables.buckets.c, tables.bucket_keys.c
     return and_(key.task == bucket.task, key.bucket == bucket.bucket, key.shard == bucket.shard)
 
 
 def _stored() -> Select[tuple[object, ...]]:
-    """Select what is stored of shards that are not destroyed."""
+    """Select the shards whose shares are not destroyed."""
     bucket, share = tables.buckets.c, tables.bucket_shares.c
     of_bucket = and_(
         share.task == bucket.task, share.bucket == bucket.bucket, share.shard == bucket.shard
@@ -379,13 +379,13 @@ _STORED_OF_SHARD = _stored().where(
 
 
 def _first_unused_slot(tx: Transaction) -> int:
-    """Return the first slot above those of all buckets."""
+    """Return the first slot above the slots of all buckets."""
     last = tx.connection.execute(_LAST_SLOT).scalar()
     return 0 if last is None else last + 1
 
 
 def _stored_cipher(tx: Transaction, row: bytes, slot: int) -> Crypter:
-    """Return a crypter under a shard's own key."""
+    """Return a crypter with the shard key in a slot."""
     return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", tx.keys.get(slot)))
 
 

@@ -1,1 +1,1 @@
-"""Privacy spent: the charges of releases, and the journal of them that no backup takes back."""
+"""Privacy spent: the charges of releases, and the journal, which no backup can set back."""

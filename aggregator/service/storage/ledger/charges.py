@@ -2,7 +2,7 @@
 
 The Leader reserves the cost when it freezes a batch, before it asks the Helper. The reservation
 counts as spent until the release turns it into a charge or a failure cancels it. Costs are exact
-rationals, kept as text. `journal` keeps a copy of the charges that no backup has.
+rationals, kept as text. `journal` keeps a copy of the charges where no backup can set it back.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from aggregator.service.storage.engine.states import LedgerState
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Charge:
-    """What one aggregator's release costs.
+    """What one release costs.
 
     Attributes:
         mechanism: Its name; `None` for the mechanism that adds no noise.
-        cost: What it adds to a person's; None if the mechanism promises nothing.
+        cost: What it adds to a person's cost; None if the mechanism promises nothing.
         population: The population that the task declares, empty if it declares none.
     """
 
@@ -37,7 +37,7 @@ class Charge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One release, made or reserved; `_at` is in seconds.
+    """One release, made or reserved; times (`…_at`) are in seconds.
 
     `share_sha256` is the hash of our sealed share, None if there is none.
     """
@@ -52,7 +52,7 @@ class LedgerEntry:
 
 
 def reserve(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
-    """Set `charge` aside for the batch, before anybody draws noise for it."""
+    """Reserve `charge` for the batch, before anybody draws noise for it."""
     _insert(tx, task_id, batch, charge, LedgerState.RESERVED)
 
 
@@ -65,10 +65,10 @@ def settle(
         tx: The transaction.
         task_id: The task.
         batch: The batch.
-        share_sha256: Of our sealed share; None if there is none, and the Helper's may have left it.
+        share_sha256: The hash of our sealed share; None if only the Helper may have released one.
 
     Raises:
-        Conflict: There is none: the release would be free.
+        Conflict: There is no reservation: the release would be free.
     """
     charged = (
         update(tables.ledger)
@@ -87,7 +87,7 @@ def cancel(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 def charge(
     tx: Transaction, task_id: bytes, batch: Batch, charge: Charge, share_sha256: bytes | None = None
 ) -> None:
-    """Charge for the release of the batch, which had no reservation; see `settle`."""
+    """Charge for the release of a batch that has no reservation; for the hash see `settle`."""
     _insert(tx, task_id, batch, charge, LedgerState.CHARGED, tx.now, share_sha256)
 
 
@@ -99,17 +99,17 @@ def enter(
     charged_at: int,
     share_sha256: bytes | None,
 ) -> None:
-    """Charge for what a journal says was released."""
+    """Charge for a release that the journal knows."""
     _insert(tx, task_id, batch, charge, LedgerState.CHARGED, charged_at, share_sha256)
 
 
 def presume(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
-    """Charge for what may have been released: a store was restored, and nobody knows."""
+    """Charge for a batch that may have been released before the store was restored."""
     _insert(tx, task_id, batch, charge, LedgerState.PRESUMED, tx.now)
 
 
 def cancel_in(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Cancel the reservations of all batches that overlap `batch`, which others are charged for."""
+    """Cancel the reservations of batches that overlap `batch`; other entries charge for them."""
     entry = tables.ledger.c
     tx.connection.execute(
         delete(tables.ledger).where(
@@ -128,19 +128,19 @@ def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEnt
 
 
 def list_reserved(tx: Transaction, task_id: bytes) -> list[Batch]:
-    """Return the batches that a cost is set aside for, oldest first."""
+    """Return the batches with a reservation, oldest first."""
     entries = list_ledger(tx, task_id)
     return [each.batch for each in entries if each.state is LedgerState.RESERVED]
 
 
 def list_without_share(tx: Transaction) -> list[LedgerEntry]:
-    """Return the charges for what only the other aggregator may have released."""
+    """Return the charges for batches that only the other aggregator may have released."""
     entry = tables.ledger.c
     return _entries(tx, entry.state == LedgerState.CHARGED, entry.share_sha256.is_(None))
 
 
 def recently_released(tx: Transaction, task_id: bytes, most: int) -> list[Batch]:
-    """Return the batches of which our share was released last, newest first."""
+    """Return the batches whose shares we released last, newest first."""
     entry = tables.ledger.c
     query = (
         select(entry.first_bucket, entry.last_bucket)
@@ -195,13 +195,13 @@ def has_released(tx: Transaction, population: str) -> bool:
 def costs_in(tx: Transaction, population: str) -> list[tuple[Group | None, Cost]]:
     """Return the costs of a population's releases, each with the group of its task.
 
-    Reservations are included; releases that promise nothing are left out. Many releases of one cost
-    are as one.
+    Reservations are included; releases that promise nothing are left out. Releases of equal cost in
+    one task are added up first.
     """
     locks.spend(tx)
     entry, task = tables.ledger.c, tables.tasks.c
     columns = (entry.epsilon, entry.delta, entry.rho)
-    # Thousands of releases have a few costs, and exact sums take time: each is taken as often.
+    # Exact sums are slow, but thousands of releases have only a few costs: we multiply each.
     query = (
         select(entry.task, *columns, func.count())
         .where(entry.population == population)
@@ -217,7 +217,7 @@ def costs_in(tx: Transaction, population: str) -> list[tuple[Group | None, Cost]
 
 
 def spent_by(tx: Transaction, population: str) -> Cost:
-    """Return what a population's releases cost a person at most, in one place of each group."""
+    """Return the most that a population's releases cost a person with one place in each group."""
     return cost_of_a_person(costs_in(tx, population))
 
 

@@ -1,10 +1,9 @@
-"""The journal of releases: what left an aggregator, kept where no backup of its store is.
+"""The journal of releases: what left an aggregator, kept apart from all backups of its store.
 
-A store that is restored from a backup has forgotten the releases since. Its ledger, its closed
-batches and its report ids went back together, so nothing in it says that a batch was released.
-Therefore each release is written to a journal, and is there for good, before its sealed share
-leaves: `journal_file` or, for several machines, `journal_table`. `reconciliation` brings a store up
-to its journal.
+A store that is restored from a backup has forgotten the releases since. Its ledger, closed batches
+and report ids went back together, so nothing in it says that a batch was released. So each release
+is written durably to a journal before its sealed share leaves: to `journal_file` or, for several
+machines, to `journal_table`. `reconciliation` brings a store up to date with its journal.
 
 A journal holds no secret: a release is its task, its batch, its cost and a hash of its share.
 """
@@ -23,11 +22,11 @@ from aggregator.service.storage.ledger.charges import Charge, cost_columns, cost
 
 
 class JournalError(StoreError):
-    """The journal cannot be used, or says something else than the store."""
+    """The journal cannot be used, or disagrees with the store."""
 
 
 class DamagedJournal(JournalError):
-    """What the journal has cannot be read, or is not what was written."""
+    """The journal's content cannot be read, or is not what was written."""
 
 
 class Contradiction(JournalError):
@@ -43,8 +42,8 @@ class Release:
         batch: The batch.
         share_sha256: SHA-256 of our sealed share; None if none left us, and the batch is charged
             because the other aggregator may have released its own.
-        charge: What it costs.
-        charged_at: Seconds.
+        charge: What the release costs.
+        charged_at: When it was charged, in seconds.
     """
 
     task_id: bytes
@@ -55,10 +54,10 @@ class Release:
 
 
 Choice = Callable[[Sequence[Release], Sequence[Release]], Sequence[Release]]
-"""Returns which releases a journal is to have.
+"""Chooses the releases that a rebuilt journal is to have.
 
-It is given those of it that can be read, and those among them whose checksum is wrong: a line with
-a byte changed may still name a batch, and another one than it named.
+It is given the releases that can be read, and those among them whose checksum is wrong: a line with
+one byte changed may still name a batch, but a different one than before.
 """
 
 
@@ -70,10 +69,10 @@ class Journal(Protocol):
         """What messages call it."""
 
     def exists(self) -> bool:
-        """Return whether it was made."""
+        """Return whether it was created."""
 
     def create(self) -> None:
-        """Make it unless it was made."""
+        """Create it unless it exists."""
 
     def releases(self) -> Sequence[Release]:
         """Return all releases, oldest first.
@@ -83,29 +82,29 @@ class Journal(Protocol):
         """
 
     def holds(self, task_id: bytes, share_sha256: bytes) -> bool:
-        """Return whether this program has seen the release of this share in it."""
+        """Return whether this process has seen the release of this share in the journal."""
 
     def append(self, releases: Iterable[Release]) -> None:
-        """Write those that are not there; return when they are there for good.
+        """Write the releases that are missing; return once they are durable.
 
         Raises:
-            Contradiction: One of them overlaps another release of its task, or is of the same batch
-                with another share.
+            Contradiction: One of them overlaps another release of its task, or has the same batch
+                and another share.
             JournalError: It cannot be written.
         """
 
     def rebuild(self, choose: Choice) -> None:
-        """Let it have what `choose` returns; nobody writes meanwhile.
+        """Replace its content by what `choose` returns; nobody writes meanwhile.
 
         Raises:
-            JournalError: Nothing in it is of a journal, or it cannot be written.
+            JournalError: Nothing in it looks like a journal, or it cannot be written.
         """
 
     def check(self) -> None:
-        """Look whether a release could be written.
+        """Check that a release could be written.
 
         Raises:
-            StoreError: It could not, and why.
+            StoreError: It could not; the message says why.
         """
 
     def close(self) -> None:
@@ -113,7 +112,7 @@ class Journal(Protocol):
 
 
 def journal_faults(journal: Journal) -> list[str]:
-    """Return why no release can be written down, if so: no share leaves until that is mended."""
+    """Return why no release can be written, if so: until that is mended, no share leaves."""
     try:
         journal.check()
     except StoreError as error:
@@ -140,8 +139,8 @@ class Released:
         """Add a release; return whether it is new.
 
         Raises:
-            Contradiction: It is another one of the same batch, or of a part of it: its share must
-                not leave.
+            Contradiction: There is another release of the batch, or of a part of it: this one's
+                share must not leave.
         """
         first, last = key = release.batch.first, release.batch.last
         if key in self._shares:
@@ -158,11 +157,11 @@ class Released:
 
 
 def to_line(release: Release, before: bytes) -> tuple[bytes, bytes]:
-    """Return a release as one line, JSON, a space and a checksum; and that checksum.
+    """Return a release as one line of JSON, a space and a checksum; and the checksum alone.
 
     Args:
         release: The release.
-        before: The checksum of the line before, which this one covers too.
+        before: The checksum of the previous line, which the new checksum covers too.
     """
     charge, share = release.charge, release.share_sha256
     document = {
@@ -183,7 +182,7 @@ def from_line(line: bytes, before: bytes) -> tuple[Release, bytes]:
     """Return the release in a line without its end, and the line's checksum.
 
     Raises:
-        JournalError: The line, or one before it, was changed.
+        JournalError: This line, or one before it, was changed.
     """
     text, _, stated = line.rpartition(b" ")
     found = checksum(before, text)
@@ -216,7 +215,7 @@ def release_in(line: bytes) -> Release:
 
 
 def checksum_in(line: bytes) -> bytes:
-    """Return the checksum that a line without its end states; nothing if it states none."""
+    """Return the checksum that a line without its end states; empty if it states none."""
     try:
         return bytes.fromhex(line.rpartition(b" ")[2].decode("ascii"))
     except ValueError:

@@ -1,15 +1,15 @@
 """The journal of releases in a file: one line per release, appended and synced to the disk.
 
-Each line ends with a checksum of itself and of all lines before it, so a line that was changed or
-removed is noticed. A power cut may leave a part of a line at the end: its share has not left, for
-nobody was told that it was written, and the next one takes its place.
+Each line ends with a checksum of itself and of all lines before it, so a changed or removed line is
+noticed. A power cut may leave part of a line at the end: its share has not left, since nobody was
+told that the line was written, and the next line overwrites it.
 
-When a sync fails, the kernel may drop what it could not write and report success to whoever syncs
-next. So lines count as on the disk only if the same process has written and then synced them: those
-that it finds there it writes once more.
+When a sync fails, the kernel may drop what it could not write and report success to the next caller
+that syncs. So a process counts only those lines as on the disk that it has written and then synced
+itself; it writes the lines that it finds there once more.
 
-A file that is damaged is rebuilt from those of its lines that can be read, and stays beside its
-successor. Whoever uses it notices that another file has its name, and reads that from the start.
+A damaged file is rebuilt from its readable lines, and kept beside its successor. Processes that use
+it notice that the name now belongs to another file, and read that from the start.
 """
 
 import errno
@@ -45,7 +45,7 @@ class JournalFile:
         """Keep the journal in the file at `path`."""
         self._path = path
         self._lock = threading.Lock()
-        self._file: tuple[int, int] | None = None  # which one we have read
+        self._file: tuple[int, int] | None = None  # the file that we have read
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -57,14 +57,14 @@ class JournalFile:
 
     @property
     def name(self) -> str:
-        """What messages call it: its path."""
+        """Its name in messages: the path."""
         return str(self._path)
 
     def exists(self) -> bool:
-        """Return whether the file is there, with its beginning: another process may be making it.
+        """Return whether the file has more than its header; another process may be creating it.
 
         Raises:
-            JournalError: It cannot be looked at.
+            JournalError: The file cannot be examined.
         """
         try:
             return self._path.stat().st_size > len(_HEADER)
@@ -74,10 +74,10 @@ class JournalFile:
             raise self._unusable(error) from error
 
     def create(self) -> None:
-        """Make the file, readable by its owner only, unless it is there.
+        """Create the file, readable by its owner only, unless it exists.
 
         Raises:
-            JournalError: It cannot be made.
+            JournalError: It cannot be created.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class JournalFile:
         """Return all releases, oldest first.
 
         Raises:
-            JournalError: The file is not there, cannot be read, or was changed.
+            JournalError: The file is missing, cannot be read, or was changed.
         """
         with self._opened(fcntl.LOCK_SH):
             return list(self._releases)
@@ -105,7 +105,7 @@ class JournalFile:
         return (task_id, share_sha256) in self._shares
 
     def append(self, releases: Iterable[Release]) -> None:
-        """Write those that are not there; return when the disk has them.
+        """Write the releases that are missing; return once they are on the disk.
 
         Raises:
             Contradiction: One of them contradicts another.
@@ -123,11 +123,11 @@ class JournalFile:
                         added.append(release)
                 if lines:
                     content = b"".join(lines)
-                    os.ftruncate(descriptor, self._read)  # less a line that was never synced
+                    os.ftruncate(descriptor, self._read)  # cut off what was never synced
                     _write(descriptor, self._read, content)
                     os.fsync(descriptor)
             except BaseException:
-                self._begin_anew()  # the file says what was written of it
+                self._begin_anew()  # read anew from the file what was written
                 raise
             for release in added:
                 self._keep(release)
@@ -135,10 +135,10 @@ class JournalFile:
             self._checksum = before
 
     def rebuild(self, choose: Choice) -> None:
-        """Put a file in its place with what `choose` returns.
+        """Replace the file by one with the releases that `choose` returns.
 
         Raises:
-            JournalError: No line of the file is of a journal, or it cannot be written.
+            JournalError: No line of the file looks like a journal's, or it cannot be written.
         """
         with self._locked(fcntl.LOCK_EX) as descriptor:
             self._begin_anew()
@@ -166,10 +166,10 @@ class JournalFile:
                 raise self._unusable(error) from error
 
     def check(self) -> None:
-        """Look whether a release could be written.
+        """Check that a release could be written.
 
         Raises:
-            JournalError: It could not: the file is not there, was changed, or its disk is full.
+            JournalError: It could not: the file is missing or was changed, or its disk is full.
         """
         with self._opened(fcntl.LOCK_SH) as descriptor:
             if not os.fstatvfs(descriptor).f_bavail:
@@ -180,20 +180,20 @@ class JournalFile:
 
     @contextmanager
     def _opened(self, kind: int) -> Iterator[int]:
-        """Yield the file, locked, when all of its lines are known."""
+        """Yield the file's descriptor, locked, once all its lines have been read."""
         with self._locked(kind) as descriptor:
             self._read_on(descriptor)
             yield descriptor
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[int]:
-        """Yield the file, locked: the one that has its name, whoever has replaced it meanwhile."""
+        """Yield the locked descriptor of the file at the path, even if it was just replaced."""
         with self._lock:
             descriptor = None
             try:
                 while descriptor is None or _identity(descriptor) != _identity(self._path):
                     if descriptor is not None:
-                        # Forgotten first: if the next open fails, its number may be another's.
+                        # Cleared before closing: the number may soon be another file's.
                         replaced, descriptor = descriptor, None
                         os.close(replaced)
                     descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
@@ -209,7 +209,7 @@ class JournalFile:
                     os.close(descriptor)
 
     def _read_on(self, descriptor: int) -> None:
-        """Take the lines that others have written, or that we could not sync."""
+        """Read the lines that others have written, or that we could not sync."""
         size = os.fstat(descriptor).st_size
         if size < self._read:
             raise DamagedJournal(
@@ -254,10 +254,10 @@ class JournalFile:
 
 
 def _readable(lines: Sequence[bytes]) -> tuple[list[Release], list[Release]]:
-    """Return the releases in lines that can be read, and those of them that were changed.
+    """Return the releases in readable lines, and those among them that were changed.
 
-    Each line is held to the checksum that the one before it states: so one damaged line puts no
-    doubt on all that follow.
+    Each line is checked against the checksum that the line before it states, so one damaged line
+    casts no doubt on those that follow.
     """
     found, changed, before = list[Release](), list[Release](), checksum(b"", _HEADER)
     for line in lines:
@@ -276,7 +276,7 @@ def _identity(file: int | Path) -> tuple[int, int]:
 
 
 def _make(path: Path, content: bytes) -> None:
-    """Make a file, readable by its owner only, that is on the disk."""
+    """Write a file, readable by its owner only, and sync it to the disk."""
     descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
         _write(descriptor, 0, content)

@@ -1,6 +1,6 @@
-"""Whether a store has a journal of releases: then it does not open without it.
+"""Marks a store that has a journal of releases, so that it does not open without it.
 
-So a backup from before the first release says as well that there is a journal which knows of the
+Even a backup from before the first release thus says that there is a journal, which knows the
 releases since.
 """
 
@@ -17,6 +17,6 @@ def marked_at(tx: Transaction) -> int | None:
 
 
 def mark_journal(tx: Transaction) -> None:
-    """Keep for ever that the store has a journal."""
+    """Record for ever that the store has a journal."""
     if marked_at(tx) is None:
         tx.connection.execute(insert(tables.release_journals).values(id=1, made_at=tx.now))

@@ -1,7 +1,7 @@
 """The journal of releases in a table of another database, for processes on several machines.
 
-It must not be a database that is backed up and restored with the store. A unique constraint keeps a
-batch from being released twice; the journal's database makes its commits last.
+That database must not be backed up and restored together with the store. A unique constraint keeps
+a batch from being released twice; durability is that of the database's commits.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class JournalTable:
     """A journal in the database at a URL."""
 
     def __init__(self, url: str) -> None:
-        """Keep the journal in the database at `url`, as `backends.backend` takes it."""
+        """Keep the journal in the database at `url` (see `backends.backend`)."""
         self._backend = backend(url)
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -59,16 +59,16 @@ class JournalTable:
 
     @property
     def name(self) -> str:
-        """What messages call it: its database."""
+        """Its name in messages: the database."""
         return self._backend.name
 
     def exists(self) -> bool:
-        """Return whether the table is there."""
+        """Return whether the table exists."""
         with translated(self._backend, "look for the journal"):
             return inspect(self._opened()).has_table(_RELEASES.name)
 
     def create(self) -> None:
-        """Make the table unless it is there."""
+        """Create the table unless it exists."""
         self._backend.create()
         with translated(self._backend, "make the journal"), self._opened().begin() as connection:
             self._backend.lock(connection, {b"journal"}, shared=False)
@@ -98,7 +98,7 @@ class JournalTable:
         return (task_id, share_sha256) in self._shares
 
     def append(self, releases: Iterable[Release]) -> None:
-        """Write those that are not there; return when they are committed.
+        """Write the releases that are missing; return once they are committed.
 
         Raises:
             Contradiction: One of them contradicts another.
@@ -122,14 +122,14 @@ class JournalTable:
             self._remember([release])
 
     def rebuild(self, choose: Choice) -> None:
-        """Add what `choose` returns; a table loses no row by itself."""
+        """Add what `choose` returns; unlike a file, a table does not lose rows by itself."""
         self.append(choose(self.releases(), []))
 
     def check(self) -> None:
-        """Look whether the table can be reached.
+        """Check that the table can be reached.
 
         Raises:
-            StoreError: It cannot, or is not there.
+            StoreError: It cannot, or does not exist.
         """
         if not self.exists():
             raise JournalError(f"the journal of releases {self.name} does not exist")

@@ -1,6 +1,6 @@
-"""What an operator allows all tasks of a population together, fixed before its first release.
+"""What an operator allows all tasks of a population to cost, fixed before its first release.
 
-Limits that follow the results promise less than they say (docs/accounting-of-choosers.md).
+A limit chosen after seeing results promises less than it says (docs/accounting-of-choosers.md).
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ class Population:
     """What is fixed about a population.
 
     Attributes:
-        limits: On what all releases of its tasks cost together; None for no limit.
-        is_closed: Whether tasks are added to it before its first release only.
+        limits: The limits on what all releases of its tasks cost together; None for no limit.
+        is_closed: Whether it takes no more tasks after its first release.
     """
 
     limits: Filter | None = None
@@ -29,7 +29,7 @@ class Population:
 
 
 def put_population(tx: Transaction, name: str, population: Population) -> None:
-    """Fix what a population is allowed, in place of what was fixed before.
+    """Fix what a population is allowed, replacing what was fixed before.
 
     Raises:
         Conflict: A task of the population has made a release.
@@ -53,7 +53,7 @@ def put_population(tx: Transaction, name: str, population: Population) -> None:
 
 
 def get_population(tx: Transaction, name: str) -> Population:
-    """Return what is fixed about a population; nothing, if nobody said anything."""
+    """Return what is fixed about a population; no limits if nothing was fixed."""
     locks.spend(tx)
     columns = tables.populations.c
     query = select(columns.epsilon, columns.rho, columns.delta, columns.is_closed)

@@ -1,17 +1,17 @@
-"""The bodies of groups: each written once, into the table of the generation that is current.
+"""The bodies of groups, each written once, into the table of the current generation.
 
 A body is never deleted by itself. A generation that no row of `report_groups` names any more is
-emptied as a whole (`generations`), so a report costs its leader no second writing of its body.
+emptied as a whole (`generations`), so deleting a report never rewrites its body.
 
-To which generation a transaction adds is no matter of life: on PostgreSQL it may be one that has
-just ceased to be the current one. It is never emptied meanwhile, since whoever empties it locks its
-table against all others first, and looks then whether it is named: a transaction that has added a
-body holds the table until its rows in `report_groups` can be seen, and one that has not yet does so
-afterwards. On SQLite there is one writer.
+It does not matter which generation a transaction adds to: on PostgreSQL it may be one that has just
+ceased to be current. It is never emptied under that transaction. To empty it, its table is first
+locked against all others, and only then do we look whether it is named. A transaction that has
+added a body holds the table until its rows in `report_groups` are visible; one that has not yet
+adds it afterwards. On SQLite there is one writer.
 
-Where object storage is set (`report_bodies`), a large body lies there, and its row has the object's
-name, 16 random bytes, which no body is as short as. The objects are put just before the transaction
-commits and deleted before the generation is emptied, row by row.
+If object storage is configured (`report_bodies`), a large body lies there, and its row has the
+object's name, 16 random bytes; every body is longer than that. The objects are put just before the
+transaction commits, and deleted row by row before the generation is emptied.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ MOST_DELETED = 500
 
 
 def current_generation(tx: Transaction) -> int:
-    """Return the generation to which bodies are added now."""
+    """Return the generation that bodies are added to now."""
     generation: int = tx.connection.execute(_CURRENT).scalar_one()
     return generation
 
@@ -43,13 +43,13 @@ _CURRENT = (
 
 
 def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) -> None:
-    """Add bodies to a generation, which the rows of their groups name, by their groups' keys."""
+    """Add bodies, by their groups' keys, to the generation that the groups' rows name."""
     rows = [{"report_group": key, "body": _row_of(tx, body)} for key, body in bodies.items()]
     tx.insert_many(tx.prepared(_inserts)[generation], rows)
 
 
 def _row_of(tx: Transaction, body: bytes) -> bytes:
-    """Return what the row of a body holds: the body, or the name of the object that will."""
+    """Return what a body's row holds: the body, or the name of the object that will hold it."""
     if tx.objects is None or len(body) < LEAST_BYTES:
         return body
     name = tx.random_id()
@@ -62,13 +62,14 @@ def _inserts(insert: Callable[[Table], Insert]) -> list[Insert]:
 
 
 def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, bytes]:
-    """Return the bodies of groups by their keys, as far as they are where they should be.
+    """Return the bodies of groups by their keys, except those that are missing.
 
-    Only tables that are named are read, for whoever reads one keeps it from being emptied.
+    Only the tables of the given generations are read, since a reader keeps a table from being
+    emptied.
 
     Args:
         tx: The transaction.
-        generations: Where each group's body lies, by the group's key.
+        generations: The generation in which each group's body lies, by the group's key.
     """
     keys: defaultdict[int, list[int]] = defaultdict(list)
     for key, generation in generations.items():
@@ -83,7 +84,7 @@ def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, byte
 def _with_objects(
     tx: Transaction, found: Mapping[int, bytes], named: Mapping[int, bytes]
 ) -> dict[int, bytes]:
-    """Return bodies, those that `named` has by the names of their objects as far as these exist."""
+    """Return the bodies in `found`, and those in object storage by the names in `named`, if any."""
     objects = tx.new_objects | _objects(tx).get(
         name for name in named.values() if name not in tx.new_objects
     )
@@ -101,7 +102,7 @@ def _objects(tx: Transaction) -> Objects:
 
 
 def delete_objects(tx: Transaction, generation: int) -> int:
-    """Delete some objects of a generation that is of no use, and their rows; return how many."""
+    """Delete some objects of an unused generation, and their rows; return how many."""
     table = tables.report_bodies[generation]
     query = (
         select(table.c.report_group, table.c.body)

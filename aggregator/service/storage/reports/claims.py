@@ -1,7 +1,7 @@
 """Reports and aggregation jobs: a job claims whole groups, and gives some or all of them back.
 
-A group that is too large for a job is split, and so is one of which little would fit beside what
-the job has: otherwise a job may be half full, for to copy reports costs more than a job.
+A group that does not fit is split only if the job would otherwise be less than half full: copying
+reports costs more than an extra job.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ _GROUP = tables.report_groups.c
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JobSize:
-    """How much goes into an aggregation job; a report alone always does.
+    """How much goes into an aggregation job; a single report always fits.
 
     Attributes:
         reports: The most reports.
@@ -59,9 +59,9 @@ class Claimable:
 
     Attributes:
         reports: How many reports it would have.
-        is_full: Whether no others would fit in, or too few.
-        groups: The keys of groups that it would claim whole.
-        part: The key of one of which it would claim the first reports, and how many; if any.
+        is_full: Whether no others would fit, or too few to be worth it.
+        groups: The keys of the groups that it would claim whole.
+        part: The key of the group of which it would claim the first reports, and how many; if any.
     """
 
     reports: int
@@ -76,14 +76,14 @@ class JobReports:
 
     Attributes:
         body: The encoded Reports, one after another.
-        width: How many bytes each of them has.
+        width: The bytes of each.
     """
 
     body: bytes = dataclasses.field(repr=False)
     width: int
 
     def __len__(self) -> int:
-        """Return how many they are."""
+        """Return how many reports there are."""
         return len(self.body) // self.width if self.width else 0
 
     @property
@@ -94,20 +94,20 @@ class JobReports:
 
 
 MOST_WAIT_SECONDS = DAY
-"""For how long reports are postponed at most: their batch waits with them."""
+"""The longest that reports are postponed, since their batch waits with them."""
 
 
 def is_due(now: object) -> ColumnElement[bool]:
-    """Return the condition that a group does not wait for its time.
+    """Return the condition that a group is not postponed.
 
-    One that is to wait for longer than any does was postponed by a clock that was ahead.
+    A group postponed for longer than the longest wait was postponed by a clock that was ahead.
     """
     until = _GROUP.waits_until
     return until.is_(None) | (until <= now) | (until - MOST_WAIT_SECONDS > now)
 
 
 def _waiting() -> Select[Any]:
-    """Select the first groups that may be claimed, up to those with so many reports.
+    """Select the first groups that may be claimed, as many as a job could need.
 
     Each comes with the number of reports before it.
     """
@@ -119,7 +119,7 @@ def _waiting() -> Select[Any]:
             is_due(bindparam("now")),
             ~is_closed(_GROUP),
         )
-        # PostgreSQL reads an index in its order only if columns that are null are named here too.
+        # PostgreSQL uses the index's order only if its columns that are null here are named too.
         .order_by(_GROUP.job, _GROUP.bucket, _GROUP.id)
         .limit(bindparam("reports"))
     ).subquery()
@@ -138,7 +138,7 @@ _WAITING = _waiting()
 def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
     """Return what a job could be made of: unclaimed reports, first bucket first.
 
-    Those whose bucket is closed are never claimed, and postponed ones not yet.
+    Reports of a closed bucket are never claimed, and postponed reports not yet.
     """
     place = {"task": tx.task_key(task_id), "now": tx.now, "reports": size.reports}
     rows = tx.connection.execute(_WAITING, place).all()
@@ -149,7 +149,7 @@ def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimab
     groups: list[int] = []
     chosen = 0
     for key, reports, its_width in rows:
-        if its_width != width:  # as if the sizes of the task's reports were changed
+        if its_width != width:  # should the sizes of the task's reports ever change
             return Claimable(chosen, is_full=True, groups=groups)
         if chosen + reports > most:
             if chosen >= most / 2:
@@ -163,14 +163,14 @@ def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimab
 def claim_reports(
     tx: Transaction, task_id: bytes, job: int, claimable: Claimable, bucket: bytes = b""
 ) -> None:
-    """Claim reports for the job with key `job`, while nobody else does (`locks.claim_waiting`).
+    """Claim reports for the job with key `job`, under the lock `locks.claim_waiting`.
 
     Args:
         tx: The transaction.
         task_id: The task.
         job: The job's key.
         claimable: What to claim.
-        bucket: The bucket that they fall in with the job; empty if each has one already.
+        bucket: The bucket that the job puts them into; empty if each has one already.
     """
     values = {"job": job, "bucket": bucket} if bucket else {"job": job}
     claimed = 0
@@ -184,7 +184,7 @@ def claim_reports(
         key, reports = claimable.part
         found = as_groups(tx.connection.execute(_UNCLAIMED, {"key": key}))
         for group in found:
-            if damaged(tx, [group]):  # it cannot be split; the job rejects it
+            if damaged(tx, [group]):  # cannot be split; the job rejects it
                 split_off(tx, group, b"", group.places, **values)
                 claimed += group.reports
                 continue
@@ -214,14 +214,14 @@ def reports_of_job(tx: Transaction, job: int) -> JobReports:
     """Return the reports of the job with key `job` that were not rejected, in their fixed order.
 
     Raises:
-        BodyGone: They were dropped since this snapshot, or their bodies moved.
+        BodyGone: They were dropped, or their bodies moved, since this snapshot.
     """
     groups = as_groups(tx.connection.execute(_OF_JOB, {"job": job}))
     return _joined(groups, bodies(tx, groups))
 
 
 def readable_reports(tx: Transaction, job: int) -> JobReports:
-    """Return the reports of a job as `reports_of_job`, but those whose bodies are damaged."""
+    """Return the reports of a job as `reports_of_job` does, except those with damaged bodies."""
     groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
     return _joined(groups, whole_bodies(tx, groups))
 
@@ -251,7 +251,7 @@ def places_in_job(
 ) -> list[tuple[Group, bytes, list[int]]]:
     """Return where some of the job's reports are: groups, their bodies and the places in them.
 
-    The transaction keeps these groups as they are.
+    The transaction locks these groups.
 
     Raises:
         Conflict: One of them is not in the job.
@@ -263,7 +263,7 @@ def places_in_job(
     found = whole_bodies(tx, groups)
     places: list[tuple[Group, bytes, list[int]]] = []
     for group in groups:
-        if group.id not in found:  # of a damaged group no report is named
+        if group.id not in found:  # a damaged group has none of the named reports
             continue
         body, width = found[group.id], group.width
         some = [
@@ -279,7 +279,7 @@ def places_in_job(
 
 
 def damaged_in_job(tx: Transaction, job: int) -> list[Group]:
-    """Return the job's groups of which no report can be read; the transaction has locked them."""
+    """Return the job's groups whose bodies cannot be read; the transaction locks them."""
     return damaged(tx, as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job})))
 
 
@@ -292,7 +292,7 @@ _COUNTING = select(func.coalesce(func.sum(_GROUP.reports), 0)).where(*OF_JOB)
 
 
 def move_half(tx: Transaction, job: int, other: int) -> None:
-    """Move half of a job's reports into another job: the later ones, of an odd number the fewer.
+    """Move the later half of a job's reports, rounded down, into another job.
 
     Raises:
         Conflict: The job has a single report, or none.
@@ -307,15 +307,15 @@ def move_half(tx: Transaction, job: int, other: int) -> None:
         staying -= here
         moving = group.places[here:]
         if moving:
-            # The body is read only of the one group that is cut, if any.
+            # Only the group that is cut, if any, has its body read.
             body = bodies(tx, [group])[group.id] if here else b""
             split_off(tx, group, body, moving, job=other)
 
 
 def return_reports(tx: Transaction, job: int) -> Counter[bytes]:
-    """Take the job's reports out of it, free for another job at once; return how many, by bucket.
+    """Give the job's reports back, for another job to claim at once; return how many, by bucket.
 
-    Those of a bucket that was closed meanwhile must be rejected (`rejecting.reject_late`).
+    Reports of a bucket that was closed meanwhile must be rejected (`rejecting.reject_late`).
     """
     bucket = _bucket_of(tx, job)
     returning = _RETURNING_OUT if bucket else _RETURNING
@@ -338,10 +338,10 @@ _RETURNING, _RETURNING_OUT = _returning(), _returning(bucket=b"")
 def postpone_reports(
     tx: Transaction, job: int, report_ids: Collection[bytes], seconds: int
 ) -> Counter[bytes]:
-    """Take some of the job's reports out of it; return how many, by bucket, as `return_reports`.
+    """Give some of the job's reports back as `return_reports` does, but not to be claimed yet.
 
-    No job claims them for `seconds`. Reports that have waited long wait a quarter as long again, so
-    that a clock that is never set right does not make jobs without end, and a day at most.
+    They wait for `seconds`, or for a quarter of the time since they were stored if that is longer,
+    but at most a day. So a clock that is never set right does not cause jobs without end.
 
     Raises:
         Conflict: One of them is not in the job.
@@ -362,7 +362,7 @@ def postpone_reports(
 
 
 def _bucket_of(tx: Transaction, job: int) -> bytes | None:
-    """Return the bucket into which the job put its reports; None if each has one of its own."""
+    """Return the bucket that the job put its reports into; None if each report has its own."""
     bucket: bytes | None = tx.connection.execute(_BUCKET, {"job": job}).one().bucket
     return bucket
 
@@ -372,7 +372,7 @@ _BUCKET = select(_JOBS.bucket, _JOBS.task).where(_JOBS.id == bindparam("job"))
 
 
 def _leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int) -> None:
-    """Count reports that have left the job, and with it the bucket that it put them into."""
+    """Count reports that have left the job, and thereby the bucket that it put them into."""
     if not bucket or not reports:
         return
     task = tx.connection.execute(_BUCKET, {"job": job}).one().task

@@ -1,6 +1,6 @@
 """Counts of reports by stage and outcome: an operator's view of what was lost.
 
-A counter is the sum of its shards, of which one alone may be less than 0 (`locks.own_shard`).
+A counter is the sum of its shards; a single shard may be negative (`locks.own_shard`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.database import Transaction
 
-STORED = "stored"  # the reason that counts reports waiting to be aggregated
-AGGREGATED = "aggregated"  # the reason for those in a batch
-BATCH_FULL = "batch_full"  # the reason for those beyond `max_reports`; all others are report errors
-PAST_UNITS = "past_units"  # the reason for those that would open one more unit of the past
+STORED = "stored"  # counts reports waiting to be aggregated
+AGGREGATED = "aggregated"  # counts reports in a batch
+BATCH_FULL = "batch_full"  # counts reports beyond `max_reports`; other reasons are report errors
+PAST_UNITS = "past_units"  # counts reports that would open one more unit of the past
 
 
 class Stage(StrEnum):
@@ -27,9 +27,9 @@ class Stage(StrEnum):
 
 
 def reason(error: ReportError) -> str:
-    """Return how a report is counted that the store refuses.
+    """Return the reason under which a report that the store refuses is counted.
 
-    What the store drops would overfill its batch, for which the draft has no word of its own.
+    A report that the store drops would overfill its batch; the draft has no error for that.
     """
     return BATCH_FULL if error is ReportError.REPORT_DROPPED else error.draft_name
 
@@ -37,7 +37,7 @@ def reason(error: ReportError) -> str:
 def count_reports(
     tx: Transaction, task_id: bytes, stage: Stage, reasons: Mapping[str, int]
 ) -> None:
-    """Add `reasons`, the number of reports for each, to the counters of `stage`."""
+    """Add the numbers of reports in `reasons`, by reason, to the counters of `stage`."""
     if not reasons:
         return
     task = tx.task_key(task_id)

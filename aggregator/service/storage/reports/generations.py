@@ -1,16 +1,16 @@
-"""Turns the tables of bodies over: one takes new ones, those of no use any more are emptied.
+"""Rotates the tables of bodies (generations): one takes new bodies, unused ones are emptied.
 
-A generation ceases to be the current one after a minute if another is empty; with none empty it
-just grows. When there is no empty one left, the bodies of those groups that stay in one, which are
-held or wait for something, are moved to the current one, if they are few beside those that came
-with them or that have come since: so what is stored is a few times what waits at most, and a minute
-or two of uploads. What is no longer live in a group is left behind then.
+A generation stops being the current one after a minute, if another is empty; otherwise it grows.
+When none is empty, the bodies that are left in an old generation, whose reports are held or wait
+for something, are moved to the current one. That is done only if they are few compared with what
+came with them or has come since. So the store holds at most a few times what waits, plus a minute
+or two of uploads. Reports of a group that are no longer live are not moved.
 
-What makes it right: one transaction at a time does any of this (`locks.turn_generations`), and
-nobody but this module takes a row of `report_groups` to another generation, which holds the row
-meanwhile. `bodies` says why uploads need no lock. On PostgreSQL a table that is emptied
-(TRUNCATE) is empty at once even for readers whose snapshot is older. So it has been of no use for a
-minute before, which is longer than any of our reads, and `pg_dump` locks all tables as it begins.
+Why this is correct: only one transaction at a time does any of it (`locks.turn_generations`), and
+only this module moves a row of `report_groups` to another generation, locking the row meanwhile.
+`bodies` says why uploads need no lock. On PostgreSQL, TRUNCATE empties a table at once even for
+readers with an older snapshot. So a table must have been unused for a minute before, which is
+longer than any of our reads; `pg_dump` locks all tables as it begins.
 """
 
 import dataclasses
@@ -24,15 +24,15 @@ from aggregator.service.storage.reports.bodies import delete_objects, put_bodies
 from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, whole_bodies
 
 TURN_SECONDS = 60
-"""How long a generation is the current one at least."""
+"""The least time for which a generation is the current one."""
 UNUSED_SECONDS = 60
-"""How long one is without use before it is emptied."""
+"""How long a generation must be unused before it is emptied."""
 LEFT = 4
-"""One is given up if what is left of it is no more than one in so many of its groups, or of those
-that the current one has taken: a few held reports at each time of little traffic block no table."""
+"""Move a generation's remaining bodies once they are at most 1/LEFT of the groups that it, or the
+current one, has taken, so that a few held reports cannot block a table."""
 STEP_GROUPS = 500
 STEP_BYTES = 4 << 20
-"""The most groups that are moved at once, and the most bytes of them; a group alone always."""
+"""The most groups, and the most bytes, that are moved at once; at least one group is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Generation:
 
 
 def turn_over(tx: Transaction) -> int:
-    """Empty a generation, begin another, or move some bodies; return 0 if nothing is to be done."""
+    """Empty a generation, begin another, or move some bodies; return 0 if nothing is left to do."""
     locks.turn_generations(tx)
     ring = tables.report_generations
     rows = tx.connection.execute(select(ring).order_by(ring.c.turn.desc()))
@@ -70,15 +70,15 @@ def turn_over(tx: Transaction) -> int:
 
 
 def bodies_held(tx: Transaction) -> dict[int, int]:
-    """Return about how many groups have bodies in each generation, those of no use included."""
-    # By the keys at its ends, which an index gives: to count the rows would be to read them all.
+    """Return about how many groups have bodies in each generation, unused bodies included."""
+    # From the first and last keys, which an index gives; counting would read all rows.
     rows = tx.connection.execute(select(tables.report_generations))
     generations = [_Generation(*row) for row in rows]
     return {each.generation: _ever(each, _last_group(tx, each)) for each in generations}
 
 
 def _ever(one: _Generation, last: int | None) -> int:
-    """Return about how many new groups were put into a generation since it was empty."""
+    """Return about how many groups were put into a generation since it was last empty."""
     return 0 if last is None else last - one.after_group
 
 
@@ -89,41 +89,41 @@ def _last_group(tx: Transaction, one: _Generation) -> int | None:
 
 
 def _named(tx: Transaction, one: _Generation, limit: int) -> int:
-    """Return how many groups have their bodies in a generation; more than `limit` as so many."""
+    """Return how many groups name a generation, counting no further than `limit`."""
     group = tables.report_groups.c
     some = select(group.id).where(group.generation == one.generation).limit(limit)
     return tx.connection.execute(select(func.count()).select_from(some.subquery())).scalar_one()
 
 
 def _empty(tx: Transaction, one: _Generation) -> bool:
-    """Empty a generation, or begin to, if it has been without use for long enough."""
+    """Empty a generation, or begin to, if it has been unused for long enough."""
     since = one.unused_since
     if _named(tx, one, 1):
         if since is not None:
             _note(tx, one, unused_since=None)
         return False
-    if since is None or since > tx.now:  # the latter if the clock was put back
+    if since is None or since > tx.now:  # later than now: the clock was set back
         _note(tx, one, unused_since=tx.now)
         return False
     body = tables.report_bodies[one.generation].c.body
     if tx.now - since < UNUSED_SECONDS or not tx.backend.lock_alone(tx.connection, body.table):
         return False
-    if _named(tx, one, 1):  # by an upload of which nothing could be seen before
+    if _named(tx, one, 1):  # by an upload that has committed only just before the lock
         return False
-    if delete_objects(tx, one.generation):  # the rest by the next call
+    if delete_objects(tx, one.generation):  # the next call goes on
         return True
     tx.backend.empty(tx.connection, body)
     return True
 
 
 def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
-    """Move bodies from a generation of which little is left to the current one."""
+    """Move bodies from a generation that has few left to the current one."""
     most = max(_ever(each, _last_group(tx, each)) for each in (one, current)) // LEFT
     if _named(tx, one, most + 1) > most:
         return 0
     table = tables.report_groups
     query = GROUPS.where(table.c.generation == one.generation).order_by(table.c.id)
-    # Whoever has a row at this moment is about to drop it, most likely.
+    # A row that another transaction has locked is most likely about to be dropped.
     rows = query.limit(STEP_GROUPS).with_for_update(skip_locked=True)
     moving = _first(as_groups(tx.connection.execute(rows)))
     found = whole_bodies(tx, moving)
@@ -131,14 +131,14 @@ def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
     if living:
         put_bodies(tx, current.generation, living)
     for each in moving:
-        # A damaged body stays behind, and its group without one remains a damaged one.
+        # A damaged body stays behind; its group, now without a body, still counts as damaged.
         values = {"generation": current.generation, "size": each.reports, "live": None}
         tx.connection.execute(update(table).where(table.c.id == each.id).values(values))
     return len(moving)
 
 
 def _first(groups: Iterable[Group]) -> list[Group]:
-    """Return the first groups, whose bodies are not too much at once."""
+    """Return the first groups, up to `STEP_BYTES` of bodies."""
     some: list[Group] = []
     left = STEP_BYTES
     for each in groups:

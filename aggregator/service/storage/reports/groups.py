@@ -1,13 +1,12 @@
 """Groups of reports: how they are packed, which of their reports are live, and how one is split.
 
-Reports of one task, one bucket and one size that one transaction stores lie in one row, with one
-body: as many pieces of one width, each of which begins with its report's id. So what is done with
-most reports is done with a few rows. What befalls some reports of a group alone is a bit of `live`.
-Where some must go another way than the others, they are copied into a group of their own, which
-few reports need.
+Reports of one task, one bucket and one size that one transaction stores share one row, with one
+body: pieces of equal width, each of which begins with its report's id. So most work on reports
+touches few rows. Dropping some reports of a group only clears their bits in `live`. If some must
+part from the others, they are copied into a group of their own, which is rare.
 
-On PostgreSQL whoever changes what is live in a group, or takes its body elsewhere, locks its row
-before it reads the body: the places of reports in a body change when it is moved.
+On PostgreSQL, a transaction that changes what is live in a group, or moves its body, locks the
+group's row before it reads the body: moving a body changes the places of reports in it.
 """
 
 import dataclasses
@@ -28,7 +27,7 @@ ID_SIZE: Final = 16
 
 MOST_REPORTS: Final = 400
 MOST_BYTES: Final = 2 << 20
-"""The most reports of a group, and the most bytes of them; a report alone always is one."""
+"""The most reports of a group, and the most bytes; a single report may have more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class StoredReport:
 
     Attributes:
         report_id: Its id, 16 bytes.
-        bucket: The key of its bucket; empty if a job decides that.
+        bucket: The key of its bucket; empty if a job will choose it.
         body: The encoded Report, which begins with the id.
     """
 
@@ -64,7 +63,7 @@ class Group:
 
     @property
     def places(self) -> Sequence[int]:
-        """Where in the body its live reports are, in order."""
+        """The places of its live reports in the body, in order."""
         if self.live is None:
             return range(self.size)
         bits = int.from_bytes(self.live, "little")
@@ -121,7 +120,7 @@ def _put(tx: Transaction, made: Sequence[tuple[dict[str, object], bytes]]) -> No
     """Store rows of groups, without keys and generations, each with its body."""
     generation = current_generation(tx)
     rows = [{**row, "generation": generation} for row, _ in made]
-    # Which of the new keys is whose matters only where what the rows say differs.
+    # Among rows with equal values, it does not matter which new key goes to which.
     keys: dict[tuple[object, ...], list[int]] = {}
     for row in tx.insert_many(tx.prepared(_making), rows):
         keys.setdefault((row.bucket, row.size, row.width), []).append(row.id)
@@ -138,7 +137,7 @@ def bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
     """Return the bodies of groups by their keys.
 
     Raises:
-        BodyGone: They were dropped since this snapshot, or their bodies moved.
+        BodyGone: They were dropped, or their bodies moved, since this snapshot.
     """
     named = {each.id: each for each in groups}
     found = _found(tx, named)
@@ -150,9 +149,9 @@ def bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
 
 
 def damaged(tx: Transaction, groups: Iterable[Group]) -> list[Group]:
-    """Return those of some groups whose bodies are not there, or not of the right length.
+    """Return the groups whose bodies are missing or of the wrong length.
 
-    The transaction must have locked their rows: otherwise a body may only have been moved.
+    The transaction must have locked their rows: otherwise a body may merely have been moved.
     """
     named = {each.id: each for each in groups}
     whole = whole_bodies(tx, named.values())
@@ -160,7 +159,7 @@ def damaged(tx: Transaction, groups: Iterable[Group]) -> list[Group]:
 
 
 def whole_bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
-    """Return the bodies of those of some groups that are not `damaged`, by their keys."""
+    """Return the bodies of the groups that are not `damaged`, by their keys."""
     named = {each.id: each for each in groups}
     found = _found(tx, named)
     return {key: body for key, body in found.items() if _is_whole(named[key], body)}
@@ -177,9 +176,9 @@ def _is_whole(group: Group, body: bytes) -> bool:
 def split_off(
     tx: Transaction, group: Group, body: bytes, places: Collection[int], **values: object
 ) -> None:
-    """Store other values of some live reports of a group, whose row the transaction has locked.
+    """Change values for some live reports of a group, whose row the transaction has locked.
 
-    If they are not all of its live reports they get a group of their own.
+    Unless they are all of its live reports, they move to a group of their own.
     """
     chosen = sorted(places)
     if len(chosen) == group.reports:
@@ -203,7 +202,7 @@ def split_off(
 
 
 def take_away(tx: Transaction, group: Group, places: Collection[int]) -> None:
-    """Have some reports of a group no longer live; delete the group if none is left."""
+    """Mark some reports of a group as no longer live; delete the group if none is left."""
     gone = set(places)
     left = [place for place in group.places if place not in gone]
     if not left:
@@ -214,13 +213,13 @@ def take_away(tx: Transaction, group: Group, places: Collection[int]) -> None:
 
 
 def bitmap(places: Iterable[int], size: int) -> bytes:
-    """Return `live` of a group of `size` reports of which those at `places` are."""
+    """Return the value of `live` for a group of `size` reports with live ones at `places`."""
     return sum(1 << place for place in places).to_bytes((size + 7) // 8, "little")
 
 
 @lru_cache
 def _changing(names: tuple[str, ...]) -> Update:
-    """Return the statement that stores other values, `new_…`, in the row of a group."""
+    """Return the statement that sets columns of a group's row to the parameters `new_…`."""
     group = tables.report_groups
     values = {name: bindparam(f"new_{name}", type_=group.c[name].type) for name in names}
     return update(group).where(group.c.id == bindparam("key")).values(values)

@@ -1,13 +1,13 @@
-"""Forgets the ids of reports that are so old that they would be refused for their age.
+"""Deletes the ids of reports that are so old that they would be refused for their age.
 
-An id that is deleted refuses no replay any more. So it is written down first, in a transaction of
-its own, from which day on a task's ids are remembered; only later ones delete those from before.
-Whoever adds ids looks at that day afterwards (`check_memory`): if it found an id missing because it
-was deleted, it sees the day too, also if a clock was put back since.
+A deleted id no longer refuses a replay. So one transaction first records the day from which a
+task's ids are kept, and only later ones delete the ids before it. A transaction that adds ids looks
+at that day afterwards (`check_memory`): if it missed an id because it was deleted, it is certain to
+see the new day as well, even if a clock was set back since.
 
-The ids of a task are looked at in their order, which needs no index: one pass a month. A pass
-believes of a clock only that two months went by since the last one: ids that are forgotten are so
-for ever, and with them the age of reports that are taken.
+A task's ids are scanned in key order, which needs no extra index, once a month. A pass believes a
+clock only as far as two months since the last pass: deleted ids are gone for ever, and reports as
+old as them can never be accepted again.
 """
 
 from sqlalchemy import ColumnElement, Row, bindparam, delete, select, update
@@ -21,18 +21,18 @@ TABLES = ("report_ids", "aggregated_reports")
 """The tables of ids."""
 
 PASS_DAYS = 30
-"""How often all ids of a task are looked at."""
+"""How often all ids of a task are scanned."""
 
 IDS_PER_STEP = 2_000
 TASKS_PER_STEP = 1_000
 
 
 class IdsForgotten(StoreError):
-    """Ids are forgotten that would be needed: a clock was put back, or a limit raised.
+    """Ids that are needed were deleted: a clock was set back, or a limit was raised.
 
     Attributes:
         task_id: The task.
-        from_day: From when on its ids are remembered, in days since the epoch.
+        from_day: The day from which its ids are kept, in days since the epoch.
     """
 
     def __init__(self, task_id: bytes, from_day: int, first_day: int) -> None:
@@ -45,13 +45,13 @@ class IdsForgotten(StoreError):
 
 
 def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> None:
-    """Check that all ids are remembered from a day on, once those in question were added.
+    """Check that all ids from a day on are kept; call it after adding the ids in question.
 
     Args:
         tx: The transaction.
         ids: One of `TABLES`.
         task_id: The task.
-        first_day: In days since the epoch.
+        first_day: The day, in days since the epoch.
 
     Raises:
         IdsForgotten: They are not; the transaction must not go on.
@@ -62,7 +62,7 @@ def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> N
 
 
 def begin_memories(tx: Transaction) -> int:
-    """Note for some tasks that nothing is forgotten yet; return for how many, 0 at the end."""
+    """Record for some tasks that no id was deleted yet; return for how many, 0 at the end."""
     task, memory = tables.tasks.c, tables.id_memories.c
     known = select(memory.task).where(memory.task == task.id)
     missing = select(task.id).where(task.forgotten_at.is_(None), ~known.exists())
@@ -76,7 +76,7 @@ def begin_memories(tx: Transaction) -> int:
 
 
 def due(tx: Transaction) -> list[tuple[bytes, str]]:
-    """Return whose ids are to be looked at: ids of tasks (32 bytes), and one of `TABLES` each."""
+    """Return the tasks (32 bytes) whose ids are to be scanned, each with one of `TABLES`."""
     task, memory = tables.tasks.c, tables.id_memories.c
     today = tx.now // DAY
     was_ahead = memory.looked_on > today
@@ -88,13 +88,13 @@ def due(tx: Transaction) -> list[tuple[bytes, str]]:
 
 
 def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
-    """Look at some ids of a task, and delete those that are old enough; return 0 at the end.
+    """Scan some ids of a task, and delete those that are old enough; return 0 at the end.
 
     Args:
         tx: The transaction.
         ids: One of `TABLES`.
         task_id: The task.
-        days: How many days before today an id must have been stored at least.
+        days: How many days ago, at least, an id must have been stored to be deleted.
     """
     of_task = _of_task(tx, ids, task_id)
     memory = tables.id_memories
@@ -104,7 +104,7 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
     today = tx.now // DAY
     if row.after_id is None:
         believed = min(today, row.looked_on + 2 * PASS_DAYS)
-        # Already so if others have come before us.
+        # No change if another process has been faster.
         begun = {"from_day": max(believed - days, row.from_day), "after_id": b""}
         tx.connection.execute(update(memory).where(*of_task).values(begun))
         return 1

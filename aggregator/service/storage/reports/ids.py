@@ -1,4 +1,4 @@
-"""Narrow tables of report ids, which serve as the duplicate check and the replay check."""
+"""The narrow tables of report ids, which serve as duplicate check and replay check."""
 
 import dataclasses
 from collections import Counter
@@ -22,10 +22,10 @@ _ID_SIZE = 16
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Room:
-    """Places in a batch for more reports; the buckets of one batch share it.
+    """Room for more reports in a batch; the buckets of one batch share it.
 
     Attributes:
-        left: How many there are.
+        left: How many more reports fit.
     """
 
     left: int
@@ -42,7 +42,7 @@ def admit(
 ) -> list[ReportError | None]:
     """Decide which reports count, and remember their ids, in the transaction that counts them.
 
-    The id of a report that is refused because of its batch is only looked up: it stays free.
+    If a report is refused because of its batch, its id is only looked up, and stays unused.
 
     Args:
         tx: The transaction.
@@ -51,8 +51,8 @@ def admit(
         arrivals: Each report's id, and the key of its bucket.
         closed: The buckets that take no more reports.
         room: What is left for a bucket, for those with a limit; it is taken from.
-        first_day: The day, counted since the epoch, from which on ids must be remembered for none
-            of these reports to be a replay; None if that is known.
+        first_day: The day, in days since the epoch, from which ids must be kept to recognise any
+            replay among these reports; None to skip that check.
 
     Returns:
         For each report, why it does not count, or None. Of two with the same id, the first is new.
@@ -82,7 +82,7 @@ def admit(
     fresh = _inserted(tx, table, task, entering)
     if first_day is not None:
         check_memory(tx, table.name, task_id, first_day)
-    if len(fresh) == len(arrivals):  # as nearly always
+    if len(fresh) == len(arrivals):  # nearly always
         return [None] * len(arrivals)
     errors = []
     for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
@@ -99,7 +99,7 @@ def _let_in_new(
     tight: Mapping[bytes, Room],
     known: Container[bytes],
 ) -> tuple[set[bytes], list[bool]]:
-    """Choose who is let in where not everybody is; return their ids, and of each whether it is."""
+    """Choose among arrivals that cannot all count; return the ids let in, and a flag for each."""
     entering: set[bytes] = set()
     enters = []
     for report_id, bucket in arrivals:
@@ -116,7 +116,7 @@ def _let_in_new(
 def let_in(
     buckets: Iterable[bytes], closed: Container[bytes], room: Mapping[bytes, Room]
 ) -> list[ReportError | None]:
-    """Decide which reports count whose ids are known to be new; the rest is as of `admit`.
+    """Decide which reports count if all their ids are new; return as `admit` does.
 
     Args:
         buckets: The key of each report's bucket.
@@ -136,7 +136,7 @@ def let_in(
 def _inserted(
     tx: Transaction, table: Table, task: int, report_ids: Collection[bytes]
 ) -> set[bytes]:
-    """Insert the ids, in an order of their own; return those that were new."""
+    """Insert the ids, in sorted order; return those that were new."""
     if not report_ids:
         return set()
     values = {"task": task, "day": tx.now // DAY, "count": len(report_ids)}
@@ -146,9 +146,9 @@ def _inserted(
 
 
 def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
-    """Return what makes the statement that inserts ids, which come one after another.
+    """Return the builder of the statement that inserts ids, passed as one string of bytes.
 
-    So a statement has four values, however many ids.
+    So the statement has four parameters, however many ids there are.
     """
 
     def inserting(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
@@ -164,7 +164,7 @@ def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningI
             bindparam("task", type_=of_ids.task.type),
             func.substr(bindparam("ids", type_=LargeBinary()), number * _ID_SIZE + 1, _ID_SIZE),
             bindparam("day", type_=of_ids.day.type),
-        ).where(number >= 0)  # without a condition SQLite takes ON CONFLICT for one of a join
+        ).where(number >= 0)  # without WHERE, SQLite parses ON CONFLICT as a join's ON
         columns = [of_ids.task, of_ids.report_id, of_ids.day]
         statement = insert(table).from_select(columns, each, include_defaults=False)
         return statement.on_conflict_do_nothing().returning(of_ids.report_id)

@@ -1,10 +1,10 @@
-"""How many units of the past a task may have open: strangers open as many as they like.
+"""Limits how many units of the past a task may have open: strangers could open any number.
 
-A report that is the first of its unit of time opens it, and an open unit takes some 15 kB at each
-aggregator until it is collected, for a report of 6. Clients upload about now, so only units that
-are long over are counted: whoever fills them keeps nobody from uploading. A helper counts for
-itself, since its leader may be another program; reports may have waited there, so a unit is of the
-past at the helper only when it is older by that.
+The first report of a unit of time opens it, and until it is collected, an open unit takes some
+15 kB at each aggregator, for a report of 6 kB. Clients upload about now, so only units that are
+long over count against the limit: filling it up keeps no client of today from uploading. The helper
+counts too, since its leader may be another program. Reports may have waited at the leader, so the
+helper adds that time to the age from which a unit is of the past.
 """
 
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
 
 PAST_SECONDS = DAY
-"""How long ago a unit is that is of the past."""
+"""A unit that lies further back than this is of the past."""
 
 MOST_UNITS = 16_384
-"""So many of them may be open at once, which take 250 MB at each aggregator."""
+"""The most units of the past open at once; they take 250 MB at each aggregator."""
 
 _UNITS_PER_QUERY = 500
 
 
 def past_before(task: Task, now: int, waits_seconds: int = 0) -> bytes:
-    """Return the first bucket of a task that is not of the past; nothing if buckets have no time.
+    """Return the first bucket of a task that is not of the past; empty if buckets have no time.
 
     Args:
         task: The task.
@@ -48,7 +48,7 @@ def not_opened(
     Args:
         tx: The transaction.
         task: The task's key.
-        buckets: Those that reports come to.
+        buckets: The buckets of the reports.
         before: The first bucket that is not of the past.
     """
     past = sorted(bucket for bucket in buckets if bucket and bucket < before)

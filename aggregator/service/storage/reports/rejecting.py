@@ -1,4 +1,4 @@
-"""How reports leave the store: with their job, rejected by it, or with a batch that is given up."""
+"""How reports leave the store: with their job, rejected by it, or with an abandoned batch."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -26,9 +26,9 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
 
 
 def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> int:
-    """Drop the batch's reports that are in no job, count them; return how many.
+    """Drop the batch's reports that are in no job, and count them; return how many.
 
-    Reports in jobs are rejected when these end, for their batch is closed.
+    Reports in jobs are rejected when their jobs end, since their batch is closed.
     """
     place = {"first": batch.first, "last": batch.last}
     rejected = _drop(tx, tx.task_key(task_id), _DROPPING_UNCLAIMED, place)
@@ -38,10 +38,11 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
 
 
 def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> int:
-    """Reject reports that a job has given back to buckets that were collected; return how many.
+    """Reject reports that a job has given back to collected buckets; return how many.
 
-    Nothing would ever claim them. So it is where a store was restored while a job had reports of
-    what it did not know to be released. The transaction has kept batches as they are.
+    Otherwise nothing would ever claim them. This happens if a store was restored while a job had
+    reports of a batch that, unknown to the store, had been released. The transaction holds
+    `locks.keep_batches`.
     """
     if not buckets:
         return 0
@@ -55,7 +56,7 @@ def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> 
 
 
 def reject_damaged(tx: Transaction, task_id: bytes, job: int) -> int:
-    """Drop the job's reports whose bodies cannot be read, count them; return how many."""
+    """Drop and count the job's reports whose bodies cannot be read; return how many."""
     gone: Counter[bytes] = Counter()
     for group in damaged_in_job(tx, job):
         take_away(tx, group, group.places)

@@ -1,9 +1,9 @@
 """The Leader's reports: stored as they came, claimed by one aggregation job, dropped at its end.
 
-A report's id stays for ever in a narrow table, which is the duplicate check and the only memory of
-it at the Leader; its group (`groups`) leaves when its job ends, and the group's body with those of
-many others (`bodies`). So every id has either a live place in a group, which is still to be
-counted, or one in a counter that says what became of it.
+A report's id stays in a narrow table, which is the duplicate check and all that the Leader keeps of
+the report, until it is so old that a replay would be refused for its age (`id_memory`). Its group
+(`groups`) leaves when its job ends, and the group's body with those of many others (`bodies`). So
+every report either is live in a group and still to be counted, or was counted by what became of it.
 """
 
 from collections import Counter
@@ -44,17 +44,17 @@ def put_reports(
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
-    A report that is stored is never lost: it is aggregated, or rejected with a counted reason. One
-    that was stored before is a replay even when its batch is closed by now.
+    A stored report is never lost: it is aggregated, or rejected with a counted reason. A report
+    that was stored before is a replay even if its batch is closed by now.
 
     Args:
         tx: The transaction.
         task_id: The task.
         reports: The reports.
         max_reports: The most reports of a batch, stored and aggregated together.
-        smallest_batch: Gives the smallest batch that a bucket can be collected in: that must not
-            have more.
-        first_day: As of `admit`.
+        smallest_batch: Returns the smallest batch in which a bucket can be collected; `max_reports`
+            applies to that batch.
+        first_day: See `admit`.
         past_before: The first bucket that is not of the past (`past_units`).
 
     Returns:
@@ -99,7 +99,7 @@ def put_reports(
 def tasks_with_unclaimed_reports(tx: Transaction) -> list[bytes]:
     """Return the ids of all tasks with reports that wait for an aggregation job.
 
-    One look into an index per task, whatever it holds.
+    This takes one index lookup per task, however many reports it has.
     """
     return list(tx.connection.execute(_UNCLAIMED, {"now": tx.now}).scalars())
 
@@ -116,12 +116,12 @@ _UNCLAIMED = (
 
 
 def has_reports(tx: Transaction, task_id: bytes) -> bool:
-    """Return whether a report of the task is not aggregated yet."""
+    """Return whether the task has reports that are not aggregated yet."""
     query = select(_GROUP.id).where(_GROUP.task == tx.task_key(task_id)).limit(1)
     return tx.connection.execute(query).scalar() is not None
 
 
 def received_between(tx: Transaction, since: int, until: int) -> bool:
-    """Return whether a report that is not aggregated yet was stored in [since, until), seconds."""
+    """Return whether any report stored in [since, until), in seconds, is not aggregated yet."""
     query = select(_GROUP.id).where(_GROUP.received_at >= since, _GROUP.received_at < until)
     return tx.connection.execute(query.limit(1)).scalar() is not None

@@ -1,14 +1,15 @@
-"""How many more reports batches may take, and who may add them at once.
+"""How many more reports batches may take, and which transactions may add them concurrently.
 
-No batch ever holds more than its task's `max_reports`, though several transactions add to it at
-once: as long as a batch has ample room, none of them can use it up.
+No batch ever holds more than its task's `max_reports`, although several transactions add to it at
+once: as long as a batch has ample room, together they cannot use it up.
 
-Each writer owns a shard (`locks.own_shard`), so of S shards at most S - 1 others have added reports
-that it does not see yet, at most `FEW_REPORTS` each. A writer that adds no more may run alongside
-the others only if it sees room for S times `FEW_REPORTS`. Suppose that a batch were ever too full,
-and take the writer that looked last. What it did not see was added by writers that had looked
-before and were not done, so by S - 1 at most: with its own no more than it saw room for. All others
-own all shards before they look: nobody is under way, and what they see is all there is.
+Proof. Each writer owns one of S shards (`locks.own_shard`), so at most S - 1 other writers have
+added reports that it does not see yet. A writer may run alongside others only if it adds at most
+`FEW_REPORTS` and sees room for S times `FEW_REPORTS`. Suppose that such writers overfilled a batch,
+and take the one that looked last. What it did not see was added by writers that had looked before
+and were not done, of which there are at most S - 1; together with its own reports, that is no more
+than it saw room for. Any other writer takes all shards before it looks: then no writer is under
+way, and what it sees is all there is.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.ids import Room
 
 FEW_REPORTS = 1024
-"""More reports than that are added to a task by one transaction at a time."""
+"""The most reports that a transaction may add to a task while others add to it too."""
 
 _BUCKETS_PER_QUERY = 500
 
@@ -35,16 +36,16 @@ def room_to_add(
     *,
     beside_waiting: bool = False,
 ) -> dict[bytes, Room]:
-    """Return how many more reports buckets may take, and let nobody else take too many of them.
+    """Return the room that buckets have left, and keep others from using up too much of it.
 
     Args:
         tx: The transaction, in which the reports are added.
         task_id: The task.
-        batches: The smallest batch that each bucket can be collected in, by the bucket's key. The
+        batches: The smallest batch in which each bucket can be collected, by the bucket's key. The
             empty key is no bucket and has no limit.
-        max_reports: The most that a batch may hold, and so these.
-        reports: How many reports the transaction adds at most.
-        beside_waiting: Whether stored reports that are not aggregated yet have their places too.
+        max_reports: The most reports that a batch, and so each of these, may hold.
+        reports: The most reports that the transaction will add.
+        beside_waiting: Whether stored reports that are not aggregated yet take up room too.
     """
     task, shards = tx.task_key(task_id), tx.backend.shards
     if shards > 1 and reports <= FEW_REPORTS and task not in tx.shards:
@@ -62,9 +63,9 @@ def room_to_add(
 
 
 class _Counting:
-    """Statements that count what buckets of a task hold, by one count or several.
+    """Statements that add up what a task's buckets hold, by one or more columns of counts.
 
-    One statement counts all, so that a report is counted once that is being aggregated.
+    One statement adds up all columns, so that a report that is being aggregated counts once.
     """
 
     def __init__(self, *counts: Column[int]) -> None:

@@ -1,8 +1,8 @@
 """How many stored reports of each bucket wait to be aggregated, counted as they come and go.
 
-Counting their rows would take longer the more there are, for every upload. Whatever stores, deletes
-or moves rows of `reports` says so here, in the same transaction. A count is the sum of its shards
-(`locks.own_shard`): reports come in one and leave in any other, which may be less than 0.
+Counting the reports for every upload would take longer the more there are. So every verb that
+stores, deletes or moves reports says so here, in the same transaction. A count is the sum of its
+shards (`locks.own_shard`): a report may come in one and leave in another, which may be negative.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,12 +42,12 @@ def _adding(insert: Callable[[Table], Insert]) -> Insert:
 
 
 def count_left(tx: Transaction, task: int, gone: Mapping[bytes, int]) -> None:
-    """Count that so many reports of buckets wait no more."""
+    """Subtract the reports in `gone`, by bucket, which no longer wait."""
     count_waiting(tx, task, {bucket: -reports for bucket, reports in gone.items()})
 
 
 def waiting_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
-    """Return the buckets of a task's stored reports, with their numbers; empty for none yet."""
+    """Return the buckets of a task's waiting reports, with counts; key empty if not chosen yet."""
     waiting = tables.waiting_reports.c
     reports = func.sum(waiting.reports)
     query = (
