@@ -1,1 +1,1 @@
-"""What an operator looks at and does: lists of jobs, progress, interventions, keys wrapped anew."""
+"""What an operator sees and does: job lists, progress, interventions, re-encryption."""

@@ -1,7 +1,7 @@
-"""What an operator does to jobs by hand, whoever holds their leases; only a retry takes none away.
+"""What an operator does to jobs by hand; all but a retry takes the job's lease away.
 
-A driver that holds the lease of such a job gets `LeaseLost` with its next write, so it changes
-nothing of what the operator has decided.
+A driver that held the lease gets `LeaseLost` at its next write, so it cannot undo what the operator
+has decided.
 """
 
 from collections.abc import Mapping
@@ -26,16 +26,16 @@ from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.rejecting import drop_reports, reject_late
 
 DROPPED = "dropped_by_operator"
-"""The reason that counts reports whose job an operator gave up with them."""
+"""The reason that counts reports that an operator dropped together with their job."""
 
-_AT_ONCE = 0  # before the jobs that are due, which are leased in the order of their times
+_AT_ONCE = 0  # sorts before all due jobs, which are leased in order of time
 
 
 def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
-    """Drive the job at once, with the same request if it has one; a held one is driven again.
+    """Make the job due at once, with the same request if it has one; a held job resumes.
 
-    One that is being driven now is left to its driver: what the other aggregator answers it must
-    not be lost, for a job of which an answer is missing may have been counted there.
+    A job that is being driven now is left to its driver: the other aggregator may have counted its
+    reports, so the answer must not be lost.
 
     Raises:
         Conflict: There is no such job, or it has ended.
@@ -57,8 +57,8 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
     Args:
         tx: The transaction.
         job_id: The job.
-        returned: Whether another job may claim its reports, which is of no use if the Helper has
-            counted them: it refuses them as replays. Otherwise they are dropped and counted.
+        returned: Whether another job may claim its reports. That is useless if the Helper has
+            counted them, since it refuses replays. Otherwise they are dropped and counted.
 
     Raises:
         Conflict: There is no such job, or it has ended.
@@ -84,9 +84,9 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
 
 
 def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha256: bytes) -> int:
-    """Drop the job with this request if it waits and has reports in the batch; return how many.
+    """Drop the job with this request if it waits and has reports in the batch; return their number.
 
-    Those of its reports that are in other batches are dropped too: they have the same answer.
+    Its reports in other batches are dropped too, since they depend on the same answer.
     """
     job, group = tables.aggregation_jobs.c, tables.report_groups.c
     query = (
@@ -104,27 +104,27 @@ def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha2
 
 
 def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
-    """Drive the job at once, and let its helper refuse for as long again.
+    """Make the job due at once, and let its helper refuse for the full time again.
 
-    One that is being driven now is left to its driver.
+    A job that is being driven now is left to its driver.
 
     Raises:
         Conflict: There is no such job, or it has ended.
     """
     table = tables.collection_jobs
-    _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)  # what has not ended
+    _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)  # raises if it has ended
     _set(tx, table, job_id, {"refused_since": None})
     _drive_at_once(tx, table, job_id)
 
 
 def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, returned: bool) -> None:
-    """Let the job fail.
+    """Make the job fail.
 
     Args:
         tx: The transaction.
         job_id: The job.
         problem: The problem document for the Collector, JSON.
-        returned: Whether a batch that was frozen opens again, and costs nothing. Otherwise it stays
+        returned: Whether its batch, if frozen, reopens and costs nothing. Otherwise the batch stays
             closed for ever, its cost is charged and its un-noised shares are destroyed.
 
     Raises:
@@ -156,10 +156,10 @@ def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, retu
 def _end(
     tx: Transaction, table: Table, machine: Machine, verb: str, job_id: bytes
 ) -> dict[str, object]:
-    """Return the columns of a job that `verb` ends now.
+    """Return the columns to set on a job that `verb` ends now.
 
     Raises:
-        Conflict: It cannot.
+        Conflict: There is no such job, or it has ended.
     """
     transition = machine.transition(verb)
     state = _state(tx, table, job_id)
@@ -170,7 +170,7 @@ def _end(
 
 def _state(tx: Transaction, table: Table, job_id: bytes) -> str:
     query = select(table.c.state).where(table.c.job_id == job_id)
-    # Whoever holds the lease writes what it knows before this, or not at all.
+    # The lease's holder commits its writes before this lock, or not at all.
     state: str | None = tx.connection.execute(query.with_for_update()).scalar()
     if state is None:
         raise tx.refuse(Conflict(f"there is no job {job_id.hex()}"))

@@ -1,6 +1,6 @@
-"""Jobs as an operator looks at them: what waits, why, and when it goes on.
+"""Jobs as an operator sees them: what waits, why, and when it will be retried.
 
-A helper answers at once, so nothing waits there; its rows say what it has answered.
+A helper answers at once, so nothing waits there; its rows are what it has answered.
 """
 
 import dataclasses
@@ -32,23 +32,23 @@ class ListedJob:
     """A job, or reports that wait outside of one.
 
     Attributes:
-        kind: `aggregation`, `collection`, or `reports` for those that wait until their time.
+        kind: `aggregation`, `collection`, or `reports` for reports that wait for their time.
         task_id: Its task, 32 bytes.
-        job_id: Its id, 16 bytes, as logs have it; empty for reports.
+        job_id: Its id, 16 bytes, as in logs; empty for reports.
         state: One of its kind's states; `too_early` for reports.
         created_at: Seconds.
         ended_at: Seconds; None while it waits.
         reports: How many it has left; None if that is not known.
-        request_sha256: What names the job at both aggregators, once the request is made.
+        request_sha256: The hash that both aggregators know the job by, once there is a request.
         attempts: Leases taken since it last made progress.
         failures: Refusals and unusable answers so far.
         may_be_counted: Whether the other aggregator may have processed what it was sent.
-        reason: The last thing that stood in its way.
-        next_at: Seconds; when it goes on. None if it needs an operator, or has ended.
-        is_driven: Whether a worker holds it now, until `next_at` at the latest.
+        reason: What last stood in its way.
+        next_at: When it will be retried, in seconds; None if it needs an operator, or has ended.
+        is_driven: Whether a worker holds it now, at most until `next_at`.
         batch: The batch that a collection asks for; None if the Leader has yet to select one.
         problem: The problem document of a failed collection, JSON.
-        location: Where the Helper keeps an aggregation job, if it said so.
+        location: Where the Helper keeps an aggregation job, if it has said so.
     """
 
     kind: str
@@ -75,7 +75,7 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
 
     Args:
         tx: The transaction.
-        task_id: Only this task's.
+        task_id: The task to list; None for all.
     """
     of_task = [] if task_id is None else [tables.tasks.c.task_id == task_id]
     return [
@@ -86,10 +86,10 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
 
 
 def list_hindered(tx: Transaction, limit: int) -> list[ListedJob]:
-    """Return the Leader's jobs that something stands in the way of.
+    """Return the Leader's jobs that something blocks.
 
-    They are held aggregation jobs, others that were tried in vain, and collections: at most `limit`
-    of each, oldest first; and reports that are too early.
+    These are held aggregation jobs, other aggregation jobs with failed attempts, and collection
+    jobs, at most `limit` of each, oldest first; and reports that are too early.
     """
     job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
     driven = (AggregationJobState.CREATED, AggregationJobState.SENT)
@@ -110,7 +110,7 @@ def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
 
     Args:
         tx: The transaction.
-        job: Its id, or the SHA-256 of its request, which the last of several has.
+        job: Its id, or the SHA-256 of its request; of several with that request, the last is found.
     """
     sent, answered, shares = tables.aggregation_jobs, tables.answered_jobs, tables.aggregate_shares
     found = [
@@ -134,7 +134,7 @@ def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Lis
         .where(group.task == job.c.task, group.job == job.c.id)
         .scalar_subquery()
     )
-    columns = [column for column in job.c if column.name != "request"]  # which may be long
+    columns = [column for column in job.c if column.name != "request"]  # left out: it may be long
     return [
         _leased(
             tx,
@@ -169,7 +169,7 @@ def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[List
 
 
 def _with_task(job: FromClause, *columns: FromClause | ColumnElement[Any]) -> Select[Any]:
-    """Return the query for rows of a table of jobs, oldest first, with their tasks' ids."""
+    """Return the query for the rows of a table of jobs with their tasks' ids, oldest first."""
     return (
         select(*columns, tables.tasks.c.task_id)
         .join(tables.tasks, tables.tasks.c.id == job.c.task)
@@ -178,7 +178,7 @@ def _with_task(job: FromClause, *columns: FromClause | ColumnElement[Any]) -> Se
 
 
 def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:  # noqa: ANN401  as a row's columns are
-    """Return one of the Leader's jobs, by the columns of all its kinds and what is its own."""
+    """Return one of the Leader's jobs, from the columns common to both kinds and its `own`."""
     is_waiting = row.state in _WAITING and row.state != AggregationJobState.HELD
     return ListedJob(
         kind=kind,

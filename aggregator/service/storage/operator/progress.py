@@ -1,6 +1,6 @@
-"""How far the work of a party has come: what waits, since when, and what happened last.
+"""The progress of a party's work: what waits, since when, and what happened last.
 
-Everything is read over one snapshot without a lock, from indices where tables are large.
+Everything is read in one snapshot without locks, and by index where tables are large.
 """
 
 import dataclasses
@@ -31,14 +31,14 @@ class TaskProgress:
 
     Attributes:
         task_id: 32 bytes.
-        ended_at: When uploads ended; None while they are taken.
+        ended_at: When uploads ended; None while they are accepted.
         waiting: Leader: stored reports that are not aggregated.
         oldest_at: When the oldest of them was stored.
         counts: Reports by stage and reason.
         last_release_at: When a batch was last released.
         releases: How many releases were made or are reserved.
         collections: Leader: collection jobs that have not ended.
-        retention_seconds: How long what ended is kept; None for as long as the service says.
+        retention_seconds: How long ended work is kept; None for the service's setting.
         definition: The text of the public task file.
     """
 
@@ -65,10 +65,10 @@ class JobProgress:
 
     Attributes:
         unfinished: How many there are.
-        driven: How many of them a worker works on now.
-        postponed: How many are waiting to be retried.
+        driven: How many of them workers are driving now.
+        postponed: How many of them wait to be retried.
         held: How many of them wait for an operator's decision.
-        attempts: The most attempts that one has needed since it last made progress.
+        attempts: The most attempts that any has needed since it last made progress.
     """
 
     unfinished: int
@@ -125,17 +125,17 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
 
 
 def aggregation_progress(tx: Transaction) -> JobProgress:
-    """Return the Leader's aggregation jobs that have not ended."""
+    """Return the progress of the Leader's aggregation jobs that have not ended."""
     return _progress(tx, tables.aggregation_jobs, _AGGREGATING)
 
 
 def collection_progress(tx: Transaction) -> JobProgress:
-    """Return the Leader's collection jobs that have not ended."""
+    """Return the progress of the Leader's collection jobs that have not ended."""
     return _progress(tx, tables.collection_jobs, _COLLECTING)
 
 
 def last_finished_at(tx: Transaction) -> int | None:
-    """Return when a job last finished: at the Leader of either kind, at the Helper an answer."""
+    """Return when a job of either kind last finished or, at the Helper, was answered."""
     answered = tables.answered_jobs.c
     moments = [
         _last_ended(tx, tables.aggregation_jobs, AggregationJobState.FINISHED),
@@ -166,7 +166,7 @@ def _progress(tx: Transaction, table: Table, states: Sequence[str]) -> JobProgre
 
 
 def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
-    # By the index: the job whose lease would have ended last is among the last to have ended.
+    # By the index on leases: the job whose lease expires last is among the last to have ended.
     query = select(table.c.ended_at).where(table.c.state == state)
     found: int | None = tx.connection.execute(
         query.order_by(table.c.lease_expires_at.desc()).limit(1)
@@ -175,7 +175,7 @@ def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
 
 
 def newest_entry_at(tx: Transaction) -> int:
-    """Return when something was last stored that the store tells the time of, in seconds."""
+    """Return the latest time, in seconds, that any entry of the store carries."""
     columns = (
         tables.tasks.c.created_at,
         tables.report_groups.c.received_at,

@@ -1,7 +1,7 @@
-"""Encrypts all secrets of a store anew under the first of its keys, so that older ones can go.
+"""Re-encrypts all secrets of a store under the first of its keys, so that older keys can go.
 
-Each step is a short transaction that takes what is still under another key. So it may be stopped,
-killed and begun again, while services that have all the keys use the store.
+Each step is a short transaction over secrets that are still under another key. So the work may be
+stopped, killed and resumed, while services that have all the keys use the store.
 """
 
 from functools import partial
@@ -21,8 +21,8 @@ def rewrap(database: Database) -> int:
     """Re-encrypt every secret under the first key; return how many were under another one.
 
     Raises:
-        CrypterError: One is under a key that is not in the list, or was changed; it is named, and
-            those after it are left as they were.
+        CrypterError: A secret is under a key that is not in the list, or was changed. The message
+            names it; the secrets after it are left as they were.
     """
     rewrapped = 0
     for secret in SECRETS:
@@ -44,7 +44,7 @@ def _columns(tx: Transaction, secret: SecretColumn) -> int:
     for name, stored in rows:
         place = secret.table.name, secret.row(name), column.name
         again = crypter.encrypt(*place, crypter.decrypt(*place, stored))
-        # Unless another transaction has changed it meanwhile, which did so under the first key.
+        # If another transaction has changed it meanwhile, it did so under the first key.
         statement = update(secret.table).where(key == name, column == stored)
         tx.connection.execute(statement.values({column.name: again}))
         tx.scrub_log = True
@@ -54,8 +54,8 @@ def _columns(tx: Transaction, secret: SecretColumn) -> int:
 def _buckets(tx: Transaction, after: int) -> tuple[int, int | None]:
     """Rewrap the keys of some buckets' shards; return how many, and the last slot looked at.
 
-    A key that is named here is not destroyed before this transaction ends: on SQLite no other one
-    commits meanwhile, on PostgreSQL its row is locked.
+    None of these keys is destroyed before this transaction ends: on SQLite no other transaction
+    commits meanwhile, and on PostgreSQL the keys' rows are locked.
     """
     key, task = tables.bucket_keys.c, tables.tasks.c
     query = (
@@ -70,7 +70,7 @@ def _buckets(tx: Transaction, after: int) -> tuple[int, int | None]:
     for task_id, bucket, shard, slot in rows:
         try:
             stored = tx.keys.get(slot)
-        except KeyGone:  # the store was restored without it
+        except KeyGone:  # the store was restored without this key
             continue
         if stored.startswith(tx.crypter.first):
             continue

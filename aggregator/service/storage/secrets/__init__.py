@@ -1,1 +1,1 @@
-"""What protects the store's secrets: its key, the keys of its buckets, files that hold secrets."""
+"""What protects the store's secrets: the store key, the bucket keys, files that hold secrets."""

@@ -31,10 +31,10 @@ class CrypterError(StoreError):
 
 
 class OtherStoreKey(CrypterError):
-    """A stored secret is under a store key that is not in the list, which `fingerprint` names."""
+    """A stored secret is under a store key that is not in the list; `fingerprint` names the key."""
 
     def __init__(self, place: str, fingerprint: bytes) -> None:
-        """Name the place of the secret, and its store key."""
+        """Name the secret's place and its store key."""
         super().__init__(
             f"{place} was written under the store key {fingerprint.hex()}, which is not in the list"
         )
@@ -68,18 +68,18 @@ class Crypter:
             try:
                 keys.append(base64.b64decode(word + "=" * (-len(word) % 4), b"-_", validate=True))
             except ValueError:
-                # `from None`: the cause would carry the text of a key.
+                # `from None`: the cause would contain the text of a key.
                 raise ConfigurationError("a store key is not base64url") from None
         return cls(keys, entropy)
 
     @property
     def fingerprints(self) -> frozenset[bytes]:
-        """What ciphertexts begin with that a key of the list decrypts."""
+        """The fingerprints of the keys, with which the ciphertexts that they decrypt begin."""
         return frozenset(self._ciphers)
 
     @property
     def first(self) -> bytes:
-        """What ciphertexts begin with that the first key made."""
+        """The fingerprint of the first key, with which new ciphertexts begin."""
         return self._first
 
     @override
@@ -94,10 +94,10 @@ class Crypter:
         return self._first + nonce + ciphertext
 
     def decrypt(self, table: str, row: bytes, column: str, stored: bytes) -> bytes:
-        """Return the plaintext of what `encrypt` returned for the same place.
+        """Return the plaintext of a ciphertext that `encrypt` returned for the same place.
 
         Raises:
-            CrypterError: It was made with no key of the list, or was changed or moved.
+            CrypterError: No key of the list made the ciphertext, or it was changed or moved.
         """
         if len(stored) < FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
             raise CrypterError(f"{table}.{column} is too short for a ciphertext")
@@ -106,7 +106,7 @@ class Crypter:
         ciphertext = stored[FINGERPRINT_SIZE + _NONCE_SIZE :]
         place = _associated_data(table, row, column)
         named = self._ciphers.get(fingerprint)
-        # Where only the name is damaged, the key is one of those that we have.
+        # If only the fingerprint is damaged, one of our keys still decrypts it.
         for cipher in self._ciphers.values() if named is None else [named]:
             with suppress(InvalidTag):
                 return cipher.decrypt(nonce, ciphertext, place)
@@ -125,6 +125,6 @@ def _fingerprint(key: bytes) -> bytes:
 
 
 def _associated_data(table: str, row: bytes, column: str) -> bytes:
-    # Each part behind its length, so that no two places read the same.
+    # Each part follows its length, so that no two places encode alike.
     parts = (table.encode(), row, column.encode())
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

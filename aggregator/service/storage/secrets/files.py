@@ -1,4 +1,4 @@
-"""Files that are made once, whole or not at all, and are their owner's alone: those of secrets."""
+"""Files of secrets: created once, whole or not at all, and accessible only to their owner."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ def read_secret(path: Path) -> str | None:
     """Return what the file holds, or None if it does not exist.
 
     Raises:
-        ConfigurationError: The file cannot be read, or is readable by others than its owner.
+        ConfigurationError: The file cannot be read, or others than its owner can access it.
     """
     try:
         check_private(path)
@@ -41,15 +41,15 @@ def create_secret(path: Path, secret: str) -> str:
 
 
 def create_private(path: Path, text: str) -> bool:
-    """Write a new file that is its owner's alone, whole or not at all.
+    """Write a new file that only its owner can access, whole or not at all.
 
     Returns:
-        Whether it was written; not if there is one.
+        Whether it was written; False if the file exists already.
 
     Raises:
         OSError: It cannot be written.
     """
-    # A random name, 0600 from the start: in two containers processes may share a number.
+    # A random name, since processes of two containers may share a number; 0600 from the start.
     descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -66,7 +66,7 @@ def create_private(path: Path, text: str) -> bool:
 
 
 def _keep_entries(folder: Path) -> None:
-    """Make the names in a folder survive a power cut, as the store's rows do."""
+    """Sync a folder, so that new names in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,1 +1,1 @@
-"""Tasks, their tokens and HPKE keys, and how what is old is forgotten."""
+"""Tasks, their tokens and HPKE keys, and the deletion of what is no longer needed."""

@@ -1,8 +1,8 @@
 """The bearer tokens that callers of our protected resources may show, several for each task.
 
-Only hashes are kept. The Leader calls the Helper, the Collector calls the Leader. A token is
-replaced without a pause by having two for a while: a new one is made, the caller takes it up, the
-old one gets an end.
+Only hashes are kept. The Leader calls the Helper, the Collector calls the Leader. To replace a
+token without a pause, a task has two for a while: a new one is made, the caller starts to use it,
+and then the old one gets an end.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _NAME_SIZE = 4
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CallerToken:
-    """A token that a caller may show until `expires_at`, in seconds; None without an end."""
+    """A token that a caller may show until `expires_at`, in seconds; None if it has no end."""
 
     token_hash: bytes
     created_at: int
@@ -27,19 +27,19 @@ class CallerToken:
 
     @property
     def name(self) -> str:
-        """What an operator calls it: the beginning of its hash, eight hexadecimal digits."""
+        """Its name for operators: the first eight hexadecimal digits of its hash."""
         return self.token_hash[:_NAME_SIZE].hex()
 
     def is_valid(self, now: int) -> bool:
-        """Return whether it is taken at `now`."""
+        """Return whether it is accepted at `now`."""
         return self.expires_at is None or now < self.expires_at
 
 
 def put_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes) -> None:
-    """Store the token that came with a task; one that the task has or had changes nothing.
+    """Store the token that came with a task, unless the task has or had that token.
 
     Raises:
-        Conflict: The task has others.
+        Conflict: The task has other tokens.
     """
     locks.change_tokens(tx, task_id)
     known = list_caller_tokens(tx, task_id)
@@ -68,7 +68,7 @@ def add_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes) -> None
 
 
 def list_caller_tokens(tx: Transaction, task_id: bytes) -> list[CallerToken]:
-    """Return all tokens of a task, oldest first, those that have ended too.
+    """Return all tokens of a task, oldest first, including those that have ended.
 
     Raises:
         UnknownTask: There is no such task.
@@ -90,7 +90,7 @@ def valid_token_hashes(tx: Transaction, task_id: bytes, role: str) -> list[bytes
     Args:
         tx: The transaction.
         task_id: The task.
-        role: Ours in it: the `helper` is called by the Leader, the `leader` by the Collector.
+        role: Our role in it: the Leader calls the `helper`, the Collector calls the `leader`.
     """
     task, token = tables.tasks.c, tables.caller_tokens.c
     query = (
@@ -106,10 +106,10 @@ def valid_token_hashes(tx: Transaction, task_id: bytes, role: str) -> list[bytes
 
 
 def end_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes, seconds: int) -> None:
-    """Refuse a token from `seconds` from now on, or from its earlier end.
+    """Give a token an end in `seconds`, unless it ends earlier already.
 
     Raises:
-        Conflict: No other token of the task is without an end: its caller would be locked out.
+        Conflict: All other tokens of the task have an end: its caller would be locked out.
     """
     locks.change_tokens(tx, task_id)
     others = [

@@ -1,7 +1,7 @@
-"""Deletes an ended task with all that it has stored, but for what its releases cost.
+"""Deletes an ended task with all that it has stored, except what its releases cost.
 
-Its row stays with its public definition, which the ledger needs to say what was released, and its
-population what was spent. A task that is forgotten is never taken part in again: the ids of its
+Its row stays, with its public definition: the ledger needs it to say what was released, and the
+task's population to say what was spent. A forgotten task can never be added again: the ids of its
 reports are gone, so they could be counted a second time.
 """
 
@@ -19,17 +19,17 @@ ROWS_PER_STEP = 1000
 _KEPT = (tables.ledger,)
 _OF_TASK = [
     table
-    for table in reversed(tables.metadata.sorted_tables)  # rows that name others come first
+    for table in reversed(tables.metadata.sorted_tables)  # rows that refer to others come first
     if "task" in table.c and table not in _KEPT
 ]
 
 
 def forget(database: Database, task_id: bytes) -> None:
-    """Forget a task in short transactions; if it is stopped, it may be called again.
+    """Forget a task in short transactions; if this is interrupted, call it again.
 
     Raises:
         UnknownTask: There is no such task.
-        Conflict: It has not ended, or a batch of it is being collected.
+        Conflict: It has not ended, or one of its batches is being collected.
     """
     database.run_sync("forget task", lambda tx: begin_to_forget(tx, task_id))
     while database.run_sync("forget rows", forget_some):
@@ -37,10 +37,10 @@ def forget(database: Database, task_id: bytes) -> None:
 
 
 def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
-    """Destroy the task's secrets and un-noised sums, and serve it no more; raises as `forget`."""
+    """Destroy the task's secrets and un-noised sums, and stop serving it; raises as `forget`."""
     task = tables.tasks.c
     locks.change_batches(tx, task_id)
-    # Whoever stores rows of the task keeps its row: they are done, or will find no such task.
+    # Transactions that store for the task lock its row: they are done, or will find no such task.
     query = select(task.ended_at, task.forgotten_at).where(task.task_id == task_id)
     found = tx.connection.execute(query.with_for_update()).one_or_none()
     if found is not None and found.forgotten_at is not None:
@@ -79,14 +79,14 @@ def forget_some(tx: Transaction) -> int:
             if deleted:
                 tx.scrub_log = True
                 return deleted
-        # Nobody stores more of it: who could was done before it was forgotten.
+        # No more rows can come: all transactions that could store some ended before.
         done = update(tables.tasks).where(task.id == key).values(emptied_at=tx.now)
         tx.connection.execute(done)
     return 0
 
 
 def _delete_some(tx: Transaction, table: Table, task: int) -> int:
-    """Delete some rows of a task; look at no others, and at none twice."""
+    """Delete some rows of a task, without looking at other rows or at any row twice."""
     of_task = table.c.task == task
     if "id" in table.c:
         some = select(table.c.id).where(of_task).limit(ROWS_PER_STEP)

@@ -1,7 +1,7 @@
 """Deletes what nobody can ask for any more, in short transactions: answers, jobs, closed windows.
 
-Nothing here decides by itself what counts: a closed batch stays closed, and ids of reports and the
-ledger are never touched. What is deleted is the memory of how it came about.
+Nothing here can change what is counted: a closed batch stays closed, and report ids and the ledger
+are never touched. What is deleted is only the record of how results came about.
 """
 
 import dataclasses
@@ -44,13 +44,13 @@ ROWS_PER_STEP = 500
 
 
 def collect_garbage(tx: Transaction, seconds: int) -> int:
-    """Delete some of what ended longer ago than it is kept; return how much, 0 if nothing is left.
+    """Delete some of what has outlived its retention; return how much, 0 if nothing is left.
 
     Args:
         tx: The transaction.
-        seconds: How long it is kept, unless its task says otherwise.
+        seconds: The retention after the end, unless the task says otherwise.
     """
-    if delete_some_leftovers(tx):  # of a release whose process died, or whose store was away
+    if delete_some_leftovers(tx):  # after a release whose process died or lost its store
         return 1
     kept = _Retention(tx.now, seconds)
     return (
@@ -67,28 +67,28 @@ def collect_garbage(tx: Transaction, seconds: int) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Retention:
-    """How long what ended is kept, in seconds, unless its task says otherwise; and the time now."""
+    """The default retention, in seconds, and the time now."""
 
     now: int
     seconds: int
 
     def before(self, own: ColumnElement[int]) -> ColumnElement[int]:
-        """Return when, in seconds, something must have ended to be deleted now.
+        """Return the time, in seconds, before which something must have ended to be deleted now.
 
         Args:
-            own: What its task says, null for nothing.
+            own: The task's own retention; null if it has none.
         """
         return literal(self.now, BigInteger()) - func.coalesce(own, self.seconds)
 
     def is_over(self, task: Column[int], at: Column[int]) -> ColumnElement[bool]:
         """Return whether a row has been kept for long enough.
 
-        The task is looked up for each row rather than joined: PostgreSQL would put the tables of
-        that join in an order in which it compares all rows of two of them with each other.
+        The task is looked up for each row rather than joined: PostgreSQL would order that join so
+        that it compares all rows of two tables with each other.
 
         Args:
             task: The row's column that names its task.
-            at: The one that says since when it is kept.
+            at: The column with the time from which the retention counts.
         """
         owner = tables.tasks.alias("owner").c
         own = select(owner.retention_seconds).where(owner.id == task)
@@ -97,7 +97,7 @@ class _Retention:
 
 def _jobs_of_no_use() -> Sequence[ColumnElement[bool]]:
     job, group = tables.aggregation_jobs.c, tables.report_groups.c
-    # A leader that selects batches takes the number of its newest one from its jobs: those stay.
+    # A leader that selects batches reads the number of its newest batch from its jobs: they stay.
     others = tables.aggregation_jobs.alias("others").c
     newest = (
         select(others.bucket)
@@ -114,7 +114,7 @@ def _jobs_of_no_use() -> Sequence[ColumnElement[bool]]:
 
 def _collections_of_no_use(kept: _Retention) -> Sequence[ColumnElement[bool]]:
     collection, bucket = tables.collection_jobs.c, tables.buckets.c
-    # Which batches a leader has selected before, and could select again, it takes from here.
+    # From these rows a leader knows which batches it has selected and must not select again.
     selected = (
         exists()
         .where(
@@ -132,7 +132,7 @@ def _collections_of_no_use(kept: _Retention) -> Sequence[ColumnElement[bool]]:
 
 
 def _answers_of_no_use() -> Sequence[ColumnElement[bool]]:
-    # While a batch that counts the job is open, the leader may still ask for the answer.
+    # While a batch that counts the job is open, the leader may still ask for this answer.
     answered, counted = tables.answered_jobs.c, tables.job_shares.c
     return (~exists().where(counted.task == answered.task, counted.job == answered.body_sha256),)
 
@@ -148,11 +148,11 @@ def _shares_of_no_use(kept: _Retention) -> Sequence[ColumnElement[bool]]:
 def _delete_long_kept(
     tx: Transaction, kept: _Retention, at: Column[int], conditions: Sequence[ColumnElement[bool]]
 ) -> int:
-    """Delete some rows of a table that has many, without a look at those that are to be kept.
+    """Delete some rows of a table that has many, without looking at those that are kept.
 
-    Of each task the oldest row is looked up first, by an index of the task and `at`. Only where
-    that was kept for long enough is there a query of the rows, of tasks and from before a time
-    that it names: then each engine looks at no others, however long other tasks keep theirs.
+    The oldest row of each task is looked up first, by an index on the task and `at`. Only if that
+    row has been kept for long enough are rows queried, by task and up to a fixed time. So neither
+    database looks at other rows, however long other tasks keep theirs.
     """
     table, task = at.table, tables.tasks.c
     of_task = select(at).where(table.c.task == task.id, at.is_not(None))
@@ -179,10 +179,10 @@ def _delete_some(tx: Transaction, table: Table, conditions: Sequence[ColumnEleme
 def _long_collected(
     row: ReadOnlyColumnCollection[str, Column[Any]], kept: _Retention
 ) -> tuple[ColumnElement[bool], ...]:
-    """Return what joins rows with the closed batches that were collected before.
+    """Return the join of rows with the closed batches that were collected long enough ago.
 
-    Each such batch is looked up in the rows, of which it has none most of the time. The other way
-    round each row would be compared with all batches that begin before it.
+    Each such batch is looked up among the rows, and mostly has none. The other way round, each row
+    would be compared with all batches that begin before it.
     """
     closed = tables.closed_batches.c
     return (
@@ -208,8 +208,8 @@ def _forget_buckets(tx: Transaction, kept: _Retention) -> int:
 def _forget_waiting(tx: Transaction) -> int:
     """Delete the counts of some buckets of a task for which nothing waits; return how many rows.
 
-    Uploads that open a unit of the past look at all of them. All shards of a bucket go at once, and
-    none is added to meanwhile: only together they are 0.
+    Uploads that open a unit of the past look at all of these counts. A bucket's shards are deleted
+    together, under a lock on all of them, since only their sum is 0.
     """
     waiting = tables.waiting_reports.c
     empty = (
@@ -226,10 +226,10 @@ def _forget_waiting(tx: Transaction) -> int:
 
 
 def _delete_named(tx: Transaction, table: Table, some: Select[Any]) -> int:
-    """Delete the rows that have the values which `some` selects in its columns, each by an index.
+    """Delete the rows whose columns have the values that `some` selects, each row by an index.
 
-    With a condition on several columns at once SQLite would look at all rows of the task, and with
-    `some` as a condition PostgreSQL would look at all of a table that is not very large.
+    Given one condition on several columns, SQLite would scan all rows of the task. Given `some` as
+    a condition, PostgreSQL would scan the whole table unless it is very large.
     """
     rows = tx.connection.execute(some).all()
     if not rows:
@@ -255,13 +255,13 @@ class _Collected:
 
 
 def _join_closed_batches(tx: Transaction, kept: _Retention) -> int:
-    """Make one row of old collected batches that follow one another; return how many went."""
+    """Join adjacent old collected batches into one row; return how many rows that removed."""
     found = _run_of_collected(tx, kept)
     if not found:
         return 0
     task_id = found[0].task_id
     locks.change_batches(tx, task_id)
-    # Another process may have joined more of them while we waited: only what is there now counts.
+    # Another process may have joined some of them while we waited for the lock: look again.
     run = _run_of_collected(tx, kept, task_id)
     joined = [each.key for each in run[1:]]
     if joined:
@@ -275,7 +275,7 @@ def _join_closed_batches(tx: Transaction, kept: _Retention) -> int:
 def _run_of_collected(
     tx: Transaction, kept: _Retention, task_id: bytes | None = None
 ) -> list[_Collected]:
-    """Return old collected batches of any one task, or of this one, that follow one another."""
+    """Return a run of adjacent old collected batches of the given task, or of any task."""
     closed, task = tables.closed_batches.c, tables.tasks.c
     query = (
         select(task.task_id, closed.id, closed.first_bucket, closed.last_bucket)
@@ -284,7 +284,7 @@ def _run_of_collected(
             closed.state == BatchState.COLLECTED,
             kept.is_over(closed.task, closed.changed_at),
             closed.leftovers == 0,
-            func.length(closed.first_bucket) < BatchId.size,  # no batch id follows another
+            func.length(closed.first_bucket) < BatchId.size,  # batch ids are never adjacent
             *(() if task_id is None else (task.task_id == task_id,)),
         )
         .order_by(closed.task, closed.first_bucket)

@@ -1,8 +1,9 @@
 """A party's own HPKE key pairs: advertised, then retired, then destroyed.
 
-A retired key is advertised no more, but still opens what was sealed to it. Destroying it deletes
-the private key, overwrites it and empties the log as soon as nobody reads what was there before.
-From then on nobody opens that again; until then it takes the log and the store's key.
+A retired key is no longer advertised, but still opens what was sealed to it. Destroying it deletes
+and overwrites the private key, and empties the log as soon as no reader needs its older contents.
+From then on nobody can open what was sealed to the key; until then it takes the log and the store
+key.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ from aggregator.service.storage.jobs.leases import LATE_SECONDS
 from aggregator.service.storage.tasks.version import settings_changed
 
 CONFIG_IDS = 256
-"""How many ids the protocol has."""
+"""How many configuration ids the protocol has."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
 
 
 def next_config_id(tx: Transaction) -> int:
-    """Return the id of the next key pair; ids wrap around, so one is reused long after its end.
+    """Return the id of the next key pair; ids wrap around, so one is reused only after long.
 
     Raises:
         Conflict: All are taken.
@@ -82,7 +83,7 @@ def next_config_id(tx: Transaction) -> int:
 def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:
     """Return the public halves of all key pairs, newest first; no private key is decrypted.
 
-    A transaction that writes is the only one that changes keys from now on.
+    From here on, no transaction but this one can change keys, if it writes.
     """
     locks.change_keys(tx)
     key = tables.hpke_keys.c
@@ -92,7 +93,7 @@ def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:
 
 
 def dated_ahead(tx: Transaction, *, retired: bool | None = None) -> list[int]:
-    """Return the keys that were made or retired, or only one of both, later than now.
+    """Return the keys that were made or retired in the future; `retired` selects one of the two.
 
     Either the clock was ahead then, or it is behind now.
     """
@@ -104,7 +105,7 @@ def dated_ahead(tx: Transaction, *, retired: bool | None = None) -> list[int]:
 
 
 def date_back(tx: Transaction, *, retired: bool) -> list[int]:
-    """Let keys that were made, or retired, later than now be so now; return which."""
+    """Set times of making, or of retirement, that lie in the future to now; return which keys'."""
     locks.change_keys(tx)
     ahead, key = dated_ahead(tx, retired=retired), tables.hpke_keys.c
     if ahead:

@@ -23,7 +23,7 @@ class TaskRecord:
 
     Attributes:
         task_id: 32 bytes.
-        role: Ours in it, `leader` or `helper`.
+        role: Our role in it, `leader` or `helper`.
         definition: The text of the public task file.
         verify_key: The VDAF verification key; a task has one for life.
         verify_key_id: Its id on the wire, 0 to 255.
@@ -40,7 +40,7 @@ class TaskRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublicTask:
-    """A task without its secrets. `ended_at` is in seconds, None while uploads are taken."""
+    """A task without its secrets. `ended_at` is in seconds, None while uploads are accepted."""
 
     task_id: bytes
     role: str
@@ -50,9 +50,9 @@ class PublicTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredTask:
-    """A task as it is stored. `ended_at` is in seconds, None while uploads are taken.
+    """A task as it is stored. `ended_at` is in seconds, None while uploads are accepted.
 
-    `retention_seconds` is how long what ended of it is kept; None for as long as the service says.
+    `retention_seconds` is how long its ended work is kept; None for the service's setting.
     """
 
     record: TaskRecord
@@ -67,7 +67,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     Raises:
         Conflict: The id is taken by a task with another definition, key or token. A task never gets
             a second verification key: a report verified under two keys reveals its measurement.
-            Or it was forgotten, and with it which reports were counted.
+            Or the task was forgotten, and with it which reports were counted.
     """
     named = tables.tasks.c.task_id == task.task_id
     if tx.connection.execute(select(tables.tasks.c.id).where(named, ~_SERVED)).first() is not None:
@@ -100,28 +100,28 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
 
 
 def get_public_task(tx: Transaction, task_id: bytes) -> PublicTask | None:
-    """Return the same without decrypting anything."""
+    """Return the task with this id without its secrets, if any; nothing is decrypted."""
     named = tables.tasks.c.task_id == task_id
     row = tx.connection.execute(_PUBLIC.where(named, _SERVED)).one_or_none()
     return None if row is None else PublicTask(*row)
 
 
 def list_tasks(tx: Transaction) -> list[PublicTask]:
-    """Return all tasks, oldest first, but those that are forgotten."""
+    """Return all tasks, oldest first, except forgotten ones."""
     rows = tx.connection.execute(_PUBLIC.where(_SERVED).order_by(tables.tasks.c.id))
     return [PublicTask(*row) for row in rows]
 
 
 def list_all_tasks(tx: Transaction) -> list[PublicTask]:
-    """Return all tasks that there ever were, oldest first: what the ledger speaks of."""
+    """Return all tasks that there ever were, oldest first; the ledger refers to them."""
     rows = tx.connection.execute(_PUBLIC.order_by(tables.tasks.c.id))
     return [PublicTask(*row) for row in rows]
 
 
 def undecryptable_tasks(tx: Transaction) -> dict[bytes, str]:
-    """Return why a secret of a task cannot be read, by the tasks' ids; those that can are left out.
+    """Return, by id, the tasks with a secret that cannot be read, and why.
 
-    Such a task stands still until its row or the store key is restored; no other one does.
+    Such a task stands still until its row or the store key is restored; no other task does.
     """
     found = {}
     for row in tx.connection.execute(select(tables.tasks).where(_SERVED)):
@@ -162,7 +162,7 @@ def end_task(tx: Transaction, task_id: bytes) -> None:
 
 
 def keep_for(tx: Transaction, task_id: bytes, seconds: int | None) -> None:
-    """Keep what ended of the task for so long from now on; None for what the service says.
+    """Set how long the task's ended work is kept from now on; None for the service's setting.
 
     Raises:
         UnknownTask: There is no such task.

@@ -1,7 +1,7 @@
-"""One number that is another whenever tasks or HPKE keys change, so that processes may remember.
+"""A number that changes whenever tasks or HPKE keys do, so that processes may cache these.
 
-Whoever relies on what it remembers reads the number in the transaction in which it matters: a task
-that has ended, or a key that was retired, is refused as promptly as if it had been looked up.
+A process that relies on its cache compares the number in the transaction that matters. So an ended
+task, or a retired key, is refused as promptly as if it had been looked up.
 """
 
 from sqlalchemy import bindparam, select, update
@@ -15,7 +15,7 @@ _CHANGES = update(tables.settings_versions).values(version=bindparam("drawn"))
 
 
 class SettingsChanged(StoreError):
-    """Tasks or HPKE keys are not what the caller remembers: it has to look again."""
+    """Tasks or HPKE keys are not what the caller has cached: it has to read them again."""
 
 
 def settings_version(tx: Transaction) -> int:
@@ -25,10 +25,10 @@ def settings_version(tx: Transaction) -> int:
 
 
 def settings_changed(tx: Transaction) -> None:
-    """Say that this transaction changes a task or an HPKE key.
+    """Record that this transaction changes a task or an HPKE key.
 
-    The number is drawn: one that counted could come again with other contents, after a server has
-    lost its last commits.
+    The number is random: a counter could repeat with other contents, after a server has lost its
+    last commits.
     """
     drawn = int.from_bytes(tx.entropy.bytes(8), "big") >> 1
     tx.connection.execute(_CHANGES, {"drawn": drawn})

@@ -462,8 +462,8 @@ def upgrade() -> None:  # noqa: PLR0915  a statement for each table
             sa.PrimaryKeyConstraint("report_group", name=f"pk_report_bodies_{number}"),
             sqlite_strict=True,
         )
-        # It would read and write what is truncated soon, and keep that from being done meanwhile.
-        # What is encrypted is not worth a try to compress it.
+        # Autovacuum would work on rows that are soon truncated, and block that meanwhile.
+        # Ciphertext does not compress, so trying would be wasted.
         if op.get_context().dialect.name == "postgresql":
             op.execute(
                 f"ALTER TABLE report_bodies_{number} "
