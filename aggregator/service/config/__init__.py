@@ -1,4 +1,4 @@
-"""A service's settings: what there are, and how they are read from a file and the environment."""
+"""A service's settings, and how they are read from a file and the environment."""
 
 from typing import TYPE_CHECKING
 

@@ -1,48 +1,53 @@
-"""What could be settings and are none, as nobody could choose them better: each with its reason."""
+"""Values that could be settings but are constants, since nobody could choose them better.
+
+Each has its reason.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 ANSWER_SECONDS: Final = 30
-"""How long a request may wait for its answer once all of it has come; then it is answered 503.
+"""How long a request may wait for its answer once it has been received; then it is answered 503.
 
-Less than the 45 s that a leader waits for its helper, so that it hears of a busy helper by that
-answer and not by silence, and less than the 60 s after which proxies give up.
+Less than the 45 s that a leader waits for its helper, so that the leader hears from a busy helper
+instead of timing out, and less than the 60 s after which proxies give up.
 """
 
 GROUP_REPORTS: Final = 500
-"""After how many reports a transaction that stores uploads takes no further request.
+"""The number of reports at which a transaction that stores uploads takes no further request.
 
-Above 512 those of one task would wait for each other; with far fewer the store writes more often.
+Above 512, transactions for the same task would wait for each other; with far fewer, the store would
+write more often.
 """
 
 MAX_ATTEMPTS: Final = 5
-"""How often an aggregation request is sent that the helper refuses, or answers unusably, before it
-is made anew or its job is held for an operator.
+"""How many times an aggregation request is sent that the helper refuses or answers unusably, before
+it is made anew or its job is held for an operator.
 
-What was garbled on its way arrives within five attempts; what fails five times fails always.
+What was garbled in transit arrives within five attempts; what fails five times always fails.
 """
 
 POLL_SECONDS: Final = 1
-"""When a collector is asked to come again (Retry-After).
+"""How soon a collector is asked to poll again (Retry-After).
 
-A question is one short read, and few results are there sooner.
+A poll is one short read, and few results are ready sooner.
 """
 
 REFUSAL_SECONDS: Final = 3600
 """How long the helper may refuse its share of a batch before the collection fails with its error.
 
-Long enough for a helper that is restarted, or whose store is restored; a collector can ask again.
+Long enough to restart a helper or restore its store; a collector can ask again.
 """
 
 STALLED_SECONDS: Final = 120
-"""The service is not ready once work has waited for so long while none was finished.
+"""The service is not ready once work has waited this long while none was finished.
 
-More than twice as long as the helper may take for an answer, and as reports may wait for others.
+More than twice as long as the helper may take to answer, and at least twice as long as reports may
+wait for others.
 """
 
 MOST_LINGER_SECONDS: Final = STALLED_SECONDS // 2
-"""How long reports may wait for others at most: waiting for them is no stall."""
+"""The longest that reports may wait for others: such a wait is not a stall."""
 
 NO_SETTINGS: Final[Mapping[str, int | str]] = {
     "answer_seconds": ANSWER_SECONDS,
@@ -53,4 +58,4 @@ NO_SETTINGS: Final[Mapping[str, int | str]] = {
     "stalled_seconds": STALLED_SECONDS,
     "upload_group_reports": GROUP_REPORTS,
 }
-"""What stood in files before, and what it is now; a file may go on saying the same."""
+"""Former settings and their fixed values; a file may still give a setting this value."""

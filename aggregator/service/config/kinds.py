@@ -1,4 +1,4 @@
-"""Kinds of values that settings have: what each accepts, and what is wrong with the others."""
+"""The kinds of values that settings have: what each accepts, and why it refuses the rest."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,14 +14,14 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.floor import parse_max_delta
 
 BUCKETS = frozenset({"s3", "gs", "az"})
-"""The schemes of URLs of buckets."""
+"""The URL schemes of buckets."""
 
 MAX_SECONDS = 365 * 86_400
-"""The longest time that a setting in seconds may be."""
+"""The greatest value of a setting in seconds."""
 
 
 def _address(value: object) -> object:
-    """Check `host:port`; an IPv6 host stands in brackets."""
+    """Check `host:port`; an IPv6 host is in brackets."""
     if isinstance(value, str):
         host, _, port = value.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - the largest port
@@ -68,12 +68,12 @@ def _suites(value: str) -> str:
 
 
 def populations(text: str) -> list[str]:
-    """Return the names that a setting of this kind has."""
+    """Return the names in a setting of this kind."""
     return [name.strip() for name in text.split(",")] if text else []
 
 
 def _each_named(text: str) -> str:
-    """Refuse text with an empty name, so that none which names nothing requires nothing."""
+    """Refuse text with an empty name: a list that names nothing would require nothing."""
     if not all(populations(text)):
         raise ValueError("must be names joined by commas, none of them empty")
     return text

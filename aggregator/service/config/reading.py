@@ -1,6 +1,6 @@
 """Reads a service's settings: a TOML file, overridden by the environment.
 
-The file may be left out. Relative paths in it start at its folder.
+The file is optional. Relative paths in it are relative to its folder.
 """
 
 import json
@@ -31,7 +31,7 @@ from aggregator.service.config.text_files import read_text
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
 
 _PASSWORD = re.compile(r"://[^@]*:[^@]*@|://.*[?&]password=")
-"""In a URL with a password: before its host or, as PostgreSQL's have it, among its parameters."""
+"""Matches a URL with a password: before the host or, as PostgreSQL allows, as a parameter."""
 
 _ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings]] = {
     "leader": LeaderSettings,
@@ -47,7 +47,7 @@ def read_settings(path: Path | None) -> AnySettings:
         path: The service file; None if the environment says everything.
 
     Raises:
-        ConfigurationError: They cannot be read or used; the message names every faulty setting.
+        ConfigurationError: The settings cannot be read or used; the message names every faulty one.
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
@@ -67,7 +67,7 @@ _PATHS = (
     *("database", "store_key_file", "token_file", "release_journal"),
     *("tls_certificate", "tls_key", "caller_ca", "peer_ca", "client_certificate", "client_key"),
 )
-"""Settings that name files, from the service file's folder on unless they are absolute."""
+"""Settings that name files, relative to the service file's folder unless absolute."""
 
 
 def read_settings_of(kind: type[S], path: Path | None) -> S:
@@ -83,7 +83,7 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
 
 
 def check_private(path: Path) -> None:
-    """Refuse a file with a secret that anyone but its owner can read or write.
+    """Refuse a file of secrets that anyone but its owner can read or write.
 
     Raises:
         ConfigurationError: Its mode gives access to its group or to everybody.
@@ -102,7 +102,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError):  # also for numbers too long and lists too deep
-        # `from None`: the cause may carry a line with a secret.
+        # `from None`: the cause may contain a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
     values = _without_tables(values, path)
     if _has_secret(values):
@@ -115,12 +115,12 @@ def _read_toml(path: Path) -> dict[str, object]:
 
 
 def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, object]:
-    """Return the settings of a file's tables by their names alone, which no two tables share.
+    """Return the settings in a file's tables by their names alone, which no two tables share.
 
-    One before the first table is taken too, as files had all of them there.
+    Settings before the first table are accepted too, since older files had all of them there.
 
     Raises:
-        ConfigurationError: One stands in a table that is not its own, or twice.
+        ConfigurationError: A setting stands in the wrong table, or twice.
     """
     tables = {name: value for name, value in values.items() if name in {*TABLES, TUNING}}
     found = {name: value for name, value in values.items() if name not in tables}
@@ -140,9 +140,9 @@ def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, objec
 
 
 def _without_what_is_none(values: Mapping[str, object], place: str) -> dict[str, object]:
-    """Return settings without those of before that say what is so anyway; refuse others.
+    """Drop former settings that have the value that is now fixed; refuse those that differ.
 
-    The environment's other names are nobody's. `prio up` wrote such a line into its folders.
+    Other unknown names in the environment are ignored. `prio up` used to write such settings.
     """
     given = {name.upper(): value for name, value in os.environ.items()}
     gone = [
@@ -157,7 +157,7 @@ def _without_what_is_none(values: Mapping[str, object], place: str) -> dict[str,
 
 
 def _has_secret(values: Mapping[str, object]) -> bool:
-    """Return whether a service file has a key, a token, or a URL with a password in it."""
+    """Return whether a service file contains a key, a token, or a URL with a password."""
     schedules = values.get(SCHEDULE)
     tables = [values, *(schedules if isinstance(schedules, list) else [])]
     return any(
@@ -170,7 +170,7 @@ def _has_secret(values: Mapping[str, object]) -> bool:
 
 
 def _from_environment(kind: type[BaseModel], place: str) -> dict[str, object]:
-    """Return what the environment says of a party's settings: `PRIO_` and the name in capitals."""
+    """Return a party's settings from the environment: `PRIO_` and the name in capitals."""
     given = {name.upper(): value for name, value in os.environ.items()}
     values: dict[str, object] = {
         name: given[f"PRIO_{name.upper()}"]
@@ -182,7 +182,7 @@ def _from_environment(kind: type[BaseModel], place: str) -> dict[str, object]:
         try:
             values[SCHEDULE] = json.loads(schedule)
         except ValueError:
-            # `from None`: it may have a token in it.
+            # `from None`: the cause may contain a token.
             raise ConfigurationError(f"{place}: PRIO_SCHEDULE: not JSON") from None
     return values
 

@@ -1,8 +1,8 @@
-"""The settings of each party, with what each is for. Secrets are masked.
+"""The settings of each party, and what each is for. Secrets are masked.
 
-A setting stands in a table of the file, `[service]`, `[keys]`, `[floor]` or `[tuning]`, by a name
-that no other table has, or in the environment as `PRIO_` and its name in capitals, which wins. In
-code all are attributes of one value.
+A setting stands in one of the file's tables, `[service]`, `[keys]`, `[floor]` or `[tuning]`, under
+a name that no other table has. The environment overrides it, as `PRIO_` and the name in capitals.
+In code, all settings are attributes of one object.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ from aggregator.service.config.kinds import (
 )
 
 MAX_BYTES_IN_FLIGHT = 64 * 2**20
-"""The most bytes that the bodies of all requests have together, unless it is set."""
+"""The default for the most bytes that all request bodies may hold together."""
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "service": (
@@ -84,10 +84,10 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "population_required",
     ),
 }
-"""What an operator has to choose, by the table of the file in which it stands."""
+"""The settings that an operator has to choose, by the table of the file in which they stand."""
 
 TUNING: Final = "tuning"
-"""The table of all others, which may stay as they are."""
+"""The table of all other settings, whose defaults serve."""
 
 SCHEDULE: Final = "schedule"
 """The one setting that is a list of tables."""
@@ -97,17 +97,17 @@ _ROTATION = HpkeRotation()
 
 
 def _beside(database_url: str, setting: str) -> str:
-    """Return the path of a store's file, beside which a setting's file lies by default.
+    """Return the path of a store's file, next to which a setting's file lies by default.
 
     Raises:
-        ConfigurationError: The store is no file, so the setting must be given.
+        ConfigurationError: The store is not a file, so the setting must be given.
     """
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
         url = make_url(database_url)
-    except (ArgumentError, ValueError):  # the latter for a port that is not a number
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise ConfigurationError("database: the store's URL cannot be read") from None
     if url.get_backend_name() != "sqlite":
         raise ConfigurationError(f"{setting}: must be given, as the store is no file")
@@ -115,7 +115,7 @@ def _beside(database_url: str, setting: str) -> str:
 
 
 def _names(address: str, given: str) -> frozenset[str]:
-    """Return the names of this machine, of an address and those that are given, in lower case."""
+    """Return the names of this machine, the address's host and the given names, in lower case."""
     listening = address.rpartition(":")[0].strip("[]")
     named = (name.strip().lower() for name in given.split(","))
     return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *named} - {""})
@@ -236,7 +236,7 @@ class ServiceSettings(BaseModel):
 
     @property
     def database_url(self) -> str:
-        """The store's URL; a plain path is quoted, as it may hold any character."""
+        """The store's URL; a plain path is quoted, since it may contain any character."""
         if "://" in self.database:
             return self.database
         from sqlalchemy.engine import URL
@@ -340,8 +340,8 @@ class AggregatorSettings(ServiceSettings):
         """The path of the journal of releases, or the URL of its database.
 
         Raises:
-            ConfigurationError: None is given and the store is no file beside which it could lie, or
-                the store's own database is.
+            ConfigurationError: None is given and the store is not a file next to which it could
+                lie, or the store's own database is given.
         """
         if self.release_journal is None:
             return f"{_beside(self.database_url, 'release_journal')}.journal"
@@ -354,7 +354,7 @@ class AggregatorSettings(ServiceSettings):
 
     @property
     def rotation(self) -> HpkeRotation:
-        """When HPKE keys change; a leader knows which reports wait."""
+        """When HPKE keys change; the leader, which knows what reports wait, needs no extra wait."""
         suites = tuple(NAMED[name.strip()] for name in self.hpke_suites.split(","))
         return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds, 0, suites)
 
@@ -368,7 +368,7 @@ class AggregatorSettings(ServiceSettings):
 
     @property
     def floor(self) -> Floor:
-        """The least protection of the tasks that this aggregator takes part in."""
+        """The least protection that a task must give for this aggregator to take part."""
         return Floor(
             min_batch_size=self.min_batch_size_floor,
             max_epsilon=self.max_epsilon,
@@ -452,10 +452,10 @@ class LeaderSettings(AggregatorSettings):
 
     @property
     def lease_seconds(self) -> int:
-        """How long a job is a worker's own unless it is renewed.
+        """How long a worker holds a job unless it renews the lease.
 
-        Longer than a request may take: a worker whose store is too busy to renew the lease would
-        still wait for its answer when another takes the job.
+        Longer than a request may take: otherwise a worker whose store is too busy to renew the
+        lease would still wait for an answer when another worker takes the job.
         """
         return self.request_timeout_seconds + -(-self.request_timeout_seconds // 3)
 
@@ -552,7 +552,8 @@ class CollectorSettings(ServiceSettings):
         """The file with the token, unless the settings hold the token.
 
         Raises:
-            ConfigurationError: None is named, and the store is no file beside which it could lie.
+            ConfigurationError: None is named, and the store is not a file next to which it could
+                lie.
         """
         if self.token_file is not None:
             return self.token_file
@@ -568,7 +569,7 @@ AnySettings = LeaderSettings | HelperSettings | CollectorSettings
 
 
 def table_of(name: str) -> str | None:
-    """Return the table of a file in which a setting stands; None if there is no such setting."""
+    """Return the table of the file in which a setting stands; None if there is no such setting."""
     for table, names in TABLES.items():
         if name in names:
             return table

@@ -1,4 +1,4 @@
-"""Text in files, as editors of any system save it, and no more of it than a person writes."""
+"""Reads text files as editors of any system save them, up to a size that no person writes."""
 
 import io
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 from aggregator.errors import ConfigurationError
 
 MOST_BYTES = 64 * 2**20
-"""So that a file that never ends, such as a device, ends in an error."""
+"""The most bytes of a file, so that one that never ends, such as a device, gives an error."""
 
 
 def read_bytes(file: Path) -> bytes:
-    """Return what a file holds, or standard input for `-`.
+    """Return the content of a file, or of standard input for `-`.
 
     Raises:
         ConfigurationError: It holds more than `MOST_BYTES`.
@@ -28,7 +28,7 @@ def read_bytes(file: Path) -> bytes:
 
 
 def read_text(file: Path) -> str:
-    r"""Return the same as text, with lines that end in \n and without a byte order mark.
+    r"""Return the content as text, with lines that end in \n and without a byte order mark.
 
     Raises:
         ConfigurationError, OSError: See `read_bytes`; or it is not UTF-8.
@@ -36,5 +36,5 @@ def read_text(file: Path) -> str:
     try:
         return io.TextIOWrapper(io.BytesIO(read_bytes(file)), encoding="utf-8-sig").read()
     except UnicodeDecodeError:
-        # `from None`: the cause has the bytes, which may be a secret's.
+        # `from None`: the cause contains the bytes, which may be a secret.
         raise ConfigurationError(f"{file}: is not UTF-8 text") from None

@@ -1,1 +1,1 @@
-"""What operators see of a running process."""
+"""What a running process shows its operators: logs, metrics, traces and health."""

@@ -1,4 +1,4 @@
-"""What a running service has seen: its counters minute by minute, kept in memory only."""
+"""The counters of a running service, minute by minute, kept in memory only."""
 
 import dataclasses
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from aggregator.service.telemetry.health import Document, Health, Metric
 
 MINUTES = 60
-"""How far back it is told."""
+"""How far back the counters go."""
 
 COUNTER = "prio_reports_total"
 """The metric that is followed, over all tasks."""
@@ -19,14 +19,14 @@ Outcome = tuple[str, str]
 
 
 class ByMinute:
-    """Looks at a service, and adds what has changed since it began to look.
+    """Examines a service, and adds the counts of each of the last minutes.
 
-    It may be called by several threads.
+    It may be called from several threads.
 
     Args:
-        examine: Looks at the service.
+        examine: Examines the service.
         more: Members for the document that only the running process knows.
-        now: Seconds, of a clock that is never set back.
+        now: Returns seconds of a clock that is never set back.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ByMinute:
         return dataclasses.replace(health, document=document)
 
     def _rows(self, now: int) -> list[dict[str, object]]:
-        """Return a row for each outcome, with the reports of each minute, the present one last."""
+        """Return a row for each outcome, with the reports of each minute, the current one last."""
         counted: dict[Outcome, list[int]] = {}
         minutes = iter(self._totals.items())
         _, before = next(minutes)

@@ -1,7 +1,8 @@
-"""What is said while kernels are compiled: what for, since when, and what went wrong.
+"""Which kernels are being compiled: for what, since when, and what went wrong.
 
-A service knows its own (`AWAITED`). Other processes of the machine, such as `prio status`, read
-what a compiling process has written into its lock; the system releases that when the process ends.
+A service knows the kernels that it awaits (`AWAITED`). Other processes of the machine, such as
+`prio status`, read what a compiling process has written into its lock file; the system releases the
+lock when that process ends.
 """
 
 import dataclasses
@@ -20,12 +21,12 @@ NOTE = "compiling"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Awaited:
-    """Kernels that are not there yet.
+    """Kernels that are not ready yet.
 
     Attributes:
-        vdaf: What they verify.
+        vdaf: The VDAF that they are for.
         since: When they were found missing, Unix time.
-        problem: Why they could not be compiled the last time, if so.
+        problem: Why the last attempt to compile them failed, if it did.
     """
 
     vdaf: str
@@ -39,24 +40,24 @@ class Awaited:
 
 
 class AwaitedKernels:
-    """The kernels that a process waits for, while it works without them; for several threads."""
+    """The kernels that a process awaits and works without meanwhile; may be used by threads."""
 
     def __init__(self) -> None:
         self._awaited: dict[str, Awaited] = {}
         self._lock = threading.Lock()
 
     def begin(self, vdaf: str) -> None:
-        """Wait for kernels from now on, if not already."""
+        """Await kernels from now on, if not already."""
         with self._lock:
             self._awaited.setdefault(vdaf, Awaited(vdaf, time.time()))
 
     def failed(self, vdaf: str, problem: str) -> None:
-        """Say why kernels could not be compiled."""
+        """Record why kernels could not be compiled."""
         with self._lock:
             self._awaited[vdaf] = dataclasses.replace(self._awaited[vdaf], problem=problem)
 
     def ready(self, vdaf: str) -> None:
-        """Wait no more."""
+        """Stop awaiting kernels."""
         with self._lock:
             self._awaited.pop(vdaf, None)
 
@@ -67,7 +68,7 @@ class AwaitedKernels:
 
 
 AWAITED = AwaitedKernels()
-"""The kernels that this process waits for."""
+"""The kernels that this process awaits."""
 
 
 def kernel_folder() -> Path | None:
@@ -82,7 +83,7 @@ def kernel_folder() -> Path | None:
 
 @contextmanager
 def one_at_a_time(folder: Path, vdafs: Sequence[str]) -> Iterator[None]:
-    """Wait until no other process compiles, and say meanwhile what this one does.
+    """Wait until no other process compiles; during the block, tell others what this one compiles.
 
     Raises:
         OSError: The folder cannot be written.
@@ -96,7 +97,7 @@ def one_at_a_time(folder: Path, vdafs: Sequence[str]) -> Iterator[None]:
 
 
 def compiling_on_this_machine() -> list[dict[str, object]]:
-    """Return what some process of this user compiles now, as `AwaitedKernels.records` does."""
+    """Return what a process of this user is compiling now, as `AwaitedKernels.records` does."""
     folder = kernel_folder()
     if folder is None:
         return []
@@ -111,7 +112,7 @@ def compiling_on_this_machine() -> list[dict[str, object]]:
 
 
 def said_of_compiling() -> str:
-    """Return what to add to why somebody waits: nothing, or what this machine compiles."""
+    """Return text to add to the reason of a wait: what this machine is compiling, if anything."""
     return "".join(
         f"; kernels of {each['vdaf']} are being compiled here, since "
         f"{each['compiling_seconds']} s, and reports are verified more slowly"

@@ -1,4 +1,4 @@
-"""What a service says of itself: whether its work moves, for people, programs and Prometheus."""
+"""The health of a service: whether its work makes progress, for people, programs and Prometheus."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ class Metric:
     """A metric of Prometheus' text exposition.
 
     Attributes:
-        name: With its unit at the end.
-        help: What it is, one line.
-        kind: Whether it can fall.
+        name: Its name, which ends with the unit.
+        help: A description in one line.
+        kind: Its type, which says whether it can fall.
         samples: Its values, each with its labels.
     """
 
@@ -31,9 +31,9 @@ class Health:
 
     Attributes:
         faults: Why it is not ready; empty if it is.
-        document: The details, JSON.
-        metrics: The same as numbers; whether it is ready is in `whole_metrics`.
-        stalls: Those of the faults that keep work waiting, but no request from its answer.
+        document: The details, as JSON.
+        metrics: The details as numbers; `whole_metrics` adds whether it is ready.
+        stalls: The faults that keep work waiting, but do not keep requests from being answered.
     """
 
     faults: Sequence[str]
@@ -48,18 +48,18 @@ class Health:
 
     @property
     def obstacles(self) -> Sequence[str]:
-        """Why requests should go to another process, if there is one; empty if they need not."""
+        """Why requests should go to another process, if any; empty if they may come here."""
         return [fault for fault in self.faults if fault not in self.stalls]
 
     @property
     def whole_document(self) -> Document:
-        """The details with what they come to."""
+        """The details, with the overall status."""
         status = "ok" if self.is_ready else "not ready"
         return {"version": 1, "status": status, "faults": list(self.faults), **self.document}
 
     @property
     def whole_metrics(self) -> Sequence[Metric]:
-        """The numbers with what they come to, which is told even if nothing else is known."""
+        """The numbers, with whether the service is ready, which is always known."""
         samples: Samples = [({}, int(self.is_ready))]
         return [
             Metric("prio_ready", "1 while the service is ready.", "gauge", samples),

@@ -1,6 +1,6 @@
-"""`log`, on which every module writes its lines; it loads structlog with the first of them.
+"""`log`, which every module writes its log lines to; the first line loads structlog.
 
-A command that has nothing to log starts without it, and without what it brings (rich, asyncio).
+A command that has nothing to log starts without structlog and its dependencies (rich, asyncio).
 """
 
 import logging
@@ -13,7 +13,7 @@ SetUp = Callable[[], None]
 
 
 class _Log:
-    """A logger of structlog's, once somebody uses it."""
+    """A structlog logger that is made on first use."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  structlog's own
         import structlog
@@ -23,7 +23,7 @@ class _Log:
 
 
 class _FirstLine(logging.Handler):
-    """Sets logs up when a library has a line, and hands the line on to them."""
+    """Sets up logging when a library logs its first line, and passes the line on."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
@@ -37,14 +37,14 @@ _waiting: list[SetUp] = []
 
 
 def set_up_with_first_line(set_up: SetUp) -> None:
-    """Have logs set up by `set_up`, unless that is done before, when there is a line to write."""
+    """Have `set_up` called before the first line is written, unless logs are set up earlier."""
     _waiting[:] = [set_up]
     root = logging.getLogger()
     root.handlers = [_FirstLine()]
 
 
 def set_up_now() -> None:
-    """Forget what waits for the first line: logs are being set up."""
+    """Cancel the pending set-up: logs are being set up now."""
     _waiting.clear()
 
 

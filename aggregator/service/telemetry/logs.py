@@ -2,8 +2,8 @@
 
 A log line is an event and a few fields. Fields are numbers, booleans and text meant for a reader.
 Bytes, vectors and settings are refused whatever they hold, as is every field whose name says that
-it is a key, a token, a seed or a share. What is refused is named, never shown. Text is of others as
-often as not, such as the path of a stranger's request: what would act on a terminal is escaped.
+it is a key, a token, a seed or a share. A refused field is named, never shown. Text often comes
+from others, such as the path of a stranger's request, so terminal control characters are escaped.
 """
 
 import logging
@@ -25,7 +25,7 @@ _SECRET_NAME = re.compile(
 )
 _PUBLIC_NAMES = frozenset({"verification_key_id"})
 _CHATTY = ("httpx", "uvicorn", "alembic")
-"""Libraries whose `info` lines only repeat what our own events say better."""
+"""Libraries whose `info` lines only repeat what our own events say."""
 _MEANINGS = {
     "SQLITE_FULL": "the disk is full",
     "SQLITE_IOERR": "the disk failed, or is full",
@@ -72,7 +72,7 @@ def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     structlog.configure(
-        # A logger keeps what is configured when it is first used; the level may change later.
+        # A logger keeps the configuration of its first use, but the level may change later.
         processors=[
             structlog.stdlib.filter_by_level,
             *shared,
@@ -98,10 +98,10 @@ def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -
 
 
 def name_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace an exception by its type and its traceback's lines, without any message.
+    """Replace an exception by its type and the lines of its traceback, without any message.
 
-    The message of an exception that we did not raise may hold anything, such as the parameters of
-    a statement. For database errors the name of the error is kept.
+    The message of an exception that we did not raise may contain anything, such as a statement's
+    parameters. For database errors, the error's name is kept.
     """
     given = event.pop("exc_info", None)
     if given is True:

@@ -1,8 +1,8 @@
 """What a process has measured of its own work since it started, for Prometheus.
 
-`health` says what the store knows, which is the same in every process of a party; this is the rest:
-how long each stage takes, and how it ends. Every sample names its process, because one of several
-at an address answers: over all of them the counters are to be added up.
+`health` has what the store knows, which is the same in every process of a party. Here is the rest:
+how long each stage takes, and how it ends. Every sample names its process, because any one of the
+processes behind an address may answer; to get totals, add up over processes.
 """
 
 import os
@@ -113,19 +113,19 @@ class Outcome(StrEnum):
     """How a step of a job ended."""
 
     MOVED = "moved"
-    """Its part is done: the request stored, the reports aggregated, the batch released."""
+    """It did its part: stored the request, aggregated the reports or released the batch."""
     WAITS = "waits"
-    """It is not its time yet: the batch is not ready, the helper has not finished."""
+    """It is too early: the batch is not ready, or the helper has not finished."""
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
     UNUSABLE = "unusable"
-    """The helper's answer was none that could be used."""
+    """The helper's answer could not be used."""
     ENDED = "ended"
     """A collection failed for good; the collector is told why."""
     LOST = "lost"
     """Another worker has the job."""
     FAILED = "failed"
-    """Through a fault of our own, which the log names."""
+    """It failed through our own fault, which the log names."""
 
 
 _outcome: ContextVar[list[Outcome]] = ContextVar("outcome of a step")
@@ -133,7 +133,7 @@ _outcome: ContextVar[list[Outcome]] = ContextVar("outcome of a step")
 
 @contextmanager
 def timed_step(kind: str) -> Iterator[None]:
-    """Time a step of a job; it has moved unless `note_outcome` says otherwise."""
+    """Time a step of a job; its outcome is MOVED unless `note_outcome` says otherwise."""
     said: list[Outcome] = []
     token = _outcome.set(said)
     started = time.perf_counter()
@@ -147,14 +147,14 @@ def timed_step(kind: str) -> Iterator[None]:
 
 
 def note_outcome(outcome: Outcome) -> None:
-    """Say how the step under way ends, in its task or in a thread that it waits for."""
+    """Set the outcome of the current step, from its asyncio task or a thread that it awaits."""
     said = _outcome.get(None)
     if said is not None:
         said.append(outcome)
 
 
 class _OfThisProcess(Collector):
-    """The metrics, each sample with the number of this process."""
+    """The metrics, with this process's id in each sample."""
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -168,7 +168,7 @@ class _OfThisProcess(Collector):
 
 
 def process_exposition() -> str:
-    """Return all that was measured, in Prometheus' text format."""
+    """Return everything that was measured, in Prometheus' text format."""
     named = CollectorRegistry()
     named.register(_OfThisProcess())
     return generate_latest(named).decode()

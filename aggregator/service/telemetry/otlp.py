@@ -1,11 +1,12 @@
 """Records spans and sends them away by OTLP over HTTP, with OpenTelemetry's own libraries.
 
-They are an extra of the package; nothing else imports them. Spans wait in a bounded queue, from
-which a thread sends them: who records one never waits, and what does not fit, or does not arrive in
-time, is lost. Exceptions are named by their type only, for a message may hold anything.
+These libraries are an extra of the package; nothing else imports them. Spans wait in a bounded
+queue, from which a thread sends them. Recording a span never waits; spans that do not fit, or do
+not arrive in time, are lost. Exceptions are named only by type, since a message may contain
+anything.
 
-What OpenTelemetry's environment variables say beyond the endpoint holds too, such as
-`OTEL_EXPORTER_OTLP_HEADERS` for a token and `OTEL_TRACES_SAMPLER`.
+OpenTelemetry's other environment variables apply too, such as `OTEL_EXPORTER_OTLP_HEADERS` for a
+token, and `OTEL_TRACES_SAMPLER`.
 """
 
 import logging
@@ -35,11 +36,11 @@ from aggregator.service.telemetry.tracing import (
 )
 
 EXPORT_SECONDS = 5.0
-"""How long one batch of spans may take on its way, with all attempts: a service that ends waits no
+"""How long all attempts to send one batch of spans may take together; a service that ends waits no
 longer for a receiver that does not answer."""
 
 _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk._shared_internal")
-"""They would log each batch that did not arrive."""
+"""Loggers that would log each batch that did not arrive."""
 
 _KINDS = {
     SpanKind.INTERNAL: trace.SpanKind.INTERNAL,
@@ -52,7 +53,7 @@ _KINDS = {
 def recording(endpoint: str, role: str, *, environment_proxy: bool = False) -> Iterator[None]:
     """Record the spans of this process during the block, and send them to a receiver.
 
-    Call it when the process has its last number: threads do not survive a fork.
+    Call it after the last fork: threads do not survive one.
 
     Args:
         endpoint: The receiver's URL, with its path.
@@ -76,7 +77,7 @@ def recording(endpoint: str, role: str, *, environment_proxy: bool = False) -> I
 
 
 def provider_of(role: str) -> TracerProvider:
-    """Return what makes spans of a party's process; nothing is done with them yet."""
+    """Return a provider of spans of a party's process, which does not export them yet."""
     described: dict[str, str | int] = {
         "service.name": f"prio-{role}",
         "service.version": aggregator.__version__,
@@ -88,7 +89,7 @@ def provider_of(role: str) -> TracerProvider:
 
 
 class SpanRecorder:
-    """A `tracing.Recorder` over OpenTelemetry's tracer; any thread may call it."""
+    """A `tracing.Recorder` that uses OpenTelemetry's tracer; any thread may call it."""
 
     def __init__(self, provider: TracerProvider) -> None:
         """Make spans by `provider`."""
@@ -102,7 +103,7 @@ class SpanRecorder:
         parent: TraceContext | None,
         attributes: Mapping[str, Value],
     ) -> Iterator[None]:
-        """Record a span, below `parent` or else below the one that is current."""
+        """Record a span, as a child of `parent` or else of the current span."""
         with self._tracer.start_as_current_span(
             name,
             context=None if parent is None else trace.set_span_in_context(_remote(parent)),
@@ -115,7 +116,7 @@ class SpanRecorder:
                 yield
             except Exception as error:
                 span.set_attribute("error.type", type(error).__qualname__)
-                if not isinstance(error, Abort):  # which is the peer's fault
+                if not isinstance(error, Abort):  # an Abort is the peer's fault
                     span.set_status(StatusCode.ERROR)
                 raise
 
@@ -124,7 +125,7 @@ class SpanRecorder:
         trace.get_current_span().set_attributes(attributes)
 
     def context(self) -> TraceContext | None:
-        """Return where the current span is, if there is one."""
+        """Return the context of the current span, if there is one."""
         here = trace.get_current_span().get_span_context()
         if not here.is_valid:
             return None
@@ -136,7 +137,7 @@ class SpanRecorder:
 
 
 class TellingExporter(SpanExporter):
-    """Sends through another exporter, and logs when that begins and ceases to fail."""
+    """Sends through another exporter, and logs when that starts and stops failing."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         """Send through `exporter`."""
@@ -148,7 +149,7 @@ class TellingExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans; one that does not arrive is lost."""
         if self._is_ending and self._is_failing:
-            return SpanExportResult.FAILURE  # one batch was given its time
+            return SpanExportResult.FAILURE  # one batch has had its time already
         result = self._exporter.export(spans)
         is_failing = result is not SpanExportResult.SUCCESS
         if is_failing and not self._is_failing:
@@ -159,14 +160,14 @@ class TellingExporter(SpanExporter):
         return result
 
     def hurry(self) -> None:
-        """Do not try again what fails from now on, for the process is about to end."""
+        """Retry no failed batch from now on, since the process is about to end."""
         self._is_ending = True
         if self._is_failing:
             self._exporter.shutdown()
 
     @override
     def shutdown(self) -> None:
-        """End; nothing is sent afterwards."""
+        """Shut down; nothing is sent afterwards."""
         self._exporter.shutdown()
 
     @override
@@ -176,7 +177,7 @@ class TellingExporter(SpanExporter):
 
 
 class _LogIds(RandomIdGenerator):
-    """Gives a trace the id that the log's lines carry."""
+    """Gives a trace the id that log lines carry."""
 
     @override
     def generate_trace_id(self) -> int:

@@ -1,8 +1,8 @@
-"""The look at a service's store: taken in the background, again and again, and told with its age.
+"""Looks at a service's store in the background, again and again, and serves the last result.
 
-Whoever asks gets the last look that finished, at once, whatever the store does. A request that
-waited for a look, or began one, would say least in trouble: the answer of a monitor that asks every
-five minutes would be five minutes old.
+A request gets the result of the last finished look and its age, at once, whatever the store does.
+If a request waited for a look, it would hang just when the store is in trouble. If it only started
+one, a monitor that asks every five minutes would get a result that is five minutes old.
 """
 
 import dataclasses
@@ -19,19 +19,19 @@ from aggregator.service.telemetry.health import Health, Metric
 from aggregator.service.telemetry.lines import log
 
 STALE_SECONDS = 30.0
-"""What is known of the store is too old to be called ready after so long."""
+"""A service whose last look is older than this is not ready."""
 
 LEAST_PAUSE_SECONDS = 5.0
-"""Between two looks that cost little; a thousand tasks are some 0.04 s of processor time a look."""
+"""The pause between cheap looks; with a thousand tasks, a look takes some 0.04 s of CPU time."""
 
 MOST_PAUSE_SECONDS = 10.0
-"""Between two looks that cost much: two of 10 s, and this between them, are not stale yet."""
+"""The pause between expensive looks: two of 10 s, with this pause between, are not stale yet."""
 
 SHARE = 0.005
-"""How much of the time looks may take, as long as the pause is not the longest."""
+"""The fraction of the time that looks may take, until the pause reaches its maximum."""
 
 _LEAVING_SECONDS = 1.0
-"""How long a service that ends waits for a look that is under way."""
+"""How long a service that is ending waits for a look under way."""
 
 _NONE_YET = Health(["the store has not answered yet"], {}, [])
 
@@ -39,11 +39,11 @@ _NONE_YET = Health(["the store has not answered yet"], {}, [])
 class Probe:
     """Looks at a service's store, and says what it saw last and how long ago.
 
-    One thread looks; any number may ask.
+    One thread looks; any number of threads may ask.
 
     Args:
-        examine: Looks at the store; whatever it raises is a fault.
-        now: Seconds, of a clock that is never set back.
+        examine: Looks at the store; anything that it raises is a fault.
+        now: Returns seconds of a clock that is never set back.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Probe:
         self._began: float | None = None
 
     def latest(self) -> Health:
-        """Return what the last finished look saw, with its age; too old an age is a fault."""
+        """Return what the last finished look saw, and its age; if too old, that is a fault."""
         now, (health, seen_at) = self._now(), self._seen
         age = now - seen_at
         faults = health.faults
@@ -75,10 +75,10 @@ class Probe:
         )
 
     def look(self) -> float:
-        """Look at the store; return for how many seconds to rest before the next look."""
+        """Look at the store; return how many seconds to rest before the next look."""
         began = self._began = self._now()
         try:
-            # What was seen is of the moment in which the look began.
+            # Dated by the beginning of the look, since that is when the store was read.
             self._seen = (look(self._examine), began)
         finally:
             self._began = None
@@ -88,8 +88,8 @@ class Probe:
     async def watch(self, stop: anyio.Event) -> None:
         """Look again and again until `stop` is set.
 
-        It is a thread of its own that looks: the service's loop may be busy for long. A look that
-        does not come back keeps nobody from stopping.
+        A thread of its own looks, since the service's event loop may be busy for long. A look that
+        hangs does not keep the service from stopping.
         """
         is_over = threading.Event()
 
@@ -116,13 +116,13 @@ class Probe:
 
 
 def look(examine: Callable[[], Health]) -> Health:
-    """Return what `examine` says; or that the store cannot be examined, and why."""
+    """Return what `examine` returns, or a fault that says why the store cannot be examined."""
     try:
         return examine()
     except (AggregatorError, OSError) as error:
         log.warning("the store cannot be examined", reason=str(error))
         return Health([str(error)], {}, [])
-    except Exception as error:  # the edge of the thread that looks, which is to look again
+    except Exception as error:  # the outermost edge of the thread, which must go on looking
         log.exception("the store cannot be examined")
         return Health(
             [f"the store cannot be examined: {type(error).__name__}, see the log"], {}, []

@@ -1,9 +1,9 @@
-"""One trace per piece of work, through both aggregators: its id in every log line, its spans apart.
+"""One trace per piece of work, across both aggregators: its id in each log line, its spans apart.
 
-The id of a trace is made by whoever begins the work, bound for the log and sent along with every
-request (`traceparent`). Spans, which say how long each part took, are recorded only where a
-recorder was set (`telemetry.otlp`); without one a span is nothing. They carry what a log line may:
-roles, ids of tasks and jobs, counts and outcomes, and of an error its kind.
+The party that begins the work makes the trace's id, binds it for the log and sends it along with
+every request (`traceparent`). Spans, which say how long each part took, are recorded only if a
+recorder was set (`telemetry.otlp`); otherwise a span does nothing. Spans carry only what a log line
+may: roles, ids of tasks and jobs, counts and outcomes, and the type of an error.
 
 Source: W3C, "Trace Context", "traceparent Header".
 """
@@ -20,7 +20,7 @@ from typing import Protocol
 import structlog
 
 Value = str | int
-"""What an attribute of a span may be: nothing that could hold a share or a key."""
+"""The types of a span's attributes: none of them could hold a share or a key."""
 
 _HEADER = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
@@ -29,7 +29,7 @@ _SAMPLED = 1
 
 
 class SpanKind(Enum):
-    """What a span is in its trace."""
+    """The kind of a span."""
 
     INTERNAL = auto()
     """A part of our own work."""
@@ -46,7 +46,7 @@ class TraceContext:
     Attributes:
         trace_id: 32 hexadecimal digits.
         span_id: 16 hexadecimal digits.
-        is_sampled: Whether whoever was there may have recorded it.
+        is_sampled: Whether its sender may have recorded it.
     """
 
     trace_id: str
@@ -54,7 +54,7 @@ class TraceContext:
     is_sampled: bool = True
 
     def header(self) -> str:
-        """Return the header that places what is asked for below it."""
+        """Return the header that makes a request's work a child of this span."""
         return f"00-{self.trace_id}-{self.span_id}-{_SAMPLED if self.is_sampled else 0:02x}"
 
 
@@ -68,20 +68,20 @@ class Recorder(Protocol):
         parent: TraceContext | None,
         attributes: Mapping[str, Value],
     ) -> AbstractContextManager[None]:
-        """Record a span, below `parent` or else below the one that is current."""
+        """Record a span, as a child of `parent` or else of the current span."""
 
     def note(self, attributes: Mapping[str, Value]) -> None:
         """Add to the current span, if there is one."""
 
     def context(self) -> TraceContext | None:
-        """Return where the current span is, if there is one."""
+        """Return the context of the current span, if there is one."""
 
 
 _recorder: Recorder | None = None
 
 
 def record_with(recorder: Recorder | None) -> None:
-    """Record the spans of this process from now on; None ends it."""
+    """Record this process's spans with `recorder` from now on; None stops recording."""
     global _recorder  # noqa: PLW0603  one per process, as the log is
     _recorder = recorder
 
@@ -97,11 +97,11 @@ def span(
     """Record how long the block takes, if spans are recorded.
 
     Args:
-        name: One of few.
-        kind: What it is.
-        parent: Where the other party was that asked for it.
-        conventional: Attributes by the names that OpenTelemetry gives them.
-        ours: Attributes by our names, without the prefix `prio.` that they get.
+        name: Its name, one of a few fixed ones.
+        kind: Its kind.
+        parent: The span of the party that asked for this work.
+        conventional: Attributes by OpenTelemetry's names.
+        ours: Attributes by our names, to which the prefix `prio.` is added.
     """
     if _recorder is None:
         return nullcontext()
@@ -109,7 +109,7 @@ def span(
 
 
 def note(conventional: Mapping[str, Value] = MappingProxyType({}), /, **ours: Value) -> None:
-    """Say more of the current span, if there is one; the arguments are as for `span`."""
+    """Add attributes to the current span, if there is one; for the arguments see `span`."""
     if _recorder is not None:
         _recorder.note(_all(conventional, ours))
 
@@ -135,12 +135,12 @@ def new_trace() -> Iterator[None]:
 def traceparent() -> str:
     """Return the header that links what the peer logs and records to what we do."""
     here = None if _recorder is None else _recorder.context()
-    # Without spans of ours the log has what we do: the peer may record its part.
+    # If we record no spans, our log still has the trace id, and the peer may record its part.
     return (here or TraceContext(log_trace_id() or new_trace_id(), os.urandom(8).hex())).header()
 
 
 def read_traceparent(header: str | None) -> TraceContext | None:
-    """Return where a peer was when it sent us a request; None if it did not say so properly."""
+    """Return the span from which a peer sent a request; None without a valid header."""
     match = None if header is None else _HEADER.fullmatch(header)
     if match is None:
         return None

@@ -1,9 +1,9 @@
-"""For whom a connection is, as far as that decides who gets a slot; never logged, never stored.
+"""The client's address, used only to share out connection slots; never logged, never stored.
 
-A proxy that we trust says in `X-Forwarded-For` for whom it asks: uvicorn's `FORWARDED_ALLOW_IPS`
-names such proxies by their addresses, networks (10.0.0.0/8) or, where they have no address, their
-names; by default those of this machine. What clients write there themselves stands
-before what the proxy adds, and is not read.
+A trusted proxy names its client in `X-Forwarded-For`. uvicorn's `FORWARDED_ALLOW_IPS` lists trusted
+proxies by address, by network (10.0.0.0/8) or, if they have no address, by name; by default, those
+of this machine. What clients write into the header themselves stands before what the proxy adds,
+and is ignored.
 """
 
 import dataclasses
@@ -12,21 +12,21 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 _NETWORK = 64
-"""An IPv6 customer has a network of so many bits at least, and any address in it."""
+"""The prefix length by which IPv6 addresses are grouped: a customer has a whole /64 or more."""
 
 _MAPPED = 96
-"""So many bits stand before an IPv4 address that is written as an IPv6 address."""
+"""The prefix length before an IPv4 address that is written as an IPv6 address."""
 
 
 def is_trusted_proxy(peer: str, allowed: list[str] | str) -> bool:
-    """Return whether the peer at an address may say for whom it asks."""
+    """Return whether the peer at an address is trusted to name its client."""
     names = allowed.split(",") if isinstance(allowed, str) else allowed
     proxies = _proxies(tuple(name.strip() for name in names))
     address = _network(peer)
     if proxies.everybody or address is None:
         return proxies.everybody or peer in proxies.names
     return any(
-        each.version == address.version and address.subnet_of(each)  # type: ignore[arg-type]  # alike
+        each.version == address.version and address.subnet_of(each)  # type: ignore[arg-type]  # same version
         for each in proxies.networks
     )
 
@@ -48,9 +48,9 @@ def _proxies(names: tuple[str, ...]) -> _Proxies:
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Return an address or a network; None if it is neither.
+    """Parse an address or a network; return None if it is neither.
 
-    An IPv4 client of a listener for both kinds has an IPv6 address, from `::ffff:0:0/96`.
+    An IPv4 client of a dual-stack listener has an IPv6 address, in `::ffff:0:0/96`.
     """
     try:
         found = ipaddress.ip_network(text, strict=False)
@@ -63,27 +63,27 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 def forwarded_for(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return for whom a trusted proxy asks; nothing if it does not say."""
+    """Return the client that a trusted proxy names; empty if it names none."""
     said = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
     last = said[-1].rpartition(b",")[2].strip().decode("latin-1") if said else ""
     return sharing(_without_port(last))
 
 
 def _without_port(said: str) -> str:
-    """Return an address without the port that some proxies add: it would be new at each request."""
+    """Return an address without the port that some proxies add, which differs at each request."""
     if said.startswith("["):
         return said[1:].partition("]")[0]
     return said.partition(":")[0] if said.count(":") == 1 else said
 
 
 def sharing(address: str) -> str:
-    """Return what all addresses have in common that share their slots."""
+    """Return the key of the group of addresses that share their slots."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
         return address
     if isinstance(found, ipaddress.IPv4Address):
         return address
-    if found.ipv4_mapped:  # an IPv4 client of a listener for both: all of them are in one /64
+    if found.ipv4_mapped:  # an IPv4 client of a dual-stack listener: all of these are in one /64
         return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((found, _NETWORK), strict=False))

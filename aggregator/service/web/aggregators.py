@@ -1,4 +1,4 @@
-"""What the leader's and the helper's resources share: their tasks, and how they are deleted."""
+"""What the leader's and the helper's resources share: looking up tasks, reading, deleting."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of resource that can be read and deleted: its name, type of id and problem."""
+    """A kind of resource that can be read and deleted: its name, id type and missing problem."""
 
     name: str
     identifier: type[Identifier]
@@ -38,10 +38,10 @@ class Kind:
 
 
 class AggregatorResources:
-    """The part of an aggregator's resources that does not depend on its role."""
+    """The part of an aggregator's resources that is the same for both roles."""
 
     def __init__(self, runtime: Runtime, hpke_cache_seconds: int) -> None:
-        """Answer for `runtime`; clients may keep our configurations for this many seconds."""
+        """Answer for `runtime`; clients may cache our configurations for `hpke_cache_seconds`."""
         self._runtime = runtime
         self._hpke_cache_seconds = hpke_cache_seconds
 
@@ -51,14 +51,14 @@ class AggregatorResources:
         return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
 
     async def _authorised(self, request: Request) -> ServedTask:
-        """Return the task of a request, if its sender may work on it."""
+        """Return the task of a request whose sender has shown a valid token for it."""
         task_id = task_id_of(request)
-        # Before anything is revealed about the task, such as whether it exists.
+        # Checked before anything about the task is revealed, even whether it exists.
         require_token(request, await self._runtime.caller_token_hashes(task_id))
         return await self._runtime.task(task_id)
 
     async def _named(self, request: Request, kind: Kind) -> tuple[ServedTask, bytes]:
-        """Return the task of a request to make something, and the name that its sender chose."""
+        """Return the task of a request to create a resource, and the id that its sender chose."""
         served = await self._authorised(request)
         if not served.task.profile.creator_names:
             raise NotNamedByCaller("use POST", served.task.task_id)
@@ -67,7 +67,7 @@ class AggregatorResources:
     async def _found(
         self, request: Request, kind: Kind, get: Callable[[Transaction, bytes, bytes], T | None]
     ) -> tuple[ServedTask, T]:
-        """Return the resource that a request names, and its task; or raise its problem."""
+        """Return a request's task and the resource that it names, or raise its problem."""
         served = await self._authorised(request)
         resource_id = kind.id_of(request)
         found = await self._runtime.database.read(

@@ -44,10 +44,10 @@ from aggregator.service.web.problems import (
 MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
 
 FULL_DISK_SECONDS = 60
-"""When a peer is asked to come again after our disk was full."""
+"""How soon a peer is asked to retry if our disk is full."""
 
 UNREACHABLE_SECONDS = 5
-"""The same while the store's server cannot be reached, or the journal of releases not be used."""
+"""How soon, if the store's server cannot be reached or the journal of releases cannot be used."""
 
 
 def create_app(
@@ -64,9 +64,9 @@ def create_app(
         title: Its name.
         routers: What it serves.
         max_bytes_in_flight: The most bytes of all requests' bodies together.
-        answer_seconds: How long a request may wait for its answer once all of it has come.
+        answer_seconds: How long a request may wait for its answer once it has been received.
         direct: Resources that are answered without the framework's layers.
-        below: Resources that are served below other paths, too, and what returns these.
+        below: Resources that are also served below other paths, and a function that returns these.
     """
     app = FastAPI(
         title=title,
@@ -90,17 +90,17 @@ def create_app(
 
 
 class Edge:
-    """The outermost layer: whatever goes wrong inside leaves it only as a bare 500.
+    """The outermost layer: any error inside leaves it only as a bare 500.
 
-    What takes too long inside is ended, and answered 503: whatever it waited for, the peer has long
-    gone. Only what is under way in a thread comes to its end first.
+    A request that takes too long is cancelled and answered 503, since its peer has given up by
+    then. Only work that runs in a thread is finished first.
 
-    It also gives every request a trace identifier, the peer's if it sent one (`traceparent`), and
+    This layer also gives every request a trace id, the peer's if it sent one (`traceparent`), and
     logs the outcome.
     """
 
     def __init__(self, app: ASGIApp, intake: Intake, answer_seconds: float) -> None:
-        """Wrap `app`, whose requests' bodies share `intake` and which is to answer so soon."""
+        """Wrap `app`, whose request bodies share `intake`, and limit its time to answer."""
         self._app = app
         self._intake = intake
         self._answer_seconds = answer_seconds
@@ -158,7 +158,7 @@ class Edge:
 
 
 def _resource(scope: Scope) -> str:
-    """Return the template of the request's path, of which there are few, if it is one of ours."""
+    """Return the template of the request's path, or "none" if it is none of our few."""
     return str(getattr(scope.get("route"), "path", "none"))
 
 
@@ -220,7 +220,7 @@ async def _on_unreachable_store(_request: Request, error: Exception) -> Response
 
 
 async def _on_forgotten_ids(_request: Request, _error: Exception) -> Response:
-    return busy_response()  # who tries again is told which reports are too old
+    return busy_response()  # on a retry, the client is told which reports are too old
 
 
 async def _on_unusable_journal(_request: Request, error: Exception) -> Response:
@@ -244,7 +244,7 @@ _ON: Final[Mapping[type[Exception], OnError]] = {
     JournalError: _on_unusable_journal,
     ClientDisconnect: _on_disconnect,
 }
-"""What answers a request that failed, by the exception; the nearest class that it is of."""
+"""The handlers of failed requests by class of exception; the nearest class decides."""
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

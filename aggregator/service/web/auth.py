@@ -17,12 +17,11 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
 
     Args:
         request: The request.
-        token_hashes: SHA-256 of each token that is taken; without any the answer is the same as for
-            a wrong token.
+        token_hashes: SHA-256 of each accepted token; if there is none, the answer is the same as
+            for a wrong token.
 
     Raises:
-        Unauthorized: The token is missing or wrong, or there is no certificate where one is asked
-            for.
+        Unauthorized: The token is missing or wrong, or a required certificate is missing.
     """
     if request.scope.get(UNCERTIFIED):
         raise Unauthorized("it shows no certificate")

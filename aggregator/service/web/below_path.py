@@ -1,7 +1,7 @@
-"""Serves resources below the paths of endpoints, too, where a proxy leaves those on requests.
+"""Also serves resources below the paths of endpoints, for proxies that do not strip these paths.
 
-Only below those that tasks name: a rule of a proxy for `/tasks/…`, such as a rate, would not hold
-for a path that a stranger chose to put before it.
+Only the paths in tasks count. If any prefix did, a stranger could prepend one and evade a proxy's
+rule for `/tasks/…`, such as a rate limit.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,7 +17,7 @@ Paths = Callable[[], Awaitable[AbstractSet[str]]]
 
 
 class BelowPath:
-    """A layer that takes the path of an endpoint off requests for resources below it."""
+    """A layer that strips the path of an endpoint from requests for resources below it."""
 
     def __init__(
         self, app: ASGIApp, resources: Iterable[Resource], paths: Paths, on_error: OnError
@@ -25,10 +25,10 @@ class BelowPath:
         """Wrap `app`.
 
         Args:
-            app: What answers requests.
-            resources: What it serves.
-            paths: Returns the paths of endpoints, without slashes at their ends.
-            on_error: Answers when that has failed, or raises.
+            app: The application.
+            resources: The resources that it serves.
+            paths: Returns the paths of endpoints, without trailing slashes.
+            on_error: Answers if `paths` fails, or raises.
         """
         self._app, self._paths, self._on_error = app, paths, on_error
         self._whole = [path_pattern(each.template) for each in resources]
@@ -40,7 +40,7 @@ class BelowPath:
         if before:
             try:
                 paths = await self._paths()
-            except Exception as error:  # noqa: BLE001  what is none of ours is raised again
+            except Exception as error:  # noqa: BLE001  others are raised again
                 response = await self._on_error(Request(scope, receive), error)
                 await response(scope, receive, send)
                 return
@@ -49,7 +49,7 @@ class BelowPath:
         await self._app(scope, receive, send)
 
     def _before(self, path: str) -> str:
-        """Return what stands before a resource's own path; nothing if it is none, or nothing."""
+        """Return the prefix before a resource's own path; empty if there is none."""
         if any(each.fullmatch(path) for each in self._whole):
             return ""
         found = (each.fullmatch(path) for each in self._below)

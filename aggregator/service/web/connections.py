@@ -4,13 +4,14 @@ This is uvicorn's protocol with bounds on everything around a body: the bytes an
 headers, the time for headers, for the unread rest of a body and for an unread answer, and the
 number of connections. `web.intake` bounds the bodies.
 
-Nobody keeps a slot that others want. When most are taken, each answer ends its connection, so that
-every slot is drawn for again. When all are taken, a newcomer gets that of a connection which has
-been answered, or of the slowest sender; and of whoever holds the most, if that is more than the
-newcomer holds, by the address that `web.addresses` says. A request that has come whole is answered:
-its connection gives way only when so are all, and then to an address that holds fewer. An address
-that has shown a token which is taken does not count as holding many: a helper gets all its jobs
-from one, the leader's, and strangers with an address each would displace them.
+Nobody keeps a slot that others want. When most slots are taken, each answer ends its connection, so
+that clients compete anew for every slot. When all are taken, a newcomer displaces a connection that
+has been answered, or the slowest sender. If some address (`web.addresses`) holds more slots than
+the newcomer's, the displaced connection belongs to the address that holds the most. A request that
+was received whole is answered: its connection gives way only when all others are in that state too,
+and then only to an address that holds fewer. An address from which a valid token was shown does not
+count as holding many: a helper gets all its jobs from its leader's one address, and strangers with
+an address each would displace them.
 """
 
 import asyncio
@@ -26,12 +27,12 @@ from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sh
 from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
 
 MAX_HEADER_BYTES = 16 * 2**10
-"""Bytes of a request line and headers; and of a body's framing, beyond the body's own size."""
+"""The most bytes of a request line with headers, and of a body's framing beyond the body itself."""
 
 MAX_HEADERS = 64
 
 HEADER_SECONDS = 10.0
-"""Time for a request line and headers, from the connection or the first byte on."""
+"""The time for a request line with headers, counted from the connection or the first byte."""
 
 LINGER_SECONDS = 5.0
 """How long we wait for, and drop, the rest of a body that was already answered."""
@@ -42,30 +43,30 @@ UNREAD_SECONDS = 30.0
 _OF_A_BODY = (b"content-length", b"transfer-encoding")
 
 _FOR_ANY_PAGE = b"".join(b"%s: %s\r\n" % header for header in (ANY_ORIGIN, EXPOSED))
-"""A page may have made the connection, and what is refused here has no path yet."""
+"""Sent with refusals: a page may have made the connection, and its path is not known yet."""
 
 _CROWDED = 3 / 4
-"""Above this part of the connections that there may be, none is kept for another request."""
+"""Once more than this fraction of the slots is taken, connections are not kept alive."""
 
 _SETTLED_SECONDS = 1.0
-"""A younger connection is not dropped for another of as few: its pace is unknown."""
+"""A younger connection's pace is unknown: it is not dropped for an address with as many slots."""
 
 _MOST_CALLERS = 1024
-"""Addresses of callers that are remembered; beyond, they are learnt anew."""
+"""How many callers' addresses are remembered; when there are more, all are learnt anew."""
 
 CALLER_KNOWN = "prio.caller_known"
-"""Where a request's scope has what to call once its caller has shown a token that is taken."""
+"""The key in a request's scope of the function to call once its caller has shown a valid token."""
 
 
 UNCERTIFIED = "prio.uncertified"
-"""Where a request's scope says that its caller could have shown a certificate, and has not."""
+"""The key in a request's scope of whether its caller was asked for a certificate and has none."""
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection; `limited_to` makes the class that a server takes.
+    """One connection; `limited_to` makes the class to give to a server.
 
     Attributes:
-        max_connections: How many may be open at once.
+        max_connections: How many connections may be open at once.
     """
 
     max_connections = 512
@@ -82,8 +83,8 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
         self._is_proxy = is_trusted_proxy(peer, self.config.forwarded_allow_ips)
-        self._address = "" if self._is_proxy else sharing(peer)  # empty if nobody says
-        self._is_named = not self._is_proxy  # whether we have heard for whom it is
+        self._address = "" if self._is_proxy else sharing(peer)  # empty if unknown
+        self._is_named = not self._is_proxy  # whether the client is known
         self._is_uncertified = False
         self._is_idle = False
         self._began = self.loop.time()
@@ -95,7 +96,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_body_coming = False
         self._timer: asyncio.TimerHandle | None = None
         if self._is_proxy and len(self.connections) <= 2 * self.max_connections:
-            self._arm(HEADER_SECONDS)  # for whom the proxy asks, the headers say
+            self._arm(HEADER_SECONDS)  # the proxy's headers will name the client
         elif self._has_room():
             self._arm(HEADER_SECONDS)
 
@@ -109,7 +110,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Bytes per second of the incoming request; None if there is none, or it is too young."""
         seconds = self.loop.time() - self._began
         if self.transport.is_closing():
-            return -1.0  # it is open only for an answer that is not read
+            return -1.0  # open only for an answer that the peer does not read
         if self._is_idle:
             return 0.0
         if seconds < _SETTLED_SECONDS or self._is_whole():
@@ -119,7 +120,8 @@ class BoundedConnection(HttpToolsProtocol):
     def _has_room(self) -> bool:
         """Return whether there is room for this connection; answer 503 and end it if not.
 
-        Those of a trusted proxy whose headers have not come take none yet: as many as all others.
+        Connections of a trusted proxy take no slot until their headers have come; there may be as
+        many of those as there are slots.
         """
         taken = sum(other._is_named for other in self._others())  # noqa: SLF001  of our own class
         if taken < self.max_connections or self._displace():
@@ -128,8 +130,8 @@ class BoundedConnection(HttpToolsProtocol):
         return False
 
     def _displace(self) -> bool:
-        """Drop another connection, if one must give way to this; return whether there was one."""
-        # One whose headers have not come from a proxy takes no slot that it could give.
+        """Drop another connection if one must give way to this one; return whether one did."""
+        # A proxy's connection whose headers have not come holds no slot to give.
         others = [each for each in self._others() if each._is_named]  # noqa: SLF001  our own
         unanswered = [each for each in others if not each._is_whole()]  # noqa: SLF001  our own
         chosen = self._giving_way(unanswered or others, others)
@@ -143,8 +145,8 @@ class BoundedConnection(HttpToolsProtocol):
     ) -> "BoundedConnection | None":
         """Return the slowest of some connections, if any has a pace.
 
-        It is one of an address with the most connections, if that has more than ours. To such an
-        inequality, and to a caller whom we know, those give way, too, whose pace is unknown.
+        If some address has more connections than ours, it is one of the address that has the most.
+        In that case, and if we are a known caller, connections of unknown pace give way too.
         """
         strange = [each._address for each in others if each._address not in self._callers]  # noqa: SLF001  our own
         held = Counter(address for address in strange if address)
@@ -159,12 +161,12 @@ class BoundedConnection(HttpToolsProtocol):
         return min(slow, key=lambda each: each[0])[1] if slow else None
 
     def _is_whole(self) -> bool:
-        """Return whether the request has come whole and is being answered."""
+        """Return whether the request was received whole and is being answered."""
         is_whole = self._is_answering and not self._is_body_coming
         return is_whole and not self.transport.is_closing()
 
     def _know_caller(self) -> None:
-        """Remember that a caller at this address has shown a token that is taken."""
+        """Remember that a caller at this address has shown a valid token."""
         if len(self._callers) >= _MOST_CALLERS:
             self._callers.clear()
         if self._address:
@@ -198,8 +200,8 @@ class BoundedConnection(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         if self._is_answering:
-            # No well-meaning peer sends a second request before the first is answered, and we would
-            # have to hold each.
+            # No well-meaning peer sends a request before its last one is answered, and we would
+            # have to hold it.
             self.drop()
             raise ValueError("pipelined requests are not served")
         self._headers = 0
@@ -212,7 +214,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._headers > MAX_HEADERS:
             self._is_excessive = True
             raise ValueError("too many headers")
-        # What follows a body is no header of the request (RFC 9110, "Trailer Fields").
+        # Fields after a body are not headers of the request (RFC 9110, "Trailer Fields").
         if not self._is_body_coming:
             super().on_header(name, value)
 
@@ -223,7 +225,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._is_excessive = True
             raise ValueError("the headers are too long")
         if self.parser.should_upgrade() and any(name in _OF_A_BODY for name, _ in self.headers):
-            # The parser would end the request here, and take its body for the next one.
+            # The parser would end the request here, and take its body for the next request.
             raise ValueError("a request with a body cannot ask for another protocol")
         self._disarm()
         self._frame_bytes = 0
@@ -260,12 +262,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._frame_bytes = 0
         self._is_body_coming = False
         if not self._is_answering:
-            self.transport.close()  # the unread body has ended; the peer may connect again
+            self.transport.close()  # the unread body is over; the peer may connect again
         super().on_message_complete()
 
     @override
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: a request without a body is answered as if it had not asked for more."""
+        """Do not warn: a request without a body is answered as if it had not asked to upgrade."""
 
     @override
     def send_400_response(self, msg: str) -> None:

@@ -1,13 +1,14 @@
-"""Lets pages of any origin use what anybody may use: HPKE configurations and uploads.
+"""Lets pages of any origin use the public resources: HPKE configurations and uploads.
 
-A browser shows a page an answer of another origin only if the answer says so, a refusal no less
-than a success: otherwise all the page learns is that something failed. So this is the outermost
-layer, around whatever refuses. There is no list of origins: these resources know no caller and no
-cookie, and whoever is no browser asks without leave.
+A browser shows a page an answer from another origin only if the answer allows it, be it a success
+or a refusal: otherwise the page learns only that something failed. So this is the outermost layer,
+around everything that refuses. There is no list of allowed origins: these resources have no callers
+and no cookies, and programs other than browsers need no permission anyway.
 
-Before a page may send what no form could, its browser asks whether it may (a preflight). That is
-answered here, before anything is counted or logged, for it says nothing and costs nothing: below
-any path, of which only those that a task names have more (`below_path`).
+Before a page may send a request that no form could, its browser asks whether it may (a preflight).
+That is answered here, before anything is counted or logged, since it reveals and costs nothing. It
+is answered below any path, although resources exist only below the paths that tasks name
+(`below_path`).
 
 Source: Fetch Standard, "CORS protocol" and "HTTP responses".
 """
@@ -22,17 +23,17 @@ from aggregator.dap.resources import Resource, path_pattern
 
 ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 EXPOSED: Final = (b"access-control-expose-headers", b"retry-after, date")
-"""When to come again, and by whose clock: what a page cannot read otherwise."""
+"""The headers that a page needs to know when to retry, and by our clock; hidden by default."""
 
 PREFLIGHT_SECONDS = 86_400
-"""How long a browser may keep what a preflight said; browsers have lower bounds of their own."""
+"""How long a browser may cache a preflight's answer; browsers have lower limits of their own."""
 
 
 class CrossOrigin:
     """A layer that marks every answer of public resources, and answers their preflights."""
 
     def __init__(self, app: ASGIApp, resources: Iterable[Resource]) -> None:
-        """Wrap `app`, of whose resources those without a caller are public."""
+        """Wrap `app`; those of `resources` that have no caller are public."""
         self._app = app
         public = [each for each in resources if each.caller is None]
         methods: dict[str, list[str]] = {}
@@ -67,7 +68,7 @@ class CrossOrigin:
             await self._app(scope, receive, send_marked)
 
     def _found(self, scope: Scope) -> list[tuple[bytes, bytes]] | None:
-        """Return what a preflight for the path is answered with, if it is of a public resource."""
+        """Return the headers that answer a preflight for the path, if its resource is public."""
         for pattern, headers in self._public:
             if pattern.fullmatch(scope["path"]):
                 return headers

@@ -1,7 +1,7 @@
-"""Requests that come by the thousand, answered without the framework's layers.
+"""Answers high-volume requests without the framework's layers.
 
-Routing, the framework's own scopes and its handling of exceptions take longer than an upload does.
-What is outside of this layer (`app.Edge`) and what a handler gets and returns are the same.
+The framework's routing, scopes and exception handling take longer than an upload itself. The layer
+outside (`app.Edge`) stays the same, and so does what a handler gets and returns.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,14 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from aggregator.dap.resources import Resource, path_pattern
 
 IS_TOLD_TOGETHER = "is_told_together"
-"""Set in a request's scope if what became of it is in a line of the log with that of others."""
+"""Set in a request's scope if one log line tells its outcome together with those of others."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 OnError = Callable[[Request, Exception], Awaitable[Response]]
 
 
 class Direct:
-    """A layer that answers one resource and passes all else on."""
+    """A layer that answers one resource and passes everything else on."""
 
     def __init__(
         self, app: ASGIApp, resource: Resource, handler: Handler, on_error: OnError
@@ -27,10 +27,10 @@ class Direct:
         """Answer `resource` by `handler`.
 
         Args:
-            app: What answers everything else.
+            app: The application that answers everything else.
             resource: The resource.
             handler: Answers a request for it.
-            on_error: Answers one whose handler has failed, or raises.
+            on_error: Answers a request whose handler has failed, or raises.
         """
         self._app, self._handler, self._on_error = app, handler, on_error
         self._method, self.path = resource.method, resource.template
@@ -45,10 +45,10 @@ class Direct:
             await self._app(scope, receive, send)
             return
         scope["path_params"] = found.groupdict()
-        scope["route"] = self  # whose path is a metric's label
+        scope["route"] = self  # its `path` is a metric's label
         request = Request(scope, receive)
         try:
             response = await self._handler(request)
-        except Exception as error:  # noqa: BLE001  what is none of ours is raised again
+        except Exception as error:  # noqa: BLE001  others are raised again
             response = await self._on_error(request, error)
         await response(scope, receive, send)

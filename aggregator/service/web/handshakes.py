@@ -1,7 +1,8 @@
-"""Connections that a service speaks TLS over itself, bounded from their first moment.
+"""Connections over which a service speaks TLS itself, bounded from their first moment.
 
-A connection takes its slot, with its address and the time for headers, before a byte of TLS is
-read: whoever never ends a handshake is one sender of nothing among others, and gives way as such.
+A connection takes its slot, with its address and the time limit for headers, before a byte of TLS
+is read. A peer that never finishes its handshake is just another sender that sends nothing, and
+gives way as such.
 """
 
 import asyncio
@@ -25,10 +26,12 @@ def connections(max_connections: int, tls: ssl.SSLContext | None) -> type[Bounde
 
 
 class SecuredConnection(BoundedConnection):
-    """One connection, plain until its handshake has ended; the time for headers holds for both.
+    """One connection, plain until its handshake has ended.
+
+    The time limit for headers covers handshake and headers together.
 
     Attributes:
-        tls: With what it speaks TLS.
+        tls: The TLS context.
     """
 
     tls: ClassVar[ssl.SSLContext]
@@ -39,8 +42,8 @@ class SecuredConnection(BoundedConnection):
         self._early: list[bytes] = []
         super().connection_made(transport)
         self._handshake = self.loop.create_task(self._shake_hands(transport))
-        # Right behind what the first step of that will have put in the loop's queue: a turn later
-        # TLS has heard of its connection, and nothing was read meanwhile.
+        # Runs right after the callbacks that the task's first step puts into the loop's queue: one
+        # iteration later TLS knows its connection, and nothing has been read meanwhile.
         self.loop.call_soon(self.loop.call_soon, self._hand_over, transport)
 
     async def _shake_hands(self, plain: asyncio.Transport) -> None:
@@ -48,7 +51,7 @@ class SecuredConnection(BoundedConnection):
             return
         try:
             secured = await self.loop.start_tls(plain, self, self.tls, server_side=True)
-        except OSError as error:  # the peer's doing, or that of whoever dropped the connection
+        except OSError as error:  # the peer ended it, or we dropped the connection
             self.connection_lost(error)
             return
         if secured is None or plain.is_closing():
@@ -64,10 +67,10 @@ class SecuredConnection(BoundedConnection):
             self.data_received(data)
 
     def _hand_over(self, plain: asyncio.Transport) -> None:
-        """Give to TLS what came before it read: an event loop may read before a task begins."""
+        """Pass early bytes to TLS: an event loop may read before the handshake's task begins."""
         early, self._early = b"".join(self._early), []
         while early and not plain.is_closing():
-            # Of this kind by what it does: uvloop's is of no class.
+            # Cast by behaviour: uvloop's class does not inherit from it.
             reader = cast("asyncio.BufferedProtocol", plain.get_protocol())
             room = memoryview(reader.get_buffer(len(early)))
             taken = early[: len(room)]
@@ -79,12 +82,12 @@ class SecuredConnection(BoundedConnection):
     def data_received(self, data: bytes) -> None:
         if self._is_secured:
             super().data_received(data)
-        else:  # before TLS reads; or with the end of the handshake, of which we are about to hear
+        else:  # before TLS reads, or just as the handshake ends, before we are told
             self._early.append(data)
 
     @override
     def _refuse(self, status: bytes, headers: bytes = b"") -> None:
-        """End a connection that cannot be answered yet; whoever has none left comes again."""
+        """Refuse; before TLS is up no answer is possible, so the connection just ends."""
         if self._is_secured:
             super()._refuse(status, headers)
         else:
@@ -93,7 +96,10 @@ class SecuredConnection(BoundedConnection):
 
 
 def _is_uncertified(tls: ssl.SSLObject) -> bool:
-    """Return whether a certificate was asked for in vain; one of another authority ends it all."""
+    """Return whether the peer was asked for a certificate and showed none.
+
+    A certificate of another authority has ended the handshake.
+    """
     if tls.context.verify_mode is not ssl.CERT_OPTIONAL:
         return False
     return not tls.getpeercert(binary_form=True)

@@ -1,17 +1,16 @@
-"""The health listener: whether the service is ready, as JSON and as metrics, and always at once.
+"""The health listener: whether the service is ready, as JSON and as metrics, always at once.
 
-    GET /          a page for people, with the same as /health
-    GET /health    200 while the work moves, 503 otherwise; a JSON document either way
+    GET /          a page for people, with the content of /health
+    GET /health    200 while work makes progress, 503 otherwise; a JSON document either way
     GET /metrics   the same as Prometheus metrics, and what this process has measured
-    GET /healthz   200 while the process serves: if it does not answer, start it again
+    GET /healthz   200 while the process serves: if it does not answer, restart it
     GET /readyz    200 while it can take requests, 503 otherwise: send them elsewhere
 
-/health is for whoever has to know that something is wrong; a leader whose helper does not answer is
-at fault by it, and takes uploads all the same. /healthz and /readyz are for what starts processes
-and spreads requests over them.
+/health is for monitoring: by it, a leader whose helper does not answer has a fault, although it
+still takes uploads. /healthz and /readyz are for process supervisors and load balancers.
 
-It answers from the last look at the store, which `Probe` takes every few seconds, and says how old
-that is: too old is a fault. No request looks at the store, so none waits for it.
+Answers come from the last look at the store, which `Probe` takes every few seconds, and say how old
+it is; too old is a fault. No request looks at the store itself, so none waits for it.
 """
 
 import json
@@ -40,13 +39,13 @@ def create_health_app(
     """Return the application of the health listener.
 
     Args:
-        probe: What was seen of the service's store.
-        hosts: The only names that it answers to, lower case: a page of another site, which gave our
-            address a name of its own, would read everything otherwise.
+        probe: Looks at the service's store.
+        hosts: The only host names that it answers to, lower case. Otherwise a page of another site
+            that gave our address a name of its own could read everything.
         any_address: Whether it also answers to IP addresses; see `check_site`.
     """
 
-    async def check(request: Request) -> None:  # no thread: each takes turns that may be long
+    async def check(request: Request) -> None:  # async: handlers in threads may wait long for one
         check_site(request, hosts, any_address=any_address)
 
     router = APIRouter(dependencies=[Depends(check)])

@@ -1,11 +1,11 @@
-"""Reads request bodies, within a budget of bytes for all of them and at a least pace for each.
+"""Reads request bodies, within one budget of bytes for all and at a minimum pace for each.
 
-A request holds its bytes from the moment they are read until it is answered, for what is made of
-them takes memory too. One task may use a budget that is idle, but when it is spent, each task that
-has requests has an equal share of it. A body of a task that has less gets room from those that have
-more: their slowest incoming body gives way, then their largest; if they have none, it waits until
-one of their requests is answered, and what becomes free is its own. A body of a task that has its
-share gets room only from a slow one, and is otherwise asked to come again.
+A request holds its bytes from when they are read until it is answered, since what we make of them
+takes memory too. A single task may use up an idle budget, but once it is spent, all tasks with
+requests have equal shares. A body of a task below its share takes room from tasks above theirs:
+their slowest incoming body gives way, then their largest. If they have none, it waits until one of
+their requests is answered, and gets what becomes free. A body of a task at its share gets room only
+from a slow body; otherwise its sender is asked to retry.
 """
 
 import math
@@ -21,10 +21,10 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
 
 GRACE_SECONDS = 10.0
-"""Time for a body beyond what its size allows."""
+"""The time for a body in addition to what its size allows."""
 
 PACE = 32 * 2**10
-"""The least bytes per second of a body."""
+"""The minimum pace of a body, in bytes per second."""
 
 SCOPE_KEY = "prio_body"
 """The key of the `Body` in a request's scope."""
@@ -34,7 +34,7 @@ _SETTLED_SECONDS = 1.0
 
 
 class BodyTooSlow(Problem):
-    """A body that came slower than `PACE`, or gave way to a faster one."""
+    """The body came slower than `PACE`, or gave way to a faster one."""
 
     title = "The body came too slowly"
 
@@ -43,7 +43,7 @@ class Intake:
     """The budget of one application."""
 
     def __init__(self, budget: int) -> None:
-        """Allow bodies of `budget` bytes together."""
+        """Allow `budget` bytes for all bodies together."""
         self._budget = self._free = budget
         self._bodies: set[Body] = set()
         self._coming: set[Body] = set()
@@ -51,7 +51,7 @@ class Intake:
 
     @contextmanager
     def request(self) -> Iterator["Body"]:
-        """Give the body of a request, which holds its bytes until the request ends."""
+        """Yield the body of a request, which holds its bytes until the request ends."""
         body = Body(self)
         try:
             yield body
@@ -61,7 +61,7 @@ class Intake:
 
     @contextmanager
     def coming(self, body: "Body") -> Iterator[None]:
-        """Let `body` be asked to give way for the time being."""
+        """Allow `body` to be asked to give way during the block."""
         self._bodies.add(body)
         self._coming.add(body)
         try:
@@ -70,10 +70,10 @@ class Intake:
             self._coming.discard(body)
 
     async def take(self, body: "Body", size: int) -> None:
-        """Take `size` bytes of the budget for a body that is coming.
+        """Take `size` bytes of the budget for an incoming body.
 
         Raises:
-            TooManyRequests: They are not available, and nobody has to give way.
+            TooManyRequests: They are not available, and no body has to give way.
         """
         is_in_time = True
         while size > self._free or self._waiting:
@@ -98,7 +98,7 @@ class Intake:
         return Counter({task: taken - share for task, taken in held.items()})
 
     def _make_room(self, body: "Body", excess: Counter[TaskId | None]) -> bool:
-        """Let an incoming body give way; return whether there was one that has to."""
+        """Make an incoming body give way, if one has to; return whether one did."""
         others = self._coming - {body}
         slow = [
             each
@@ -119,8 +119,8 @@ class Intake:
         return True
 
     async def _wait(self, body: "Body", size: int) -> bool:
-        """Wait for room, and let nobody else in meanwhile; return whether there is some in time."""
-        self._coming.discard(body)  # it stands still through no fault of its sender
+        """Wait for room, letting nobody else in meanwhile; return whether it came in time."""
+        self._coming.discard(body)  # it stalls through no fault of its sender
         try:
             with body.standing_still(), anyio.move_on_after(GRACE_SECONDS):
                 while size > self._free:
@@ -142,7 +142,7 @@ class Intake:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body of a request to an application with an intake; see `Body.read`."""
+    """Return the body of a request to an application that has an intake; see `Body.read`."""
     body: Body = request.scope[SCOPE_KEY]
     return await body.read(request, limit)
 
@@ -151,8 +151,8 @@ class Body:
     """The body of one request.
 
     Attributes:
-        held: Its bytes of the budget.
-        task: The task that the request is for; None if it is for none.
+        held: How many bytes of the budget it holds.
+        task: The task of the request; None if it has none.
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -166,11 +166,11 @@ class Body:
 
     @property
     def seconds(self) -> float:
-        """For how long it has been coming."""
+        """How many seconds it has been coming."""
         return time.monotonic() - self._began
 
     def give_way(self, problem: Problem) -> int:
-        """Stop reading, with this answer; return how many bytes are given back."""
+        """Stop reading, to be answered with `problem`; return how many bytes are freed."""
         freed, self.held = self.held, 0
         self._problem = problem
         self._scope.cancel()
@@ -178,7 +178,7 @@ class Body:
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Let the time until the end of the block be ours, and not its sender's."""
+        """Do not count the time of the block against the sender."""
         began = anyio.current_time()
         left, self._scope.deadline = self._scope.deadline - began, math.inf
         try:

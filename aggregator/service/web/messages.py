@@ -1,6 +1,6 @@
 """Turns request bodies into messages and messages into responses, by media type.
 
-The routes come from the table in `dap.resources`, so exactly those are served.
+The routes come from the table in `dap.resources`, so exactly those resources are served.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ from aggregator.service.telemetry.tracing import SpanKind, note, read_traceparen
 from aggregator.service.web import intake
 
 MAX_SHORT_MESSAGE = 128 * 2**10
-"""The most bytes of a request without reports: a few numbers and two lists of extensions."""
+"""The most bytes of a request without reports, which has a few numbers and two extension lists."""
 
 I = TypeVar("I", bound=Identifier)  # noqa: E741 - an identifier
 Handler = Callable[[Request], Awaitable[Response]]
@@ -54,9 +54,9 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
 
 
 def _recorded(resource: Resource, handler: Handler) -> Handler:
-    """Record a span for each request of a party.
+    """Record a span for each request of a known party.
 
-    What anybody may ask has none: a span for each upload would be one for each person.
+    Public resources have none: a span for each upload would be a span for each person.
     """
     if resource.caller is None:
         return handler
@@ -81,7 +81,7 @@ async def read_body(request: Request, message: str, limit: int) -> bytes:
         limit: The most bytes that the body may have; no more are ever held.
 
     Raises:
-        UnsupportedMediaType: The request declares something else.
+        UnsupportedMediaType: The request declares another media type.
         MessageTooLarge: The body is longer than the limit.
     """
     if message_of(request.headers.get("content-type")) != message:
@@ -98,7 +98,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
         BodyTooSlow: It comes too slowly.
     """
     declared = request.headers.get("content-length", "").lstrip("0")
-    # As text, because Python refuses to parse thousands of digits.
+    # Compared as text, because Python refuses to parse thousands of digits.
     is_number = declared.isascii() and declared.isdigit()
     if is_number and (len(declared), declared) > (len(str(limit)), str(limit)):
         raise MessageTooLarge(f"the body may have {limit} bytes")
@@ -137,14 +137,14 @@ def message_response(
     status_code: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return an answer that carries a message, or in its media type nothing yet.
+    """Return an answer with a message, or with an empty body in the message's media type.
 
     Args:
         message: The message's name in the media type.
-        body: Its encoding.
+        body: The encoded message.
         created: The path of the resource that the request created or found.
-        status_code: Unless it is the one that this says.
-        headers: What else to say.
+        status_code: The status, if not the default: 201 with `created`, otherwise 200.
+        headers: Further headers.
     """
     location = {} if created is None else {"Location": created}
     usual = status.HTTP_200_OK if created is None else status.HTTP_201_CREATED
@@ -157,7 +157,7 @@ def message_response(
 
 
 def deferred_response(retry_after: int, *, created: str | None = None) -> Response:
-    """Return the answer that asks to come again in `retry_after` seconds: a success, no body."""
+    """Return the success without a body that asks the peer to retry in `retry_after` seconds."""
     location = {} if created is None else {"Location": created}
     return Response(
         status_code=status.HTTP_202_ACCEPTED if created is None else status.HTTP_201_CREATED,
@@ -166,7 +166,7 @@ def deferred_response(retry_after: int, *, created: str | None = None) -> Respon
 
 
 def empty_response() -> Response:
-    """Return a success with nothing to say."""
+    """Return a success without a body."""
     return Response(status_code=status.HTTP_200_OK)
 
 

@@ -31,7 +31,7 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.TooManyCollections: status.HTTP_429_TOO_MANY_REQUESTS,
     BodyTooSlow: status.HTTP_408_REQUEST_TIMEOUT,
 }
-"""Every other problem is for the peer to repair: 400."""
+"""Every other problem is for the peer to fix: 400."""
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     status.HTTP_401_UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
@@ -49,8 +49,8 @@ def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
 def stored_problem_response(document: str) -> Response:
     """Return the stored problem with which a job failed.
 
-    Its type may be the helper's answer to us, such as to a wrong token or a body that was too slow.
-    A status that fits that type would tell the collector of its own request.
+    Its type may come from the helper's answer to us, such as that our token was wrong. The status
+    that fits that type would make the collector think of its own request.
     """
     members = json.loads(document)
     is_spent = members.get("type") == problems.BudgetExceeded.type_uri
@@ -61,15 +61,15 @@ def stored_problem_response(document: str) -> Response:
 def http_error_response(
     code: int, title: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the answer for what HTTP itself refuses, such as an unknown path."""
+    """Return the answer to what HTTP itself refuses, such as an unknown path."""
     return _response({"type": "about:blank", "title": title}, code, headers or {})
 
 
 def busy_response(retry_after: int = 1) -> Response:
-    """Return the answer if our store cannot take more now: nothing was done.
+    """Return the answer if our store cannot take more now, and nothing was done.
 
     Args:
-        retry_after: In how many seconds the peer may come again.
+        retry_after: In how many seconds the peer may retry.
     """
     title = problems.TooManyRequests.title
     return _response(

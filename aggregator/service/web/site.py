@@ -1,8 +1,8 @@
-"""Which site a request is for, and from pages of which site it comes.
+"""Checks which site a request is for, and which site's page it comes from.
 
 A page in somebody's browser can give our address a name of its own site, and then read what we
-answer to that name (DNS rebinding). It cannot do so with an IP address, and a browser never leaves
-out the `Host`.
+answer under that name (DNS rebinding). It cannot do so with an IP address, and a browser always
+sends the `Host`.
 """
 
 import ipaddress
@@ -21,8 +21,8 @@ def check_site(request: Request, hosts: AbstractSet[str], *, any_address: bool =
     Args:
         request: The request.
         hosts: The names that we answer to, lower case.
-        any_address: Whether we also answer to any IP address and, as HTTP/1.0 has it, to no name:
-            probes and monitors of a network know us so.
+        any_address: Whether we also answer to any IP address and, as in HTTP/1.0, without a name:
+            that is how a network's probes and monitors call us.
 
     Raises:
         HTTPException: 421 for a foreign `Host`, 403 for a foreign `Origin`.
@@ -40,25 +40,25 @@ def check_site(request: Request, hosts: AbstractSet[str], *, any_address: bool =
 
 
 def _host_of(url: str) -> str | None:
-    """Return the host that a header's URL names, if it is one."""
+    """Return the host in a header's URL; None if it is no URL."""
     try:
         return urlsplit(url).hostname
-    except ValueError:  # as of a bracket that is not closed
+    except ValueError:  # such as for an unclosed bracket
         return None
 
 
 def _port_of(url: str, origin: str) -> int | None:
-    """Return the port that a URL names, or else the one of the origin's scheme."""
+    """Return the port in a URL, or else the default port of the origin's scheme."""
     try:
         return urlsplit(url).port or _PORTS.get(urlsplit(origin).scheme)
-    except ValueError:  # as of one above 65535
+    except ValueError:  # such as for a port above 65535
         return None
 
 
 def is_of_another_site(request: Request) -> bool:
-    """Return whether a browser says that a page of another site has asked for this.
+    """Return whether a browser says that a page of another site made this request.
 
-    A link or an address that was typed is none; old browsers and programs say nothing.
+    It does not count an address that was typed; old browsers and programs say nothing.
     """
     return request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}
 

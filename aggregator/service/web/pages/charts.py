@@ -1,8 +1,8 @@
 """Charts as SVG: bars with whiskers, a line with a band, a sparkline, the law of noise.
 
-A chart has a title and a description for those who do not see it, takes its colours from the page's
-style sheet, and runs no script. It is drawn for a wide window and for a narrow one. Lengths are in
-SVG's user units.
+A chart has a title and a description for people who cannot see it, takes its colours from the
+page's style sheet, and runs no script. It is drawn for a wide window and for a narrow one. Lengths
+are in SVG's user units.
 """
 
 import dataclasses
@@ -17,13 +17,13 @@ _TOP = 8
 _AXIS = 34
 _RIGHT = 24
 _TICK, _UPRIGHT_TICK = 90, 45
-"""The least distance between ticks with long numbers, beside and above each other."""
+"""The least distance between ticks with long labels, side by side and one above the other."""
 
 _ARROW = 9
-"""How high an arrow is that points at a bar from above."""
+"""The height of an arrow that points at a bar from above."""
 
 _LONGEST = 24
-"""Characters of a window's name or a unit that a chart shows."""
+"""The most characters of a window's name or of a unit that a chart shows."""
 
 STANDALONE_STYLE = """
 text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fill:#2f6db3;
@@ -53,7 +53,7 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart in two widths, whose text is of the same size.
+    """A chart in two widths, with text of the same size.
 
     Attributes:
         wide: For a page on a desk, and for a file.
@@ -65,19 +65,19 @@ class Chart:
 
     @property
     def fitting(self) -> Html:
-        """Both, of which a window shows one."""
+        """Markup with both charts; the browser shows the one that fits its window."""
         both = (("wide", self.wide), ("narrow", self.narrow))
         return join(tag("div", chart, class_=name) for name, chart in both)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Room:
-    """What a chart may fill.
+    """The room that a chart may fill.
 
     Attributes:
-        width: Of all of it.
-        labels: At the left, for names of bars.
-        longest: Characters of such a name; the table beside the chart and the tool tip show all.
+        width: The whole width.
+        labels: The width at the left for the bars' names.
+        longest: The most characters of such a name; the table and the tool tip show all of it.
     """
 
     width: int
@@ -86,7 +86,7 @@ class _Room:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether two names of windows do not stand beside each other."""
+        """Whether two windows' names do not fit side by side."""
         return self.width < _WIDE.width
 
 
@@ -102,9 +102,9 @@ def bars(marks: Sequence[Mark], title: str, unit: str = "", truths: Sequence[flo
 
     Args:
         marks: From top to bottom.
-        title: Of the chart.
-        unit: At its axis.
-        truths: Where each true value is, which an arrow shows; empty where nobody knows them.
+        title: The chart's title.
+        unit: The unit at the axis.
+        truths: The true values, each shown by an arrow; empty if they are unknown.
     """
     return _chart(lambda room: _bars(marks, title, unit, room, truths))
 
@@ -150,7 +150,7 @@ def _bars(
 
 
 def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
-    """Return estimates one after the other as a line, with their intervals as a band."""
+    """Return a line through successive estimates, with their intervals as a band."""
     return _chart(lambda room: _over_time(marks, title, unit, room))
 
 
@@ -200,7 +200,7 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
 
 
 def _begins_at_zero(marks: Sequence[Mark]) -> bool:
-    """Return whether an axis from zero leaves at least half of the height to what differs."""
+    """Return whether an axis from zero still leaves half of its height to the differences."""
     lows = [mark.low for mark in marks if math.isfinite(mark.low)]
     highs = [mark.high for mark in marks if math.isfinite(mark.high)]
     return bool(lows and highs) and 0 <= min(lows) < max(highs) / 2
@@ -232,13 +232,13 @@ def curve(
     title: str,
     description: str,
 ) -> Chart:
-    """Return a density over its values, filled where it lies within an interval.
+    """Return the curve of a density, filled within an interval.
 
     Args:
-        points: Value and density, by value.
-        inner: The interval that is filled.
-        title: Of the chart.
-        description: What it says, in words.
+        points: Pairs of value and density, in order of value.
+        inner: The interval to fill.
+        title: The chart's title.
+        description: What the chart says, in words.
     """
     return _chart(lambda room: _curve(points, inner, title, description, room))
 
@@ -275,7 +275,7 @@ def standalone(chart: Chart) -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Scale:
-    """From values to places."""
+    """Maps values to positions."""
 
     low: float
     high: float
@@ -307,12 +307,12 @@ class _Scale:
         return _rounded(self.first + part * (self.last - self.first))
 
     def clamped(self, value: float) -> float:
-        """Return the place of a value, or the edge for one that lies beyond."""
+        """Return the position of a value, or the edge if it lies beyond."""
         return self(min(max(value, self.low), self.high))
 
 
 def _step(span: float, most: float) -> float:
-    """Return a round distance of which a span has at most so many."""
+    """Return a round step of which a span has at most `most`."""
     power = 10.0 ** math.floor(math.log10(span / most))
     return next(power * each for each in (1, 2, 5, 10, 20) if power * each * most >= span)
 

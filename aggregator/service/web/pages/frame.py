@@ -107,7 +107,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Of what is looked at: no script but one of ours, no other host, no frame, no copy in a cache."""
+"""The headers of pages: no script but ours, no other host, no framing, no copy in a cache."""
 
 Link = tuple[str, str]
 """A path and its name."""
@@ -125,13 +125,13 @@ def page(
     """Return a whole page.
 
     Args:
-        title: Its heading, which may be the text of others.
+        title: Its heading, which may be other people's text.
         content: What follows the heading.
-        links: Of the navigation.
-        aside: The last of the navigation, such as the button that ends a session.
-        status: Of HTTP.
-        style: Added to the style sheet.
-        script: The path of the page's script, which may ask its own host only.
+        links: The links of the navigation.
+        aside: The end of the navigation, such as the button that ends a session.
+        status: The HTTP status.
+        style: An addition to the style sheet.
+        script: The path of the page's script, which may call only its own host.
     """
     sheet = _STYLE + style
     loaded = None if script is None else tag("script", src=script, defer=True)
@@ -142,9 +142,9 @@ def page(
 
 
 def file(title: str, *content: Html | None, links: Sequence[Link] = (), style: str = "") -> str:
-    """Return a whole page as a file of its own, which loads nothing; arguments as those of `page`.
+    """Return a whole page as a file that loads nothing; for the arguments see `page`.
 
-    It carries its policy itself, where `frame-ancestors` has no meaning.
+    It contains its own policy, without `frame-ancestors`, which has no meaning there.
     """
     sheet = _STYLE + style
     policy = f"default-src 'none'; {_only(sheet)}; img-src data:; base-uri 'none'"
@@ -159,7 +159,7 @@ def _document(
     aside: Html | None,
     *last: Html | None,
 ) -> str:
-    """Return a page as text, with what comes last in its head."""
+    """Return a page as text; `last` comes at the end of its head."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -1,4 +1,4 @@
-"""Who looks at a page that another part of the service made, and what frames it there."""
+"""How pages of another part of the program are shown in a service: who may look, and the frame."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from aggregator.service.web.pages.html import Html
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """A request that may be answered.
+    """A request that was admitted.
 
     Attributes:
-        links: Of the page's navigation.
-        aside: The last of it, such as the button that ends a session.
+        links: The links of the page's navigation.
+        aside: The end of the navigation, such as the button that ends a session.
     """
 
     links: Sequence[Link] = ()
@@ -24,7 +24,7 @@ class Visit:
 
 
 Admit: TypeAlias = Callable[[Request], Visit | Response]
-"""Says who may look; to whom may not, it returns what is answered instead, or raises."""
+"""Decides who may look: returns a visit, or else the answer to give instead, or raises."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Guest:
     """Pages of another part, shown in a service.
 
     Attributes:
-        path: Where they begin.
-        name: Of the link to them.
-        router: Makes their routes, for those who are admitted.
+        path: The path below which they lie.
+        name: The text of the link to them.
+        router: Makes their routes, given what decides who is admitted.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Markup from elements: whatever is not markup already is escaped, wherever it stands."""
+"""Builds markup from elements; everything that is not markup already is escaped."""
 
 import html
 import re
@@ -12,10 +12,10 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uff
 Attribute = str | int | float | bool | None
 
 _LONG = 300
-"""Characters of others' text from which on it gets a box that scrolls."""
+"""Other people's text that is longer gets a box that scrolls."""
 
 _NARROW = 2
-"""Columns that a phone has room for."""
+"""How many columns a phone has room for."""
 
 _ROLES = {
     "table": "table",
@@ -25,7 +25,7 @@ _ROLES = {
     "first": "rowheader",
     "cell": "cell",
 }
-"""Of the parts of a table, said because browsers forget them where rows are shown as cards."""
+"""The roles of a table's parts; stated, because browsers drop them if rows are shown as cards."""
 
 _NUMBER = re.compile(r"[-<]? ?[0-9][0-9,]*(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _NO_NUMBER = frozenset({None, "", "none", "nothing", "unbounded"})
@@ -38,7 +38,7 @@ class Html(str):
 
 
 def escape(text: str) -> Html:
-    """Return text as markup that shows it, as an element's content or an attribute's value."""
+    """Return text as markup that shows it, for an element's content or an attribute's value."""
     if isinstance(text, Html):
         return text
     return Html(html.escape(_UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)))
@@ -48,10 +48,10 @@ def tag(name: str, /, *children: str | None, **attributes: Attribute) -> Html:
     """Return an element.
 
     Args:
-        name: Of the element; one that can have no content is closed at once.
-        children: Its content, in order; None is nothing.
-        attributes: By their names, with `_` for `-` and one more at the end of a name that Python
-            reserves. True stands for itself; None and False leave the attribute out.
+        name: The element's name; an element that can have no content has no end tag.
+        children: Its content, in order; None is skipped.
+        attributes: Its attributes, with `_` for `-` in names, and a trailing `_` if Python reserves
+            the name. True gives an attribute without a value; None and False leave it out.
     """
     written = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{escape(str(value))}"'
@@ -64,19 +64,19 @@ def tag(name: str, /, *children: str | None, **attributes: Attribute) -> Html:
 
 
 def join(parts: Iterable[str | None]) -> Html:
-    """Return markup and text one after the other, as markup."""
+    """Return the concatenation of markup and text, as markup."""
     return Html("".join(escape(part) for part in parts if part is not None))
 
 
 def isolated(text: str) -> Html:
-    """Return text of others, whose direction of writing stays its own; all of it, however long."""
+    """Return all of other people's text, with its own writing direction, however long it is."""
     if len(text) <= _LONG or isinstance(text, Html):
         return tag("bdi", text)
     return tag("bdi", text, class_="long", tabindex=0)
 
 
 def identifier(text: str) -> Html:
-    """Return an id of which only the beginning is seen; a click selects all of it, to be copied."""
+    """Return an id that shows only its beginning; a click selects all of it for copying."""
     return tag("code", text, class_="id", title=text)
 
 
@@ -89,14 +89,15 @@ def table(
 ) -> Html:
     """Return a table; the first cell of a row is its heading.
 
-    The digits of numbers stand below each other. Where a table of three columns or more would have
-    to be scrolled on a phone, each row is a card with the names of its cells.
+    Digits of numbers are aligned. On a phone, which would have to scroll a table of three or more
+    columns, each row is shown as a card with named cells.
 
     Args:
-        caption: What it is.
-        names: Of the columns.
+        caption: What the table shows.
+        names: The columns' names.
         rows: The cells.
-        is_titled: Whether a heading above says what it is, so that the caption is only read out.
+        is_titled: Whether a heading above says the same, so that only screen readers need the
+            caption.
     """
     listed, named = [tuple(row) for row in rows], tuple(names)
     sides = [_side(column) for column in zip(*listed, strict=True)] or [None] * len(named)
@@ -130,7 +131,7 @@ def table(
 
 
 def _no_role(_part: str) -> None:
-    """Leave the parts of a table the roles that they have."""
+    """Return no role: the parts of a table keep the roles that they have."""
 
 
 def _side(column: Sequence[str | None]) -> str | None:

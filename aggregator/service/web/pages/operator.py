@@ -1,6 +1,6 @@
-"""The operator's page: what `/health` says, for a person, and whether it is well at first sight.
+"""The operator's page: what `/health` says, for people, with the overall state at a glance.
 
-It shows whatever the document has, by its members' names, so it says no less than `prio status`.
+It shows every member of the document by name, so it says no less than `prio status`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from aggregator.service.web.pages.html import Html, identifier, isolated, join, 
 
 _SEEN = "seen_seconds"
 _OWN = ("version", "status", "faults", "role", _SEEN)
-"""Members of the document that the heading says."""
+"""Members of the document that the heading shows already."""
 
 _NAMES = {
     "store_bytes": "size of the store",
@@ -22,19 +22,19 @@ _NAMES = {
     "hpke_keys": "HPKE keys",
     "newest_hpke_key_seconds": "age of the newest HPKE key",
 }
-"""Of members, where a reader needs another."""
+"""Names for readers, for members whose own name does not serve."""
 
 _MOST_COLUMNS = 8
-"""Records with more members get a table each."""
+"""Records with more members than this get a table each."""
 
 _MOST_OPEN = 3
-"""Such tables are folded if there are more."""
+"""If there are more such tables than this, they are folded."""
 
 _IDS = ("task_id", "job", "collection")
-"""Members that name something, of which the beginning is enough to tell them apart."""
+"""Members that hold an id, whose beginning is enough to tell it from others."""
 
 _MOMENTS = ("last_", "oldest_", "seen_")
-"""Spans whose names begin so lie in the past."""
+"""Durations whose names begin like this are ages: they count back from now."""
 
 _LINKS = [("/", "This page"), ("/health", "As JSON"), ("/metrics", "Metrics")]
 _COLUMNS = ("what", "how much")
@@ -43,7 +43,7 @@ _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 
 
 def operator_page(health: Health) -> Response:
-    """Return the page of a service's state; its status is 200, so that a browser shows it."""
+    """Return the page of a service's state; always with status 200, so that browsers show it."""
     found = health.whole_document
     role = str(found.get("role", "service")).capitalize()
     if health.is_ready:
@@ -69,7 +69,7 @@ def operator_page(health: Health) -> Response:
 
 
 def _section(name: str, value: object) -> Iterable[Html]:
-    """Give a heading and a table for a member that has members itself."""
+    """Yield a heading and tables for a member that has members itself."""
     title = _words(name).capitalize()
     match value:
         case dict():
@@ -93,7 +93,7 @@ def _section(name: str, value: object) -> Iterable[Html]:
 
 
 def _folded(record: dict[str, object], *, is_open: bool) -> Html:
-    """Return a record under the value of its first member."""
+    """Return a record that unfolds under the value of its first member."""
     name, *others = record
     title = f"{_words(name)} {record[name]}"
     about = record.get("task_info")
@@ -105,7 +105,7 @@ def _folded(record: dict[str, object], *, is_open: bool) -> Html:
 
 
 def _words(name: str) -> str:
-    """Return a member's name for a reader; its unit stands with the value."""
+    """Return a member's name for a reader, without the unit, which stands with the value."""
     plain = name.removesuffix("_milliseconds").removesuffix("_seconds").removesuffix("_bytes")
     return _NAMES.get(name) or plain.replace("_", " ")
 
@@ -144,7 +144,7 @@ def _shown(name: str, value: object) -> Html:
 
 
 def _listed(value: object) -> str:
-    """Return what a member of a member holds, on one line."""
+    """Return a nested member's value on one line."""
     if not isinstance(value, dict):
         return f"{value:,}" if isinstance(value, int) else str(value)
     return ", ".join(f"{_words(key)} {_listed(each)}" for key, each in value.items())
