@@ -1,9 +1,9 @@
 """Groups stored reports into aggregation jobs.
 
 A job is made as soon as there are reports for a full one. The rest linger a moment, so that a
-trickle of uploads does not become a job per report. A job is full at a number of reports, or at a
-number of stored bytes, since a whole job is held in memory and sent in one request. Once the helper
-has refused a job for its size, a job is also full at about what the helper accepts.
+trickle of uploads does not become a job per report. A job is full at `job_size` reports, or at
+`MAX_JOB_BYTES` stored bytes, since a whole job is held in memory and sent in one request. Once the
+helper has refused a job for its size, a job is also full at about what the helper accepts.
 Where the leader selects the batches, all reports of a job go into the oldest batch that holds fewer
 than `min_batch_size`. Tasks take turns, so a large backlog of one task delays no other. A task
 without reports costs next to nothing, so there may be many.

@@ -42,7 +42,7 @@ def log_outcome(
 ) -> None:
     """Say in the log how a job ended."""
     reasons = Counter([*(each.error.draft_name for each in rejected), *left_out])
-    # If no report passes, the aggregators more likely disagree than that every client lies.
+    # If no report passes, the aggregators probably disagree: that all clients lie is less likely.
     say = log.info if aggregated else log.warning
     say(
         "aggregation job finished",

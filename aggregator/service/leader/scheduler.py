@@ -79,8 +79,8 @@ class Jobs(Generic[J]):
     Attributes:
         kind: What the log calls such a job.
         due: Counts the jobs that may be leased, by task.
-        lease: Leases up to a number of one task's jobs, for a number of seconds.
-        renew: Extends the lease of a job to a number of seconds from now.
+        lease: Leases jobs of one task, given the most jobs and the seconds.
+        renew: Extends a job's lease, given the seconds from now.
     """
 
     kind: str

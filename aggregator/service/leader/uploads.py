@@ -64,7 +64,7 @@ _CHECKS = 5
 """How many times a request is checked, if tasks or keys change each time before it is stored."""
 
 _THREADS = 4
-"""How many requests are checked at once; the interpreter lock would let no more make progress."""
+"""How many requests are checked at once; the interpreter lock would let no more run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

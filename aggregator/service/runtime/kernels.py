@@ -21,7 +21,7 @@ from field.lanes import KernelCache, KernelMissing, kernel_cache, looking_for_ke
 
 
 def vdaf_kernel_cache() -> KernelCache | None:
-    """Return the cache of the verification kernels, as this process found it at first."""
+    """Return the cache of the verification kernels, as this process first found it."""
     return kernel_cache(Path(kernels.__path__[0]))
 
 

@@ -12,7 +12,7 @@ accepted while uploads could use the key (`protocol.hpke_rotation`):
   ended has no open windows.
 
 A held report, or a window that is never collected, therefore keeps the keys of its own time, but
-none of the later ones.
+not all later ones.
 
 What was sealed to a destroyed key can never be opened again, by anybody.
 

@@ -22,7 +22,7 @@ _NAMES = {
     "hpke_keys": "HPKE keys",
     "newest_hpke_key_seconds": "age of the newest HPKE key",
 }
-"""Names for readers, for members whose own name does not serve."""
+"""Readable names, for members whose own name does not do."""
 
 _MOST_COLUMNS = 8
 """Records with more members than this get a table each."""
