@@ -141,11 +141,12 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     from aggregator.service.storage.opening import open_database
     from aggregator.service.transport.client import client_of
 
-    make_token(settings)
-    if settings.token is None:
-        log.info("requests must carry the token of a file", file=str(settings.token_path))
     database = await to_thread.run_sync(open_database, settings)
     try:
+        # Not before the store is found, beside which it lies.
+        make_token(settings)
+        if settings.token is None:
+            log.info("requests must carry the token of a file", file=str(settings.token_path))
         desk = CollectorDesk(settings, database)
         async with client_of(settings) as http:
             driver = Driver(database, desk.keypair(), http)

@@ -2,7 +2,8 @@
 
 The key is in a file that the operator names, so that a copy of the database alone reveals nothing.
 It is made together with a new database. A database whose key is missing is never given another one:
-its contents could not be read, nor told apart from what would be written.
+its contents could not be read, nor told apart from what would be written. Nor is a database made
+where there has been one: its disk may only be missing for now.
 """
 
 from pathlib import Path
@@ -21,6 +22,7 @@ from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.ledger.journal_table import JournalTable
 from aggregator.service.storage.secrets.crypter import Crypter, new_store_key
 from aggregator.service.storage.secrets.files import create_secret, read_secret
+from aggregator.service.storage.secrets.store_mark import mark_of, mark_store, marked_store
 
 
 def open_database(
@@ -30,16 +32,27 @@ def open_database(
     entropy: Entropy | None = None,
     *,
     may_make: bool = True,
+    store_may_be_lost: bool = False,
 ) -> Database:
     """Open a party's store; make it if there is none and `may_make` says so.
 
+    Args:
+        settings: The party's.
+        clock: Of the store; the database's own by default.
+        on_transaction: See `Database.open`.
+        entropy: Where keys and nonces are from.
+        may_make: Whether a store is made if there is none.
+        store_may_be_lost: Whether one is made where there has been one.
+
     Raises:
         SchemaMismatch: It is of another version of this program; nothing was changed.
-        ConfigurationError: There is none, or it only pretends to lock, or the store's key is
-            missing or unusable.
+        ConfigurationError: There is none, or no more, or it only pretends to lock, or the store's
+            key is missing or unusable.
         StoreError: The store cannot be made or opened.
     """
     place = backend(settings.database_url)  # refuses a bad URL before a key is made for it
+    if not store_may_be_lost:
+        _refuse_store_that_was(settings)
     if not may_make and not is_made(settings.database_url):
         raise ConfigurationError(
             f"database: there is no store {place.name}: is its disk there? If it never was, the "
@@ -49,6 +62,8 @@ def open_database(
     make(settings.database_url)
     with translated(place, "prove its locks"):
         place.prove_locks()
+    if may_make and settings.store_key is None and settings.store_key_file is not None:
+        mark_store(settings.store_key_file, place.name)
     return Database.open(
         settings.database_url, crypter, clock, on_transaction, entropy, _objects_of(settings)
     )
@@ -79,7 +94,7 @@ def open_aggregator_store(
         journal_may_be_missing: Whether a journal is made for a store that has had one.
         journal_may_be_damaged: Whether the store is opened beside a journal that cannot be read:
             reports are taken and verified, and no share leaves.
-        store_may_be_lost: Whether a store is made for a journal of releases.
+        store_may_be_lost: Whether a store is made where there has been one.
 
     Raises:
         JournalError: See `reconcile`.
@@ -89,7 +104,9 @@ def open_aggregator_store(
     journal = journal_at(settings.journal_place)
     if not store_may_be_lost:
         _refuse_lost_store(settings.database_url, journal)
-    database = open_database(settings, clock, may_make=may_make)
+    database = open_database(
+        settings, clock, may_make=may_make, store_may_be_lost=store_may_be_lost
+    )
     try:
         reconcile(
             database,
@@ -103,17 +120,30 @@ def open_aggregator_store(
     return database, journal
 
 
-def _refuse_lost_store(url: str, journal: Journal) -> None:
-    """Refuse to begin anew where a store has been: its disk may only be missing for now."""
-    if is_made(url) or not journal.exists():
+def _refuse_store_that_was(settings: ServiceSettings) -> None:
+    """Refuse to begin anew under a key that has had a store: its disk may only be missing."""
+    key_file = settings.store_key_file
+    # The mark comes after its store, so it is looked for first: both may just be being made.
+    marked = None if key_file is None else marked_store(key_file)
+    if key_file is None or marked is None or is_made(settings.database_url):
         return
-    releases = len(journal.releases())
-    if releases:
-        raise ConfigurationError(
-            f"database: there is no store {backend(url).name}, and the journal {journal.name} has "
-            f"releases of one ({releases:,}): is its disk there? Bring it back, or a backup; if it "
-            "is lost for ever, `prio store restored --trust-journal` begins an empty one"
-        )
+    raise ConfigurationError(
+        f"database: there is no store {backend(settings.database_url).name}, and {key_file} is "
+        f"the key of one that was at {marked}: is its disk there? Bring it back, or a backup; if "
+        f"it is lost for ever, remove {mark_of(key_file)}, and an empty one is begun"
+    )
+
+
+def _refuse_lost_store(url: str, journal: Journal) -> None:
+    """Refuse to begin anew where a journal is, which is made after its store."""
+    if not journal.exists() or is_made(url):
+        return
+    raise ConfigurationError(
+        f"database: there is no store {backend(url).name}, and the journal {journal.name} is that "
+        f"of one, with {len(journal.releases()):,} releases: is its disk there? Bring it back, or "
+        "a backup; if it is lost for ever, `prio store restored --trust-journal` begins an empty "
+        "one"
+    )
 
 
 def crypter_of(settings: ServiceSettings) -> Crypter:

@@ -49,11 +49,12 @@ def anyio_backend() -> str:
 
 def test_a_new_store_gets_a_key_that_only_its_owner_can_read(tmp_path: Path) -> None:
     open_database(settings_in(tmp_path)).close()
-    for name in ("helper.sqlite", "helper.sqlite.key"):
+    for name in ("helper.sqlite", "helper.sqlite.key", "helper.sqlite.key.store"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "helper.sqlite",
         "helper.sqlite.key",
+        "helper.sqlite.key.store",
     ]
 
 
