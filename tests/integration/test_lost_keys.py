@@ -164,20 +164,25 @@ async def test_a_sum_under_a_store_key_that_is_gone_is_closed_when_a_person_says
     assert (await pair.poll(location)).problem["type"] == BatchOverlap.type_uri
 
 
-async def test_a_key_file_that_comes_back_is_as_if_it_had_never_gone(
-    pair: Pair, tmp_path: Path
+@pytest.mark.parametrize("name", ["leader", "helper"])
+async def test_a_key_file_that_comes_back_late_is_as_if_it_had_never_gone(
+    pair: Pair, tmp_path: Path, name: str
 ) -> None:
-    file = tmp_path / "leader.sqlite.keys"
-    pair.leader.database.close()
+    file, service = tmp_path / f"{name}.sqlite.keys", getattr(pair, name)
+    service.database.close()
     away = file.rename(tmp_path / "away")
-    pair.leader.start()
-    location = (await pair.ask()).headers["location"]
+    service.start()
+    pair.clock.advance(HOUR)
+    now = pair.clock.now()
+    await pair.upload(await pair.reports(MEASUREMENTS, now))
     await pair.work()
-    pair.leader.database.close()
+    assert not file.exists()
+    service.database.close()
     away.rename(file)
-    pair.leader.start()
+    service.start()
     await later(pair)
-    assert pair.open((await pair.poll(location)).body).report_count == len(MEASUREMENTS)
+    for interval in (pair.interval(), pair.interval(now)):
+        assert (await pair.collect(interval)).report_count == len(MEASUREMENTS)
 
 
 async def test_a_helper_that_has_lost_its_keys_says_so_and_spends_nothing(

@@ -27,6 +27,7 @@ from aggregator.service.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
 from aggregator.service.storage.ledger.journal import JournalError
 from aggregator.service.storage.reports.id_memory import IdsForgotten
+from aggregator.service.storage.secrets.key_file import KeyGone, KeysMissing
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
@@ -228,6 +229,11 @@ async def _on_unusable_journal(_request: Request, error: Exception) -> Response:
     return busy_response(UNREACHABLE_SECONDS)
 
 
+async def _on_missing_keys(_request: Request, error: Exception) -> Response:
+    log.error("nothing is counted", reason=str(error))
+    return busy_response(UNREACHABLE_SECONDS)
+
+
 async def _on_disconnect(_request: Request, _error: Exception) -> Response:
     log.info("request cut off")
     return cut_off_response()
@@ -242,6 +248,8 @@ _ON: Final[Mapping[type[Exception], OnError]] = {
     Unreachable: _on_unreachable_store,
     IdsForgotten: _on_forgotten_ids,
     JournalError: _on_unusable_journal,
+    KeyGone: _on_missing_keys,
+    KeysMissing: _on_missing_keys,
     ClientDisconnect: _on_disconnect,
 }
 """The handlers of failed requests by class of exception; the nearest class decides."""

@@ -7,6 +7,10 @@ keep of overwritten blocks is said in docs/limits.md.
 
 Slots are numbered from 0 and never used again: whoever still holds the number of a destroyed key
 finds nothing there, and not the key of something else.
+
+A file that lacks slots which the database names is lost, old or cut, and its keys may be elsewhere:
+nothing is put into it, nor is another one made, or the whole file would take the place of new keys
+when it comes back.
 """
 
 import contextlib
@@ -31,6 +35,10 @@ class KeyGone(StoreError):
     """A slot holds no key: it was destroyed, or the file is not the one that it was put into."""
 
 
+class KeysMissing(StoreError):
+    """The file is not the one that has the store's keys, so that no more are put there."""
+
+
 class KeyFile:
     """Sealed keys by the number of their slot; several processes may have it open."""
 
@@ -53,11 +61,24 @@ class KeyFile:
 
         Returns:
             Their slots.
+
+        Raises:
+            KeysMissing: The file is gone, was replaced, or lacks slots that the database named.
         """
-        with self._opened(create=True) as descriptor:
-            if descriptor is None:
-                return range(0)
-            first = max(-(-os.fstat(descriptor).st_size // SLOT_SIZE), first_unused)
+        with self._opened(create=not first_unused) as descriptor:
+            size = 0 if descriptor is None else os.fstat(descriptor).st_size
+            if descriptor is None or size < first_unused * SLOT_SIZE:
+                raise KeysMissing(
+                    f"{self._path} is gone, or an old one or cut, and has not the keys of all "
+                    "sums: nothing is counted until it is back; if it is lost for ever, `prio "
+                    "store restored --trust-journal` closes their units of time"
+                )
+            if not self._is_in_place(descriptor):
+                raise KeysMissing(
+                    f"{self._path} was moved, removed or replaced while it was in use: put it "
+                    "back; where another was meant, start this process again"
+                )
+            first = -(-size // SLOT_SIZE)
             _write(descriptor, first * SLOT_SIZE, b"".join(keys))
             os.fsync(descriptor)
         return range(first, first + len(keys))
@@ -117,6 +138,13 @@ class KeyFile:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        """Return whether the file that we use is the one that the next process will find."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
 
     @contextlib.contextmanager
     def _opened(self, *, create: bool = False) -> Iterator[int | None]:

@@ -209,8 +209,8 @@ def test_sums_whose_keys_did_not_come_back_are_closed_and_cost_nothing(tmp_path:
         put_bucket(store, task, unit(7))
     (tmp_path / "store.sqlite.keys").unlink()
     with opened(tmp_path, NOW) as restored:
-        put_bucket(restored, task, unit(8))
         assert restored.run_sync("close", close_without_keys) == (1, {})
+        put_bucket(restored, task, unit(8))
         found = states(restored, task, 10)
         assert [number for number, state in enumerate(found) if state is not None] == [7]
         assert restored.read_sync("ledger", list_ledger) == []

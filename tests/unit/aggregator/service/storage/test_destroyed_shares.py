@@ -19,7 +19,7 @@ from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.postgresql import Postgresql
 from aggregator.service.storage.secrets.crypter import Crypter
-from aggregator.service.storage.secrets.key_file import KeyFile, KeyGone
+from aggregator.service.storage.secrets.key_file import SLOT_SIZE, KeyFile, KeyGone, KeysMissing
 from tests.support.engines import ON_SQLITE
 from tests.support.raw_bytes import keys_in, reading, shares_in
 from tests.support.store import (
@@ -243,17 +243,63 @@ def test_who_reads_a_batch_while_it_is_released_sees_it_collected(tmp_path: Path
     other.close()
 
 
-def test_a_store_whose_key_file_was_lost_says_so_and_takes_new_reports(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [None, b"", b"cut"], ids=["gone", "empty", "cut"])
+def test_a_store_whose_key_file_was_lost_says_so_and_makes_no_other_in_its_place(
+    tmp_path: Path, left: bytes | None
+) -> None:
+    """Else the file that comes back takes the place of one with newer keys."""
+    file = tmp_path / "store.sqlite.keys"
+    store = make_store(tmp_path)
+    put_share(store)
+    store.close()
+    away = file.rename(tmp_path / "away")
+    if left is not None:
+        file.write_bytes(left)
+    store = make_store(tmp_path)
+    with pytest.raises(KeyGone, match=r"store\.sqlite\.keys has no key in slot 0"):
+        store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, BATCH))
+    with pytest.raises(KeysMissing, match="nothing is counted until it is back"):
+        put_share(store, 15)
+    assert (file.read_bytes() if file.exists() else None) == left
+    store.close()
+
+    away.rename(file)
+    store = make_store(tmp_path)
+    put_share(store, 15)
+    for batch in (BATCH, units(15, 16)):
+        read = store.read_sync("read", lambda tx, batch=batch: read_shares(tx, TASK_ID, batch))
+        assert read == [SHARE]
+    store.close()
+
+
+def test_a_store_whose_key_file_is_lost_for_ever_counts_again_when_those_sums_are_closed(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     put_share(store)
     store.close()
     (tmp_path / "store.sqlite.keys").unlink()
     store = make_store(tmp_path)
-    with pytest.raises(KeyGone, match=r"store\.sqlite\.keys has no key in slot 0"):
-        store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, BATCH))
+    collect(store)
     put_share(store, 15)
     assert store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, units(15, 16))) == [SHARE]
     store.close()
+
+
+def test_no_key_goes_to_a_file_that_was_taken_away_from_a_running_process(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite.keys"
+    store = make_store(tmp_path)
+    put_share(store)
+    away = file.rename(tmp_path / "away")
+    with pytest.raises(KeysMissing, match="while it was in use: put it back"):
+        put_share(store, 15)
+    file.write_bytes(away.read_bytes())
+    with pytest.raises(KeysMissing, match="where another was meant"):
+        put_share(store, 15)
+    away.rename(file)
+    put_share(store, 15)
+    store.close()
+    assert len(file.read_bytes()) == 2 * SLOT_SIZE
 
 
 def test_the_key_file_is_its_owners_alone(tmp_path: Path) -> None:
