@@ -4,17 +4,22 @@ By docs/operations/troubleshoot.md, "Collections".
 """
 
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from anyio import from_thread, to_thread
 from sqlalchemy import select
 
+from aggregator.cli.service.sum_watch import SumWatch
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.problems import BatchOverlap
 from aggregator.protocol.batches import Batch
+from aggregator.service.config import LeaderSettings
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.runtime import ServedTask
+from aggregator.service.runtime.lost_sums import sum_faults
+from aggregator.service.runtime.status import examine_aggregator
 from aggregator.service.storage.batches import lost_keys
 from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key, shard_row
 from aggregator.service.storage.engine.database import Transaction
@@ -23,6 +28,7 @@ from aggregator.service.storage.jobs.aggregate_shares import StoredAggregateShar
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.job_lists import list_hindered
 from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here
 from tests.support.pair import LEASE_SECONDS, Pair, leader_file
 from tests.support.tasks import LAPLACE, make_task
@@ -66,6 +72,46 @@ async def later(pair: Pair) -> None:
 def reasons(pair: Pair) -> list[str | None]:
     found = pair.leader.database.read_sync("hindered", lambda tx: list_hindered(tx, 9))
     return [each.reason for each in found]
+
+
+@pytest.mark.parametrize("name", ["leader", "helper"])
+async def test_sums_without_keys_are_told_of_before_their_batch_is_asked_for(
+    pair: Pair, tmp_path: Path, name: str
+) -> None:
+    service, file = getattr(pair, name), tmp_path / f"{name}.sqlite.keys"
+    service.database.close()
+    away = file.rename(tmp_path / "away")
+    service.start()
+    (fault,) = sum_faults(service.database)
+    unit = pair.interval()
+    start, end = (
+        datetime.fromtimestamp(each.to_seconds(pair.task.time_precision), UTC)
+        for each in (unit.start, unit.end)
+    )
+    assert fault.startswith(
+        f"the keys of 1 sums are lost or damaged (task {pair.task.task_id} from "
+        f"{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}): bring the"
+    )
+    watch = SumWatch(service.database)
+    await watch.look()
+    settings = LeaderSettings(database="unused", hpke_rotation_seconds=0)
+
+    def health() -> Health:
+        return examine_aggregator(
+            settings, service.role, service.database, service.journal, lambda: watch.faults
+        )
+
+    assert (health().faults, health().obstacles) == ([fault], [])
+    away.rename(file)
+    await watch.look()
+    assert health().is_ready
+
+
+async def test_status_names_the_units_whose_sums_have_no_key(pair: Pair, tmp_path: Path) -> None:
+    (tmp_path / "leader.sqlite.keys").unlink()
+    done = await to_thread.run_sync(run_here, "status", "--config", leader_file(tmp_path))
+    assert done.returncode == 1
+    assert f"the keys of 1 sums are lost or damaged (task {pair.task.task_id} from " in done.stdout
 
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)

@@ -22,6 +22,7 @@ from aggregator.cli.service.processes import (
 from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.recording import recording
 from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
+from aggregator.cli.service.sum_watch import SumWatch
 from aggregator.cli.service.watched import repeating, service_of
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
@@ -44,8 +45,6 @@ from aggregator.service.runtime.endpoint_paths import EndpointPaths
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
-from aggregator.service.storage.batches.lost_keys import lost_for_good
-from aggregator.service.storage.batches.sums import buckets_without_key
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
@@ -55,6 +54,7 @@ from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.compiling import AWAITED
+from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.transport.client import client_of
@@ -252,6 +252,7 @@ async def _leader(
         open_aggregator(settings, Role.LEADER) as runtime,
         client_of(settings, settings.request_timeout_seconds) as http,
     ):
+        sums = SumWatch(runtime.database)
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
         # Whoever hears from this one that the leader is up can reach them.
         after = settings.listen if others_serve else None
@@ -259,13 +260,13 @@ async def _leader(
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
-            _missing_keys(runtime.database),
+            sums.watch(),
             _turning_over(runtime.database),
         ]
         if work:
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
-            partial(examine_aggregator, settings, Role.LEADER, runtime.database, runtime.journal),
+            partial(_examine, settings, Role.LEADER, runtime, sums),
             lambda: {
                 "compiling": AWAITED.records(),
                 "helper_answers": http.answers.document(),
@@ -278,19 +279,26 @@ async def _leader(
 @asynccontextmanager
 async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
     async with open_aggregator(settings, Role.HELPER) as runtime:
+        sums = SumWatch(runtime.database)
         examine = ByMinute(
-            partial(examine_aggregator, settings, Role.HELPER, runtime.database, runtime.journal),
+            partial(_examine, settings, Role.HELPER, runtime, sums),
             lambda: {"compiling": AWAITED.records()},
         )
         works = [
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
-            _missing_keys(runtime.database),
+            sums.watch(),
             warming_up(runtime),
         ]
         listeners = [(helper_app(runtime, settings), settings.listen)]
         yield await service_of(settings, listeners, works, examine)
+
+
+def _examine(settings: AggregatorSettings, role: Role, runtime: Runtime, sums: SumWatch) -> Health:
+    return examine_aggregator(
+        settings, role, runtime.database, runtime.journal, lambda: sums.faults
+    )
 
 
 def warming_up(runtime: Runtime) -> Work:
@@ -324,29 +332,6 @@ def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Wor
         )
 
     return repeating(collect, GARBAGE_SECONDS)
-
-
-def _missing_keys(database: Database) -> Work:
-    """Return a work that says of which sums the keys are lost, before anybody asks for them."""
-
-    async def look() -> int:
-        if lost := await lost_for_good(database):
-            log.error(
-                "sums have lost their keys",
-                sums=len(lost),
-                reason="the key file was lost or damaged: bring it back, or close their units of "
-                "time by `prio store restored --trust-journal`",
-            )
-        found = await database.read("look for locked keys", buckets_without_key)
-        for name, locked in found.locked.items():
-            log.error(
-                "sums are under a store key that is missing",
-                sums=len(locked),
-                reason=f"store_key does not have {name.hex()}: add it, behind the first",
-            )
-        return 0
-
-    return repeating(look, GARBAGE_SECONDS)
 
 
 def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:

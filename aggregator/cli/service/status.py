@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,7 @@ def status(
     """
     from aggregator.cli.service.parties import CollectorDesk, open_desk
     from aggregator.collector.status import examine_collector
+    from aggregator.service.runtime.lost_sums import sum_faults
     from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.telemetry.compiling import compiling_on_this_machine
 
@@ -38,7 +40,8 @@ def status(
         if isinstance(desk, CollectorDesk):
             health = examine_collector(desk.database)
         else:
-            health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
+            sums = partial(sum_faults, desk.database)
+            health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal, sums)
             titles = {str(task.task_id): task.title for task in desk.tasks()}
             found: Details = health.whole_document
             more["tasks"] = [{**each, "title": titles[each["task_id"]]} for each in found["tasks"]]

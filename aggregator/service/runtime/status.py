@@ -7,7 +7,7 @@ reason. A helper does what it is asked, so it is ready while its store can be us
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from aggregator.dap.ids import TaskId
@@ -49,10 +49,22 @@ from aggregator.service.telemetry.health import Document, Health, Metric
 
 
 def examine_aggregator(
-    settings: AggregatorSettings, role: Role, database: Database, journal: Journal
+    settings: AggregatorSettings,
+    role: Role,
+    database: Database,
+    journal: Journal,
+    sums: Callable[[], Sequence[str]] = tuple,
 ) -> Health:
-    """Look at an aggregator's store, its object storage and its journal of releases."""
-    faults = [*journal_faults(journal), *database.object_faults()]
+    """Look at an aggregator's store, its object storage and its journal of releases.
+
+    Args:
+        settings: The aggregator's.
+        role: LEADER or HELPER.
+        database: The store.
+        journal: Its journal.
+        sums: Returns what is known of sums that nobody can read.
+    """
+    faults = [*journal_faults(journal), *database.object_faults(), *sums()]
     return database.read_sync(
         "health",
         lambda tx: read_aggregator_health(tx, role, STALLED_SECONDS, faults, settings.rotation),
@@ -72,7 +84,7 @@ def read_aggregator_health(
         tx: A transaction on its store.
         role: LEADER or HELPER.
         stalled_seconds: How long work may wait while none is finished.
-        journal: What is wrong with its journal of releases, if anything.
+        journal: What is wrong with its journal of releases, or else outside the database.
         rotation: When its HPKE keys change.
     """
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)

@@ -4,6 +4,8 @@ A release overwrites the keys of its batch as soon as it is committed. A snapsho
 has their rows, so to it they look lost. The next one has them no more.
 """
 
+from anyio import to_thread
+
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key
 from aggregator.service.storage.engine.database import Database, Transaction
@@ -19,15 +21,23 @@ async def lost_for_good(
         task_id: Only this task's.
         batch: Only those of this batch of it.
     """
+    found = await to_thread.run_sync(without_key_for_good, database, task_id, batch)
+    return found.lost
 
-    def look(tx: Transaction) -> list[tuple[bytes, bytes]]:
-        return buckets_without_key(tx, task_id, batch).lost
 
-    lost = await database.read("look for lost keys", look)
-    if not lost:
-        return []
-    still = set(await database.read("look for lost keys again", look))
-    return [each for each in lost if each in still]
+def without_key_for_good(
+    database: Database, task_id: bytes | None = None, batch: Batch | None = None
+) -> WithoutKey:
+    """Return the same with those that are under store keys that we do not have, blocking."""
+
+    def look(tx: Transaction) -> WithoutKey:
+        return buckets_without_key(tx, task_id, batch)
+
+    found = database.read_sync("look for lost keys", look)
+    if not found.lost:
+        return found
+    still = set(database.read_sync("look for lost keys again", look).lost)
+    return WithoutKey([each for each in found.lost if each in still], found.locked)
 
 
 def why_unreadable(found: WithoutKey) -> str | None:
