@@ -86,9 +86,15 @@ def check_private(path: Path) -> None:
     """Refuse a file of secrets that anyone but its owner can read or write.
 
     Raises:
-        ConfigurationError: Its mode gives access to its group or to everybody.
+        ConfigurationError: Its mode gives access to its group or to everybody, or it is no file.
     """
-    mode = stat.S_IMODE(path.stat().st_mode)
+    found = path.stat().st_mode
+    if stat.S_ISDIR(found):
+        raise ConfigurationError(
+            f"{path}: is a directory, and a file with a secret is needed: name that file, or "
+            "remove the directory if a mount has made it in the file's place"
+        )
+    mode = stat.S_IMODE(found)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigurationError(
             f"{path}: holds a secret, and its mode {mode:04o} lets others read or write it; "

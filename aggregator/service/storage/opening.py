@@ -162,11 +162,11 @@ def crypter_of(settings: ServiceSettings) -> Crypter:
 
 def _parsed(settings: ServiceSettings, key: str, entropy: Entropy | None = None) -> Crypter:
     """Return the keys in a text; an error says where it is from."""
+    given = settings.store_key is not None
+    place = "store_key" if given else f"store_key_file: {settings.store_key_file}"
     try:
-        return Crypter.parse(key, entropy)
+        return Crypter.parse(key, entropy, place)
     except ConfigurationError as error:
-        given = settings.store_key is not None
-        place = "store_key" if given else f"store_key_file: {settings.store_key_file}"
         raise ConfigurationError(f"{place}: {error}") from None
 
 

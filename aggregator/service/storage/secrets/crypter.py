@@ -33,10 +33,12 @@ class CrypterError(StoreError):
 class OtherStoreKey(CrypterError):
     """A stored secret is under a store key that is not in the list; `fingerprint` names the key."""
 
-    def __init__(self, place: str, fingerprint: bytes) -> None:
-        """Name the secret's place and its store key."""
+    def __init__(self, place: str, fingerprint: bytes, source: str | None = None) -> None:
+        """Name the place of the secret, its store key, and where the list is from."""
+        where = "" if source is None else f" of {source}"
         super().__init__(
-            f"{place} was written under the store key {fingerprint.hex()}, which is not in the list"
+            f"{place} was written under the store key {fingerprint.hex()}, which is not in the "
+            f"list{where}"
         )
         self.fingerprint = fingerprint
 
@@ -44,10 +46,18 @@ class OtherStoreKey(CrypterError):
 class Crypter:
     """Encrypts and decrypts secret columns under a list of keys."""
 
-    __slots__ = ("_ciphers", "_entropy", "_first")
+    __slots__ = ("_ciphers", "_entropy", "_first", "_source")
 
-    def __init__(self, keys: Sequence[bytes], entropy: Entropy | None = None) -> None:
-        """Hold `keys`, each 32 bytes: the first encrypts, all decrypt."""
+    def __init__(
+        self, keys: Sequence[bytes], entropy: Entropy | None = None, source: str | None = None
+    ) -> None:
+        """Hold `keys`, each 32 bytes: the first encrypts, all decrypt.
+
+        Args:
+            keys: The keys.
+            entropy: Where nonces are from.
+            source: The setting, or the file, that a message names which misses a key.
+        """
         if not keys:
             raise ConfigurationError("the store needs at least one key")
         if any(len(key) != KEY_SIZE for key in keys):
@@ -55,9 +65,12 @@ class Crypter:
         self._ciphers = {_fingerprint(key): AESGCM(key) for key in keys}
         self._first = _fingerprint(keys[0])
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
+        self._source = source
 
     @classmethod
-    def parse(cls, text: str, entropy: Entropy | None = None) -> "Crypter":
+    def parse(
+        cls, text: str, entropy: Entropy | None = None, source: str | None = None
+    ) -> "Crypter":
         """Return a crypter over the keys in `text`: base64url, separated by commas or white space.
 
         Raises:
@@ -70,7 +83,7 @@ class Crypter:
             except ValueError:
                 # `from None`: the cause would contain the text of a key.
                 raise ConfigurationError("a store key is not base64url") from None
-        return cls(keys, entropy)
+        return cls(keys, entropy, source)
 
     @property
     def fingerprints(self) -> frozenset[bytes]:
@@ -111,7 +124,7 @@ class Crypter:
             with suppress(InvalidTag):
                 return cipher.decrypt(nonce, ciphertext, place)
         if named is None:
-            raise OtherStoreKey(f"{table}.{column}", fingerprint)
+            raise OtherStoreKey(f"{table}.{column}", fingerprint, self._source)
         raise CrypterError(f"{table}.{column} was changed or moved")
 
 

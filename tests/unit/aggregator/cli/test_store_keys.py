@@ -81,8 +81,20 @@ def test_a_store_whose_key_is_missing_is_refused_and_gets_no_other(tmp_path: Pat
 @pytest.mark.anyio
 async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
     await hpke_config_ids(settings_in(tmp_path))
-    with pytest.raises(StoreError, match="which is not in the list"):
+    with pytest.raises(StoreError, match=r"which is not in the list of store_key$"):
         await hpke_config_ids(settings_in(tmp_path, new_store_key(SystemEntropy())))
+    file = tmp_path / "helper.sqlite.key"
+    key = file.read_text()
+    file.write_text(("A" if key[0] != "A" else "B") + key[1:])  # still a key, but another
+    with pytest.raises(StoreError, match=f"which is not in the list of store_key_file: {file}$"):
+        await hpke_config_ids(settings_in(tmp_path))
+
+
+def test_a_directory_in_the_place_of_a_key_is_called_one(tmp_path: Path) -> None:
+    (tmp_path / "helper.sqlite.key").mkdir()
+    with pytest.raises(ConfigurationError, match=r"helper\.sqlite\.key: is a directory") as caught:
+        open_database(settings_in(tmp_path))
+    assert "chmod" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from aggregator.client.posting import Later
 from aggregator.client.resuming import ATTEMPTS, upload_from
 from aggregator.client.sending import Reason
 from aggregator.dap.report_errors import ReportError
-from aggregator.errors import ParameterError
+from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
@@ -113,6 +113,26 @@ def test_a_file_whose_reports_are_settled_has_nothing_to_try_measurements_agains
     upload(file, leader, [1])
     with closing(sqlite3.connect(file)) as kept:
         assert kept.execute("SELECT count(*) FROM digests").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda held: b"?" + held[1:], "file is not a database"),
+        (lambda held: held[:-5000], "malformed"),
+    ],
+    ids=["its beginning", "its end"],
+)
+def test_a_file_that_is_damaged_is_not_taken_for_a_new_one(
+    tmp_path: Path, damage: Callable[[bytes], bytes], said: str
+) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    upload(file, leader, [1, 0])
+    file.write_bytes(damage(file.read_bytes()))
+    posts = len(leader.posts)
+    with pytest.raises(ConfigurationError, match=f"the outbox {file}: .*{said}"):
+        upload(file, leader, [1, 0])
+    assert len(leader.posts) == posts
 
 
 def test_a_measurement_out_of_range_leaves_the_file_without_reports(tmp_path: Path) -> None:
