@@ -191,6 +191,14 @@ def test_an_epsilon_that_is_not_a_positive_rational_is_refused(epsilon: str) -> 
         make_task(privacy={**LAPLACE, "epsilon": epsilon})
 
 
+def test_a_task_file_is_read_up_to_a_mebibyte_and_no_further() -> None:
+    text = task_text()
+    longest = text + "#" * (2**20 - len(text))
+    assert task_from_toml(longest) == task_from_toml(text)
+    with pytest.raises(ParameterError, match="at most 1,048,576 characters, not 1,048,577"):
+        task_from_toml(longest + "#")
+
+
 def test_a_bare_float_epsilon_is_refused() -> None:
     text = task_text(privacy=LAPLACE).replace('epsilon = "1/2"', "epsilon = 0.1")
     with pytest.raises(ParameterError, match="epsilon must be written as text"):
