@@ -59,10 +59,61 @@ def test_every_image_of_others_is_named_with_its_whole_version() -> None:
     ]
     others = {image for image in named if not image.startswith("prio-")}
     assert {image.partition(":")[0] for image in others} >= {"python", "postgres"}
-    loose = {
-        image for image in others if not re.search(r":v?[0-9]+\.[0-9]+(\.[0-9]+)?(-|$)", image)
-    }
-    assert loose == set()
+    version = re.compile(r":v?[0-9]+\.[0-9]+(\.[0-9]+)?(-[^@]+)?(@sha256:[0-9a-f]{64})?$")
+    assert {image for image in others if not version.search(image)} == set()
+
+
+ENGINE = """\
+#!/bin/sh
+for image; do :; done
+case $1 in
+  pull) echo "$image" >> {pulled} ;;
+  image) echo "mirror.example/${{image%%:*}}@sha256:{foreign}"
+         echo "${{image%%:*}}@sha256:$(cat {digest})" ;;
+esac
+"""
+"""What an engine says of an image that it has pulled."""
+
+
+def test_the_images_of_others_are_pinned_to_what_a_registry_has_by_one_command(
+    tmp_path: Path,
+) -> None:
+    """Whoever pushes another image under the same version then changes nothing."""
+    root, engine, digest = tmp_path / "checkout", tmp_path / "docker", tmp_path / "digest"
+    root.mkdir()
+    for name in ("Dockerfile", "docker-compose.yml"):
+        shutil.copy(DEPLOY.parent / name, root / name)
+    shutil.copytree(DEPLOY, root / "deploy")
+    places = {"pulled": tmp_path / "pulled", "digest": digest, "foreign": "f" * 64}
+    engine.write_text(ENGINE.format(**places))
+    engine.chmod(0o700)
+
+    def pin() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603  our own script
+            ["/bin/sh", root / "deploy" / "pin-images.sh"],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
+
+    for each in ("a" * 64, "b" * 64):
+        digest.write_text(each)
+        done = pin()
+        assert done.returncode == 0, done
+        pinned = done.stdout.split()
+        assert {image.partition(":")[0] for image in pinned} >= {"python", "postgres"}
+        files = [root / "Dockerfile", *root.rglob("*.yml"), *root.rglob("compose/*/Dockerfile")]
+        text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        for image in pinned:
+            name, _, found = image.partition("@")
+            assert found == f"sha256:{each}"
+            assert re.findall(rf"{name}(?!@sha256:{each}(?![0-9a-f@]))", text) == [], name
+        assert "prio-aggregator@" not in text
+    assert len(places["pulled"].read_text().split()) == 2 * len(pinned)
+    digest.write_text("")
+    assert pin().returncode != 0
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
