@@ -30,6 +30,7 @@ from aggregator.cli.service.warm import _take_through
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy
 from aggregator.service.storage.engine.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.vdaf.instances import vdaf_from_parameters
 
@@ -128,8 +129,9 @@ def live(fate: Fate, arguments: Iterable[str]) -> None:
         clock: Clock | None = None,
         _: OnTransaction | None = None,
         entropy: Entropy | None = None,
+        objects: Objects | None = None,
     ) -> Database:
-        return open_(url, crypter, clock, on_transaction, entropy)
+        return open_(url, crypter, clock, on_transaction, entropy, objects)
 
     def run_watched(database: Database, name: str, work: Callable[[Transaction], T]) -> T:
         def watched(tx: Transaction) -> T:
