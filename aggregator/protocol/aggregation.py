@@ -267,6 +267,12 @@ def leader_finish(
     return verified, rejected
 
 
+def check_job(task: Task, verification_key: VerificationKey, request: JobColumns) -> None:
+    """Refuse what `helper_init` would refuse as a whole; raises what it does."""
+    task.vdaf(AggregationParameter(request.agg_param))
+    _check_request(task, verification_key, request)
+
+
 def helper_init(
     task: Task,
     verification_key: VerificationKey,

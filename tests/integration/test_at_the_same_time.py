@@ -25,7 +25,6 @@ from aggregator.service.leader import job_creator, uploads
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
-from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.leader.uploads import Grouping, Uploads
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.ledger.charges import list_ledger
@@ -33,6 +32,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
+from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.reports import columns

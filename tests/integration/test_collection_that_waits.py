@@ -15,8 +15,8 @@ from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
-from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.pair import LEASE_SECONDS, NOW, Pair
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 

@@ -16,7 +16,6 @@ from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
 from aggregator.service.leader import routes
 from aggregator.service.leader.collections import LONGEST_POLL_SECONDS, CollectionDriver
-from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database
@@ -24,6 +23,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.jobs import collection_room
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
 from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.commands import run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy

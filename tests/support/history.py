@@ -25,13 +25,13 @@ from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
-from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
 from aggregator.service.storage.reports.reports import has_reports
+from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.balance import check_books
 from tests.support.entropy import SeededEntropy
 from tests.support.light import lightly

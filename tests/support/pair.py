@@ -34,12 +34,12 @@ from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.routes import LeaderResources
-from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.endpoint_paths import EndpointPaths
 from aggregator.service.storage.backup.reconciliation import reconcile
@@ -48,6 +48,7 @@ from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import put_caller_token
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
+from aggregator.service.transport.scheduler import DriverSettings
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 from tests.support.clock import ManualClock
@@ -203,6 +204,7 @@ class Pair:
         leader_floor: Floor | None = None,
         helper_floor: Floor | None = None,
         leader_settings: LeaderSettings | None = None,
+        helper_settings: HelperSettings | None = None,
         rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         job_size: int = 100,
     ) -> None:
@@ -222,7 +224,7 @@ class Pair:
             folder,
             self.clock,
             floor=helper_floor or Floor(),
-            settings=HELPER_SETTINGS,
+            settings=helper_settings or HELPER_SETTINGS,
             rotation=rotation,
         )
         self.client_entropy = SeededEntropy(b"client")
@@ -353,7 +355,18 @@ class Pair:
         creator = JobCreator(runtime, job_size=self.job_size, linger_seconds=0)
         done = await creator.run_once()
         done += await JobDriver(runtime, self.http, settings).run_once()
+        done += await self.work_as_helper()
         return done + await CollectionDriver(runtime, self.http, settings).run_once()
+
+    async def work_as_helper(self) -> int:
+        """Let a helper that defers answer what waits; return how many jobs."""
+        settings, runtime = self.helper.settings, self.helper.runtime
+        if not (isinstance(settings, HelperSettings) and settings.defer_jobs):
+            return 0
+        deferred = DeferredJobs(
+            runtime, settings.max_report_age_seconds, at_once=2, lease_seconds=LEASE_SECONDS
+        )
+        return await deferred.run_once()
 
     async def work_until_idle(self, rounds: int = 20) -> None:
         """Let the workers work, with time passing between rounds, until there is nothing to do."""

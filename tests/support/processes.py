@@ -26,6 +26,9 @@ COMMANDS = {
 }
 WORKER = "worker"
 """A second process that drives the leader's jobs, on the same store."""
+HELPER_WORKER = "helper-worker"
+"""A second process of the helper, which answers the jobs that it has put off."""
+_OF_PARTY = {WORKER: "leader", HELPER_WORKER: "helper"}
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,21 +50,25 @@ class Processes:
         self.urls: dict[str, str] = {}
         self.programs: dict[str, Sequence[str]] = {}
         """The command that runs a service instead of `prio`, if a test sets one."""
-        self.commands: dict[str, Sequence[str]] = {**COMMANDS, WORKER: ("leader", "work")}
+        self.commands: dict[str, Sequence[str]] = {
+            **COMMANDS,
+            WORKER: ("leader", "work"),
+            HELPER_WORKER: ("helper", "work"),
+        }
         self.options: dict[str, Sequence[str]] = dict.fromkeys(
-            ("leader", "helper", WORKER), ("--processes=1",)
+            ("leader", "helper", *_OF_PARTY), ("--processes=1",)
         )
         """What follows the command of a service; tests share the machine's cores."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         # One for all, because making a client reads every certificate of the system.
         self._http = httpx.Client(timeout=2)
-        names = (*COMMANDS, WORKER)
+        names = (*COMMANDS, *_OF_PARTY)
         kept = servers or {}
         stores = {role: settings_of(folder / f"{role}.sqlite", kept.get(role)) for role in COMMANDS}
         ports = iter(free_ports(2 * len(names)))
         for name in names:
-            role = "leader" if name == WORKER else name
+            role = _OF_PARTY.get(name, name)
             port, health_port = next(ports), next(ports)
             self.urls[name] = f"http://127.0.0.1:{port}/"
             self._health[name] = f"http://127.0.0.1:{health_port}/health"

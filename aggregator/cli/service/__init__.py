@@ -123,6 +123,9 @@ GROUPS: Final = {
     },
     "helper": {
         "serve": "Answer the leader and hand out HPKE configurations.",
+        "work": (
+            "Answer the jobs that a helper with `defer_jobs` has put off; any number may run."
+        ),
     },
     "job": {
         "list": (

@@ -54,10 +54,30 @@ def helper_group() -> None:
 
 
 @helper.command("serve")
-def helper_serve(config: Config = None, *, processes: Processes = None) -> None:
+def helper_serve(
+    config: Config = None,
+    *,
+    work: Annotated[
+        bool,
+        typer.Option(
+            "--work", help="Also answer deferred jobs: of several processes, every other one."
+        ),
+    ] = False,
+    processes: Processes = None,
+) -> None:
     """Answer the leader and hand out HPKE configurations."""
     from aggregator.cli.service.reading import Reading
     from aggregator.cli.service.services import serve_helper
     from aggregator.service.config import HelperSettings
 
-    serve_helper(Reading(HelperSettings, config), processes=processes)
+    serve_helper(Reading(HelperSettings, config), work=work, processes=processes)
+
+
+@helper.command("work")
+def helper_work(config: Config = None, *, processes: Processes = None) -> None:
+    """Answer the jobs that a helper with `defer_jobs` has put off; any number may run."""
+    from aggregator.cli.service.reading import Reading
+    from aggregator.cli.service.services import work_helper
+    from aggregator.service.config import HelperSettings
+
+    work_helper(Reading(HelperSettings, config), processes=processes)

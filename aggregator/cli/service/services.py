@@ -30,16 +30,18 @@ from aggregator.dap.resources import resources_of
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import AggregatorError, ConfigurationError
 from aggregator.service.config import (
+    DEFERRED_LOOK_SECONDS,
+    LEFT_LOOK_SECONDS,
     AggregatorSettings,
     HelperSettings,
     LeaderSettings,
 )
+from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.routes import LeaderResources
-from aggregator.service.leader.scheduler import DriverSettings
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.endpoint_paths import EndpointPaths
 from aggregator.service.runtime.release_steps import delete_leftovers
@@ -58,6 +60,7 @@ from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.transport.client import client_of
+from aggregator.service.transport.scheduler import DriverSettings
 from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
@@ -97,9 +100,23 @@ def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = Non
     _run(reading, lambda settings, _: _leader(settings, serve=False, work=True), processes)
 
 
-def serve_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
-    """Run the helper's application."""
-    _run(reading, lambda settings, _: _helper(settings), processes)
+def serve_helper(
+    reading: Reading[HelperSettings], *, work: bool = False, processes: int | None = None
+) -> None:
+    """Run the helper's application, and with `work` its workers, apart as the leader's."""
+
+    def opening(settings: HelperSettings, part: Part) -> Opening:
+        if not work or part.of == 1:
+            return _helper(settings, serve=True, work=work)
+        works = part.number % 2 == 0
+        return _helper(settings, serve=not works, work=works, others_serve=works)
+
+    _run(reading, opening, processes)
+
+
+def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
+    """Run the helper's workers, and the health listener if there is one."""
+    _run(reading, lambda settings, _: _helper(settings, serve=False, work=True), processes)
 
 
 def make_runtime(
@@ -277,7 +294,9 @@ async def _leader(
 
 
 @asynccontextmanager
-async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
+async def _helper(
+    settings: HelperSettings, *, serve: bool, work: bool, others_serve: bool = False
+) -> AsyncIterator[Service]:
     async with open_aggregator(settings, Role.HELPER) as runtime:
         sums = SumWatch(runtime.database)
         examine = ByMinute(
@@ -291,8 +310,13 @@ async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
             sums.watch(),
             warming_up(runtime),
         ]
-        listeners = [(helper_app(runtime, settings), settings.listen)]
-        yield await service_of(settings, listeners, works, examine)
+        if work or not settings.defer_jobs:  # what was put off before that was changed is answered
+            look_seconds = DEFERRED_LOOK_SECONDS if work else LEFT_LOOK_SECONDS
+            deferred = DeferredJobs(runtime, settings.max_report_age_seconds)
+            works.append(partial(deferred.run, poll_seconds=look_seconds))
+        listeners = [(helper_app(runtime, settings), settings.listen)] if serve else []
+        service = await service_of(settings, listeners, works, examine)
+        yield dataclasses.replace(service, after=settings.listen if others_serve else None)
 
 
 def _examine(settings: AggregatorSettings, role: Role, runtime: Runtime, sums: SumWatch) -> Health:

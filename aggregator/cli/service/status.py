@@ -107,6 +107,13 @@ def _work_lines(found: Details) -> Iterator[str]:
                 f"{each['reason'] or not_yet(is_driven=each['is_driven'])}"
             )
         yield from _left_out(len(waiting), "prio job list")
+    elif found["deferred_jobs"]["unfinished"]:
+        jobs = found["deferred_jobs"]
+        yield (
+            f"deferred     {jobs['unfinished']:,} jobs: {jobs['driven']:,} under way, "
+            f"{jobs['postponed']:,} wait for another try, at most {jobs['attempts']} attempts"
+            + _oldest(found["oldest_deferred_job_seconds"])
+        )
     yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
 
 

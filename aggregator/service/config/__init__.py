@@ -7,7 +7,12 @@ from aggregator.lazily import exports
 if TYPE_CHECKING:
     from aggregator.service.config.constants import (
         ANSWER_SECONDS,
+        DEFERRED_AT_ONCE,
+        DEFERRED_LEASE_SECONDS,
+        DEFERRED_LOOK_SECONDS,
+        DEFERRED_POLL_SECONDS,
         GROUP_REPORTS,
+        LEFT_LOOK_SECONDS,
         MAX_ATTEMPTS,
         POLL_SECONDS,
         REFUSAL_SECONDS,
@@ -35,7 +40,12 @@ else:
         {
             "constants": (
                 "ANSWER_SECONDS",
+                "DEFERRED_AT_ONCE",
+                "DEFERRED_LEASE_SECONDS",
+                "DEFERRED_LOOK_SECONDS",
+                "DEFERRED_POLL_SECONDS",
                 "GROUP_REPORTS",
+                "LEFT_LOOK_SECONDS",
                 "MAX_ATTEMPTS",
                 "POLL_SECONDS",
                 "REFUSAL_SECONDS",
@@ -62,7 +72,12 @@ else:
 
 __all__ = [
     "ANSWER_SECONDS",
+    "DEFERRED_AT_ONCE",
+    "DEFERRED_LEASE_SECONDS",
+    "DEFERRED_LOOK_SECONDS",
+    "DEFERRED_POLL_SECONDS",
     "GROUP_REPORTS",
+    "LEFT_LOOK_SECONDS",
     "MAX_ATTEMPTS",
     "MAX_BYTES_IN_FLIGHT",
     "MAX_SECONDS",

@@ -39,6 +39,24 @@ REFUSAL_SECONDS: Final = 3600
 Long enough to restart a helper or restore its store; a collector can ask again.
 """
 
+DEFERRED_AT_ONCE: Final = 4
+"""How many deferred jobs a process answers at once: while one is verified, others are stored."""
+
+DEFERRED_LEASE_SECONDS: Final = 20
+"""How long a deferred job is a worker's own unless it renews that: a killed one's wait so long."""
+
+DEFERRED_POLL_SECONDS: Final = 2
+"""When a leader is asked to come again for the answer to a deferred job (Retry-After).
+
+A slow machine takes longer, and a question is one short read.
+"""
+
+DEFERRED_LOOK_SECONDS: Final = 0.5
+"""How often a worker that has nothing to do looks for deferred jobs."""
+
+LEFT_LOOK_SECONDS: Final = 10
+"""How often a helper that does not defer looks for jobs that were put off while it did."""
+
 STALLED_SECONDS: Final = 120
 """The service is not ready once work has waited this long while none was finished.
 

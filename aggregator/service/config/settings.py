@@ -70,6 +70,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "client_certificate",
         "client_key",
         "insecure_http",
+        "defer_jobs",
         "log_format",
         "retention_seconds",
     ),
@@ -471,6 +472,12 @@ class HelperSettings(AggregatorSettings):
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
         MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one aggregation job."
+    )
+    defer_jobs: bool = Field(
+        default=False,
+        description="Whether aggregation jobs are stored and answered later, by `prio helper work` "
+        "or `prio helper serve --work`, and the leader is asked to come again: for a machine too "
+        "slow to answer in time. A task may have as many bytes waiting as max_bytes_in_flight.",
     )
 
     max_report_age_seconds: int = Field(

@@ -2,30 +2,37 @@
 
 Out shares, report ids and the exact answer are stored in one transaction before the leader gets the
 answer. A request that was answered before, even a moment ago by another process, gets those bytes.
+A helper that defers stores a new request, and a worker answers it in the same way (`deferring`).
 
 Source: DAP, "Helper Initialization" and "Batch Buckets".
 """
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 
 import anyio
+from anyio import to_thread
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages.columns import read_job
-from aggregator.dap.problems import NameTaken
+from aggregator.dap.problems import NameTaken, TooManyRequests
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.aggregation import HelperInit, helper_init
+from aggregator.protocol.aggregation import HelperInit, check_job, helper_init
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.runtime import Runtime, ServedTask, commit
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.jobs.answered_jobs import (
-    AnsweredJob,
-    find_answered_job,
+from aggregator.service.storage.jobs.answered_jobs import AnsweredJob, put_answered_job
+from aggregator.service.storage.jobs.deferred_jobs import (
+    DeferredJob,
+    end_deferred_job,
+    find_job,
+    has_room,
     is_job_named,
-    put_answered_job,
+    put_deferred_job,
 )
+from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.reports.counters import (
     AGGREGATED,
     PAST_UNITS,
@@ -37,25 +44,31 @@ from aggregator.service.storage.reports.past_units import not_opened, past_befor
 from aggregator.service.telemetry.tracing import note
 
 _NEVER = 2**64 - 1
+_Look = Callable[[Transaction], AnsweredJob | DeferredJob | None]
 
 
 class AggregationJobs:
     """The helper's side of aggregation jobs."""
 
-    def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
+    def __init__(
+        self, runtime: Runtime, max_age_seconds: int, most_deferred: int | None = None
+    ) -> None:
         """Answer for `runtime`.
 
         Args:
             runtime: The helper's.
             max_age_seconds: How far behind its clock a report's time may lie.
+            most_deferred: How many bytes of requests may wait for their answers, of each task; None
+                if new ones are answered at once.
         """
         self._runtime = runtime
+        self._most_deferred = most_deferred
         self._ages = ReportAges(runtime, max_age_seconds)
 
     async def answer(
         self, served: ServedTask, body: bytes, job_id: bytes | None = None
-    ) -> AnsweredJob:
-        """Return the stored answer to a request, verifying its reports if it is new.
+    ) -> AnsweredJob | DeferredJob:
+        """Return the answer to a request, verifying its reports if it is new, or that it waits.
 
         Args:
             served: The task.
@@ -72,6 +85,57 @@ class AggregationJobs:
         )
         if found is not None:
             return found
+        if self._most_deferred is not None:
+            return await self._defer(served, body, digest, job_id, self._most_deferred)
+        return await self._answer(
+            served, body, digest, lambda tx: _found(tx, task_id, digest, job_id), job_id
+        )
+
+    async def answer_deferred(
+        self, served: ServedTask, body: bytes, leased: Leased[DeferredJob]
+    ) -> None:
+        """Answer a request that was put off.
+
+        Raises:
+            Abort: The request as a whole is refused; it still waits.
+            LeaseLost: Another worker has it, or it was deleted; nothing is stored.
+        """
+        task_id = served.task.task_id.value
+        digest = hashlib.sha256(body).digest()
+
+        def end(tx: Transaction) -> AnsweredJob | DeferredJob | None:
+            end_deferred_job(tx, leased.lease)
+            return find_job(tx, task_id, digest)
+
+        await self._answer(served, body, digest, end, leased.job.job_id)
+
+    async def _defer(
+        self, served: ServedTask, body: bytes, digest: bytes, job_id: bytes | None, most: int
+    ) -> AnsweredJob | DeferredJob:
+        """Store a request that is to be answered later, unless it would be refused as a whole."""
+        task, task_id = served.task, served.task.task_id.value
+        sizes = report_sizes(task)
+        await to_thread.run_sync(
+            lambda: check_job(task, served.verification_key, read_job(body, sizes))
+        )
+
+        def defer(tx: Transaction) -> AnsweredJob | DeferredJob:
+            is_taken = has_room(tx, task_id, len(body), most)
+            found = _found(tx, task_id, digest, job_id)
+            if found is not None:
+                return found
+            if not is_taken:
+                raise TooManyRequests(
+                    f"aggregation jobs of {most:,} bytes wait for their answers", task.task_id
+                )
+            return put_deferred_job(tx, task_id, body, job_id)
+
+        return await self._runtime.database.run("defer aggregation job", defer)
+
+    async def _answer(
+        self, served: ServedTask, body: bytes, digest: bytes, look: _Look, job_id: bytes | None
+    ) -> AnsweredJob | DeferredJob:
+        """Verify the reports of a request and store the answer, unless `look` finds one then."""
         keypairs = await self._runtime.keypairs()
         now = self._runtime.clock.now()
         limit = self._ages.limit(served.task, now)
@@ -92,7 +156,9 @@ class AggregationJobs:
         with anyio.CancelScope(shield=True), self._ages.learning():
             answered = await self._runtime.database.run(
                 "commit aggregation job",
-                lambda tx: self._commit(tx, served, digest, init, limit.first_day, job_id),
+                lambda tx: (
+                    look(tx) or self._commit(tx, served, digest, init, limit.first_day, job_id)
+                ),
             )
         return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
 
@@ -106,9 +172,6 @@ class AggregationJobs:
         job_id: bytes | None,
     ) -> AnsweredJob:
         task_id = served.task.task_id.value
-        found = _found(tx, task_id, digest, job_id)
-        if found is not None:
-            return found
         unopened = self._unopened(tx, init)
         refused = commit(tx, init.verified, digest, first_day, unopened)
         count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused, unopened))
@@ -126,9 +189,9 @@ class AggregationJobs:
 
 def _found(
     tx: Transaction, task_id: bytes, digest: bytes, job_id: bytes | None
-) -> AnsweredJob | None:
-    """Return the answer to a request, under whichever name; or refuse a name that is taken."""
-    found = find_answered_job(tx, task_id, digest)
+) -> AnsweredJob | DeferredJob | None:
+    """Return the job of a request, under whichever name; or refuse a name that is taken."""
+    found = find_job(tx, task_id, digest)
     if found is None and job_id is not None and is_job_named(tx, job_id):
         raise NameTaken("another aggregation job has or had it", TaskId(task_id))
     return found

@@ -25,7 +25,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import location
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.witness import HEADER, from_header, to_header
-from aggregator.service.config import HelperSettings
+from aggregator.service.config import DEFERRED_POLL_SECONDS, HelperSettings
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.runtime import Runtime, ServedTask
@@ -36,16 +36,14 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     delete_aggregate_share,
     get_aggregate_share,
 )
-from aggregator.service.storage.jobs.answered_jobs import (
-    AnsweredJob,
-    delete_answered_job,
-    get_answered_job,
-)
+from aggregator.service.storage.jobs.answered_jobs import AnsweredJob
+from aggregator.service.storage.jobs.deferred_jobs import DeferredJob, delete_job, get_job
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
 from aggregator.service.web.messages import (
     MAX_SHORT_MESSAGE,
     dap_router,
+    deferred_response,
     message_response,
     read_body,
 )
@@ -61,7 +59,11 @@ class HelperResources(AggregatorResources):
         """Answer for `runtime`."""
         super().__init__(runtime, settings.hpke_cache_seconds)
         self._settings = settings
-        self._jobs = AggregationJobs(runtime, settings.max_report_age_seconds)
+        self._jobs = AggregationJobs(
+            runtime,
+            settings.max_report_age_seconds,
+            settings.max_bytes_in_flight if settings.defer_jobs else None,
+        )
         self._shares = AggregateShares(runtime)
 
     def router(self) -> APIRouter:
@@ -85,29 +87,28 @@ class HelperResources(AggregatorResources):
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to exactly this request."""
         served = await self._authorised(request)
-        answered = await self._answered(request, served)
-        note(resource=answered.job_id.hex())
-        created = location(
-            served.task.configuration.helper_aggregator_endpoint,
-            "aggregation_job",
-            task_id=served.task.task_id,
-            aggregation_job_id=AggregationJobId(answered.job_id),
-        )
-        response = served.task.profile.framing.answer(answered.response)
+        job = await self._answered(request, served)
+        note(resource=job.job_id.hex())
+        created = _location(served, job.job_id)
+        if isinstance(job, DeferredJob):
+            return _deferred(served, created)
+        response = served.task.profile.framing.answer(job.response)
         return message_response(AggregationJobResp.message, response, created=created)
 
     async def put_aggregation_job(self, request: Request) -> Response:
         """Do the same for a job that the leader names."""
         served, job_id = await self._named(request, AGGREGATION_JOB)
-        answered = await self._answered(request, served, job_id)
-        response = served.task.profile.framing.answer(answered.response)
+        job = await self._answered(request, served, job_id)
+        if isinstance(job, DeferredJob):
+            return _deferred(served, _location(served, job_id))
+        response = served.task.profile.framing.answer(job.response)
         return message_response(
             AggregationJobResp.message, response, status_code=status.HTTP_201_CREATED
         )
 
     async def _answered(
         self, request: Request, served: ServedTask, job_id: bytes | None = None
-    ) -> AnsweredJob:
+    ) -> AnsweredJob | DeferredJob:
         framing = served.task.profile.framing
         body = await read_body(
             request,
@@ -118,24 +119,27 @@ class HelperResources(AggregatorResources):
 
     async def continue_aggregation_job(self, request: Request) -> Response:
         """Refuse: a job of Prio3 is finished after its first step."""
-        served, _job = await self._found(request, AGGREGATION_JOB, get_answered_job)
+        served, _job = await self._found(request, AGGREGATION_JOB, get_job)
         step = decode(
             AggregationJobContinueReq,
             await read_body(request, AggregationJobContinueReq.message, MAX_SHORT_MESSAGE),
         ).step
-        raise StepMismatch(
-            f"the job finished at step 0 and has no step {step}", served.task.task_id
-        )
+        raise StepMismatch(f"a job ends with step 0 and has no step {step}", served.task.task_id)
 
     async def get_aggregation_job(self, request: Request) -> Response:
-        """Repeat the answer to a job."""
-        served, job = await self._found(request, AGGREGATION_JOB, get_answered_job)
+        """Repeat the answer to a job, or ask the leader to come again."""
+        found: tuple[ServedTask, AnsweredJob | DeferredJob] = await self._found(
+            request, AGGREGATION_JOB, get_job
+        )
+        served, job = found
+        if isinstance(job, DeferredJob):
+            return _deferred(served)
         response = served.task.profile.framing.answer(job.response)
         return message_response(AggregationJobResp.message, response)
 
     async def delete_aggregation_job(self, request: Request) -> Response:
-        """Forget the answer to a job; its reports stay aggregated."""
-        return await self._deleted(request, AGGREGATION_JOB, delete_answered_job)
+        """Forget a job: reports that are aggregated stay so, and one that waits is not answered."""
+        return await self._deleted(request, AGGREGATION_JOB, delete_job)
 
     async def create_aggregate_share(self, request: Request) -> Response:
         """Release our share of a batch, or find the one that was released."""
@@ -195,3 +199,27 @@ class HelperResources(AggregatorResources):
             raise AGGREGATE_SHARE.missing(served)
         await self._runtime.before_share_leaves(served.task.task_id, share.response)
         return share.response
+
+
+def _location(served: ServedTask, job_id: bytes) -> str:
+    """Return where an aggregation job is."""
+    return location(
+        served.task.configuration.helper_aggregator_endpoint,
+        "aggregation_job",
+        task_id=served.task.task_id,
+        aggregation_job_id=AggregationJobId(job_id),
+    )
+
+
+def _deferred(served: ServedTask, created: str | None = None) -> Response:
+    """Ask the leader to come again for the answer to a job, and where if that is new to it."""
+    created = None if created is None else f"{created}?step=0"
+    if not served.task.profile.creator_names:
+        return deferred_response(DEFERRED_POLL_SECONDS, created=created)
+    return message_response(
+        AggregationJobResp.message,
+        b"",
+        created=created,
+        status_code=status.HTTP_200_OK,
+        headers={"Retry-After": str(DEFERRED_POLL_SECONDS)},
+    )

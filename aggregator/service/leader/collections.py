@@ -42,7 +42,6 @@ from aggregator.protocol.collection import (
 from aggregator.protocol.task import Task
 from aggregator.protocol.witness import HEADER, from_header, to_header
 from aggregator.service.leader.lease_driver import LeaseDriver
-from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, charge_of, check_limits
 from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them, merge_batch
 from aggregator.service.runtime.witness import check_witness, released
@@ -81,6 +80,7 @@ from aggregator.service.telemetry.metrics import COLLECTION_SECONDS, Outcome, no
 from aggregator.service.telemetry.tracing import span
 from aggregator.service.transport.creation import AGGREGATE_SHARE
 from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.scheduler import Jobs
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 LONGEST_POLL_SECONDS = 10

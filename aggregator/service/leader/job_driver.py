@@ -42,7 +42,6 @@ from aggregator.protocol.verified import Verified
 from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.rejects import Rejects, log_outcome
-from aggregator.service.leader.scheduler import Jobs
 from aggregator.service.runtime import ServedTask, commit
 from aggregator.service.storage.engine.backends import BodyGone
 from aggregator.service.storage.engine.database import Transaction
@@ -76,6 +75,7 @@ from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.transport.creation import AGGREGATION_JOB
 from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.scheduler import Jobs
 
 _DEFAULT_POLL_SECONDS = 2
 

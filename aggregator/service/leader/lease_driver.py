@@ -15,11 +15,11 @@ import httpx
 
 from aggregator.errors import AggregatorError
 from aggregator.service.leader.helper_peer import helper_of
-from aggregator.service.leader.scheduler import DriverSettings, J, Jobs, Scheduler
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.jobs.leases import Leased, LeaseLost
 from aggregator.service.transport.peer import Peer, origin
 from aggregator.service.transport.permits import Permits
+from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
 
 
 class LeaseDriver(ABC, Generic[J]):

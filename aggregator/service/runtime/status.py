@@ -2,7 +2,8 @@
 
 A leader is ready while no work waits, or work that waits is done: something that has waited for
 longer than `STALLED_SECONDS`, while nothing has finished for as long, is a stall, whatever its
-reason. A helper does what it is asked, so it is ready while its store can be used.
+reason. A helper does what it is asked, so it is ready while its store can be used, unless jobs that
+it has put off stall in the same way.
 """
 
 import dataclasses
@@ -38,7 +39,9 @@ from aggregator.service.storage.operator.progress import (
     TaskProgress,
     aggregation_progress,
     collection_progress,
+    deferred_progress,
     last_finished_at,
+    oldest_deferred_at,
     task_progress,
 )
 from aggregator.service.storage.reports.counters import AGGREGATED, STORED
@@ -89,6 +92,7 @@ def read_aggregator_health(
     """
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
+    deferred, deferred_at = deferred_progress(tx), oldest_deferred_at(tx)
     hindered = list_hindered(tx, SHOWN_JOBS)
     collections = [each for each in hindered if each.kind == COLLECTION]
     finished_at = last_finished_at(tx)
@@ -106,6 +110,18 @@ def read_aggregator_health(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
             f"{_cause(jobs, collecting, hindered)}"
+        )
+    if _age(tx.now, deferred_at or tx.now) > stalled_seconds and (
+        finished_at is None or tx.now - finished_at > stalled_seconds
+    ):
+        stalls.append(
+            f"{deferred.unfinished:,} aggregation jobs wait for an answer, the oldest for "
+            f"{_age(tx.now, deferred_at):,} s, and nothing was finished lately: "
+            + (
+                f"workers have {deferred.driven:,} of them"
+                if deferred.driven
+                else "`prio helper work`, or `prio helper serve --work`, must run"
+            )
         )
     if tasks and len(broken) == len(tasks):
         stalls.append(f"no task can be served: {next(iter(broken.values()))}")
@@ -125,6 +141,8 @@ def read_aggregator_health(
         "last_finished_job_seconds": _since(tx.now, finished_at),
         "aggregation_jobs": dataclasses.asdict(jobs),
         "collection_jobs": dataclasses.asdict(collecting),
+        "deferred_jobs": dataclasses.asdict(deferred),
+        "oldest_deferred_job_seconds": _since(tx.now, deferred_at),
         "waiting_jobs": [_job_document(each, tx.now) for each in hindered],
         "tasks": [_task_document(task, broken.get(task.task_id), tx.now) for task in tasks],
         "hpke_keys": len(keys),
@@ -153,6 +171,7 @@ def read_aggregator_health(
         ),
         _job_metric("prio_aggregation_jobs", "Aggregation jobs that have not ended.", jobs),
         _job_metric("prio_collection_jobs", "Collection jobs that have not ended.", collecting),
+        _job_metric("prio_deferred_jobs", "Aggregation jobs to be answered later.", deferred),
         Metric(
             "prio_job_attempts_max",
             "Most attempts in a row that a job has needed.",

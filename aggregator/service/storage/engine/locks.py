@@ -12,8 +12,17 @@ from typing import Final
 
 from aggregator.service.storage.engine.database import Transaction
 
-ORDER: Final = ("collections", "batches", "claims", "ledger", "tokens", "generations", "hpke keys")
-"""The order in which a transaction takes its locks: first a task's own, then the shared ones.
+ORDER: Final = (
+    "collections",
+    "batches",
+    "claims",
+    "deferred",
+    "ledger",
+    "tokens",
+    "generations",
+    "hpke keys",
+)
+"""In this order a transaction takes its locks: of one task, then those that tasks have in common.
 
 A shard's lock may come anywhere in between, where only counts are written: one is free unless as
 many others write. Should two transactions deadlock all the same, the server ends one, which is run
@@ -61,6 +70,11 @@ def change_batches(tx: Transaction, task_id: bytes) -> None:
 def claim_waiting(tx: Transaction, task_id: bytes) -> None:
     """Serialise the creation of the task's aggregation jobs."""
     _take(tx, "claims", task_id)
+
+
+def defer_jobs(tx: Transaction, task_id: bytes) -> None:
+    """Be the only one who puts jobs of the task off."""
+    _take(tx, "deferred", task_id)
 
 
 def own_shard(tx: Transaction, task: int) -> int:

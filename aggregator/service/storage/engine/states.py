@@ -137,6 +137,7 @@ ANSWERED_JOB = Machine(
     (
         Transition("put_answered_job", (), ResourceState.LIVE),
         Transition("delete_answered_job", (ResourceState.LIVE,), ResourceState.DELETED),
+        Transition("delete_deferred_job", (), ResourceState.DELETED),
     ),
 )
 

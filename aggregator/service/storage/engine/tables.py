@@ -635,6 +635,27 @@ answered_jobs = _table(
     comment="Helper: aggregation jobs, answered, so that the same request gets the same bytes.",
 )
 
+deferred_jobs = _table(
+    "deferred_jobs",
+    _key(),
+    _task(),
+    _bytes(
+        "job_id",
+        "Id in the resource's URL, 16 bytes: random, or the Leader's choice. The answer keeps it.",
+        16,
+        unique=True,
+    ),
+    _bytes("body_sha256", "SHA-256 of `request`.", 32),
+    _integer("size", "How many bytes `request` has."),
+    _reason(),
+    *_lease(),
+    _seconds("created_at", "Seconds; when the request came."),
+    _bytes("request", "The exact AggregationJobInitReq; its input shares are HPKE ciphertext."),
+    UniqueConstraint("task", "body_sha256"),
+    comment="Helper: aggregation jobs that it will answer later. A row leaves in the transaction "
+    "that stores the answer in `answered_jobs`.",
+)
+
 aggregate_shares = _table(
     "aggregate_shares",
     _key(),

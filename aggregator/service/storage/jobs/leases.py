@@ -53,6 +53,8 @@ class Leased(Generic[T]):
 def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int]:
     """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are.
 
+    Without states it is a table whose rows have none, and leave when their jobs end.
+
     A task that is being forgotten still has rows for a while, which nobody leases any more.
     """
     return dict(tx.connection.execute(_due(table, tuple(states)), _now(tx)).all())
@@ -64,7 +66,7 @@ def _due(table: Table, states: tuple[str, ...]) -> Select[Any]:
     return (
         select(task.task_id, func.count())
         .join(table, task.id == table.c.task)
-        .where(table.c.state.in_(states), _is_free(table), task.forgotten_at.is_(None))
+        .where(*_in(table, states), _is_free(table), task.forgotten_at.is_(None))
         .group_by(task.id)
     )
 
@@ -105,12 +107,16 @@ def acquire(
 def _free(table: Table, states: tuple[str, ...], *, of_one: bool) -> Select[Any]:
     free = (
         select(table.c.id, table.c.lease_attempts)
-        .where(table.c.state.in_(states), _is_free(table))
+        .where(*_in(table, states), _is_free(table))
         .order_by(table.c.lease_expires_at, table.c.id)
         .limit(bindparam("limit"))
         .with_for_update(skip_locked=True)  # on SQLite there is nobody else, and no such words
     )
     return free.where(table.c.task == bindparam("of_task")) if of_one else free
+
+
+def _in(table: Table, states: tuple[str, ...]) -> Sequence[ColumnElement[bool]]:
+    return (table.c.state.in_(states),) if states else ()
 
 
 def _is_free(table: Table) -> ColumnElement[bool]:

@@ -1,6 +1,6 @@
 """Jobs as an operator sees them: what waits, why, and when it will be retried.
 
-A helper answers at once, so nothing waits there; its rows are what it has answered.
+Those of a helper say what it has answered; how much waits that it has put off is in `progress`.
 """
 
 import dataclasses

@@ -7,7 +7,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Table, func, select
+from sqlalchemy import Table, func, null, select
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
@@ -134,6 +134,18 @@ def collection_progress(tx: Transaction) -> JobProgress:
     return _progress(tx, tables.collection_jobs, _COLLECTING)
 
 
+def deferred_progress(tx: Transaction) -> JobProgress:
+    """Return the aggregation jobs that the Helper has put off."""
+    return _progress(tx, tables.deferred_jobs, ())
+
+
+def oldest_deferred_at(tx: Transaction) -> int | None:
+    """Return when the oldest of them came."""
+    oldest = select(func.min(tables.deferred_jobs.c.created_at))
+    found: int | None = tx.connection.execute(oldest).scalar()
+    return found
+
+
 def last_finished_at(tx: Transaction) -> int | None:
     """Return when a job of either kind last finished or, at the Helper, was answered."""
     answered = tables.answered_jobs.c
@@ -151,8 +163,12 @@ def last_finished_at(tx: Transaction) -> int | None:
 
 
 def _progress(tx: Transaction, table: Table, states: Sequence[str]) -> JobProgress:
-    columns = (table.c.state, table.c.lease_token, table.c.lease_expires_at, table.c.lease_attempts)
-    rows = tx.connection.execute(select(*columns).where(table.c.state.in_(states))).all()
+    state = table.c.state if states else null().label("state")
+    columns = (state, table.c.lease_token, table.c.lease_expires_at, table.c.lease_attempts)
+    query = select(*columns)
+    if states:
+        query = query.where(table.c.state.in_(states))
+    rows = tx.connection.execute(query).all()
     going_on = [row for row in rows if row.state != AggregationJobState.HELD]
     later = [row for row in going_on if row.lease_expires_at > tx.now]
     driven = sum(row.lease_token is not None for row in later)
@@ -181,6 +197,7 @@ def newest_entry_at(tx: Transaction) -> int:
         tables.report_groups.c.received_at,
         tables.aggregation_jobs.c.created_at,
         tables.answered_jobs.c.created_at,
+        tables.deferred_jobs.c.created_at,
         tables.closed_batches.c.changed_at,
         tables.ledger.c.created_at,
         tables.hpke_keys.c.created_at,

@@ -57,6 +57,7 @@ def collect_garbage(tx: Transaction, seconds: int) -> int:
         _delete_long_kept(tx, kept, tables.aggregation_jobs.c.ended_at, _jobs_of_no_use())
         or _delete_some(tx, tables.collection_jobs, _collections_of_no_use(kept))
         or _delete_long_kept(tx, kept, tables.answered_jobs.c.created_at, _answers_of_no_use())
+        or _delete_some(tx, tables.deferred_jobs, _never_answered(kept))
         or _delete_some(tx, tables.aggregate_shares, _shares_of_no_use(kept))
         or _forget_buckets(tx, kept)
         or forget_some(tx)
@@ -135,6 +136,12 @@ def _answers_of_no_use() -> Sequence[ColumnElement[bool]]:
     # While a batch that counts the job is open, the leader may still ask for this answer.
     answered, counted = tables.answered_jobs.c, tables.job_shares.c
     return (~exists().where(counted.task == answered.task, counted.job == answered.body_sha256),)
+
+
+def _never_answered(kept: _Retention) -> Sequence[ColumnElement[bool]]:
+    # Whoever still asks for such a job sends it again.
+    job = tables.deferred_jobs.c
+    return (kept.is_over(job.task, job.created_at),)
 
 
 def _shares_of_no_use(kept: _Retention) -> Sequence[ColumnElement[bool]]:

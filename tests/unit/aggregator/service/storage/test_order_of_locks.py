@@ -12,6 +12,7 @@ TAKE = {
     "collections": locks.ask_for_collections,
     "batches": locks.change_batches,
     "claims": locks.claim_waiting,
+    "deferred": locks.defer_jobs,
     "ledger": lambda tx, _: locks.spend(tx),
     "tokens": locks.change_tokens,
     "generations": lambda tx, _: locks.turn_generations(tx),

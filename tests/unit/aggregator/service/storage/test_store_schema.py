@@ -73,6 +73,18 @@ def test_a_store_of_another_version_is_refused_and_both_versions_named(tmp_path:
         assert "\n" not in str(no.value)
 
 
+def test_a_store_from_before_helpers_deferred_is_refused_until_it_is_upgraded(
+    tmp_path: Path,
+) -> None:
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    downgrade(url, "0009")
+    with pytest.raises(SchemaMismatch, match=r"0009.*prio store upgrade"):
+        Database.open(url, Crypter([STORE_KEY]))
+    assert upgrade(url) == ("0009", schema.head())
+    Database.open(url, Crypter([STORE_KEY])).close()
+
+
 def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatch, match="none"):
         Database.open(new_place(stored_in(tmp_path)), Crypter([STORE_KEY]))

@@ -15,8 +15,6 @@ from structlog.testing import capture_logs
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.profile import Role
 from aggregator.errors import AggregatorError, StoreError
-from aggregator.service.leader import scheduler as scheduler_module
-from aggregator.service.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
@@ -32,7 +30,9 @@ from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import begin_to_forget
 from aggregator.service.storage.tasks.tasks import end_task, put_task
+from aggregator.service.transport import scheduler as scheduler_module
 from aggregator.service.transport.permits import Permits
+from aggregator.service.transport.scheduler import DriverSettings, Jobs, Scheduler
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS

@@ -1,8 +1,9 @@
 """Decides when leased jobs are stepped, and how many at once; the drivers decide what a step does.
 
-A job is leased when a permit is free, and the next one as soon as a job ends: no job waits for
-another. `transport.permits` shares the permits among tasks and bounds how many jobs wait for one
-helper.
+The leader's jobs wait for a helper; those that a helper has put off wait for nobody.
+
+A job is leased when there is a permit for it, and the next as soon as one ends: no job waits for
+another. `transport.permits` shares the permits among tasks and bounds what waits for one helper.
 
 A lease is renewed while its job is stepped. If renewal fails, we cancel the step by our own clock
 before the lease ends by the database's, so no two drivers ever step one job.
@@ -18,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
+from aggregator.protocol.task import Task
 from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.backends import Unreachable
@@ -89,8 +91,13 @@ class Jobs(Generic[J]):
     renew: Callable[[Transaction, Lease, int], None]
 
 
+def host_of_helper(task: Task) -> str:
+    """Return whom the leader's jobs of a task wait for."""
+    return origin(task.configuration.helper_aggregator_endpoint)
+
+
 class Scheduler(Generic[J]):
-    """Steps all jobs of one kind, across the leader's tasks."""
+    """Steps all jobs of one kind, across an aggregator's tasks."""
 
     def __init__(
         self,
@@ -99,22 +106,25 @@ class Scheduler(Generic[J]):
         step: Callable[[Leased[J]], Awaitable[None]],
         settings: DriverSettings,
         permits: Permits,
+        host: Callable[[Task], str] = host_of_helper,
     ) -> None:
         """Step jobs.
 
         Args:
-            runtime: The leader.
+            runtime: The aggregator.
             jobs: Where they come from.
             step: Takes one job a step further; may raise anything.
             settings: How they are driven.
             permits: How many are stepped at once.
+            host: Names whom the jobs of a task wait for.
         """
         self._runtime = runtime
         self._jobs = jobs
         self._step = step
         self._settings = settings
         self._permits = permits
-        self._helpers: dict[bytes, str] = {}
+        self._host_of_task = host
+        self._hosts: dict[bytes, str] = {}
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
         """Step jobs until `stop` is set; return when those under way have ended.
@@ -152,7 +162,7 @@ class Scheduler(Generic[J]):
         kind, seconds = self._jobs.kind, self._settings.lease_seconds
         due = await self._runtime.database.read(f"due {kind} jobs", self._jobs.due)
         shares = self._permits.shares(
-            [Demand(task_id, await self._helper(task_id), count) for task_id, count in due.items()]
+            [Demand(task_id, await self._host(task_id), count) for task_id, count in due.items()]
         )
         if not shares:
             return 0
@@ -166,7 +176,7 @@ class Scheduler(Generic[J]):
         )
         until = anyio.current_time() + self._leash
         for job in leased:
-            host = await self._helper(job.job.task_id)
+            host = await self._host(job.job.task_id)
             self._permits.take(job.job.task_id, host)
             group.start_soon(self._hold, job, host, until)
         return len(leased)
@@ -176,16 +186,16 @@ class Scheduler(Generic[J]):
         """How many seconds a lease is certain to last: the database counts whole seconds."""
         return 0.9 * (self._settings.lease_seconds - 1)
 
-    async def _helper(self, task_id: bytes) -> str:
-        """Return the host that a task's jobs wait for; all tasks that we do not serve share ""."""
-        host = self._helpers.get(task_id)
+    async def _host(self, task_id: bytes) -> str:
+        """Return the host that the jobs of a task wait for; tasks that we do not serve have one."""
+        host = self._hosts.get(task_id)
         if host is None:
             try:
                 task = await self._runtime.public_task(TaskId(task_id))
             except AggregatorError:
                 return ""  # the step says why
-            host = origin(task.configuration.helper_aggregator_endpoint)
-            self._helpers[task_id] = host
+            host = self._host_of_task(task)
+            self._hosts[task_id] = host
         return host
 
     async def _hold(self, leased: Leased[J], host: str, until: float) -> None:

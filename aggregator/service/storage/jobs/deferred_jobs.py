@@ -1,0 +1,189 @@
+"""Aggregation jobs that the Helper answers later: its front stores them, a worker answers them.
+
+A row has the exact request and a lease. It leaves in the transaction that stores the answer, which
+checks the lease, so a job is answered once however many workers take it up. The id of the job stays
+the same, and so does where its Leader asks for it. Whoever looks for a job looks here first: what
+is gone from here in the next moment is among the answers.
+"""
+
+import dataclasses
+import hashlib
+
+from sqlalchemy import ColumnElement, delete, func, insert, select
+
+from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.states import ANSWERED_JOB
+from aggregator.service.storage.jobs import leases
+from aggregator.service.storage.jobs.answered_jobs import (
+    AnsweredJob,
+    delete_answered_job,
+    find_answered_job,
+    get_answered_job,
+)
+from aggregator.service.storage.jobs.answered_jobs import is_job_named as is_answered_job_named
+from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeferredJob:
+    """A job that waits for its answer: its task, and the id in its resource's URL."""
+
+    task_id: bytes
+    job_id: bytes
+
+
+def find_job(
+    tx: Transaction, task_id: bytes, body_sha256: bytes
+) -> DeferredJob | AnsweredJob | None:
+    """Return the job of the request with this digest, whether answered or not, if there is one."""
+    same = tables.deferred_jobs.c.body_sha256 == body_sha256
+    return _find(tx, task_id, same) or find_answered_job(tx, task_id, body_sha256)
+
+
+def get_job(tx: Transaction, task_id: bytes, job_id: bytes) -> DeferredJob | AnsweredJob | None:
+    """Return the job with this id, whether answered or not, if there is one."""
+    same = tables.deferred_jobs.c.job_id == job_id
+    return _find(tx, task_id, same) or get_answered_job(tx, task_id, job_id)
+
+
+def is_job_named(tx: Transaction, job_id: bytes) -> bool:
+    """Return whether a job of any task has or had this id."""
+    job = tables.deferred_jobs.c
+    named = select(job.id).where(job.job_id == job_id)
+    return tx.connection.execute(named).first() is not None or is_answered_job_named(tx, job_id)
+
+
+def has_room(tx: Transaction, task_id: bytes, size: int, most: int) -> bool:
+    """Return whether a request of `size` bytes may wait as well, of `most` bytes of its task.
+
+    A task that has none may always have one. Nobody else adds to them until the transaction ends.
+    """
+    locks.defer_jobs(tx, task_id)
+    job = tables.deferred_jobs.c
+    query = select(func.coalesce(func.sum(job.size), 0)).where(job.task == tx.task_key(task_id))
+    waiting = int(tx.connection.execute(query).scalar_one())
+    return not waiting or waiting + size <= most
+
+
+def put_deferred_job(
+    tx: Transaction, task_id: bytes, request: bytes, job_id: bytes | None = None
+) -> DeferredJob:
+    """Store a request that is to be answered later.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        request: The exact request.
+        job_id: The id, if the Leader chose it; random by default.
+
+    Raises:
+        Conflict: It was stored in the meantime; where that can be, the transaction is run again
+            and finds it.
+    """
+    stored = DeferredJob(task_id, tx.random_id() if job_id is None else job_id)
+    tx.connection.execute(
+        insert(tables.deferred_jobs).values(
+            task=tx.task_key(task_id),
+            job_id=stored.job_id,
+            body_sha256=hashlib.sha256(request).digest(),
+            size=len(request),
+            lease_expires_at=tx.now,
+            lease_set_at=tx.now,
+            lease_attempts=0,
+            created_at=tx.now,
+            request=request,
+        )
+    )
+    return stored
+
+
+def due_deferred_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many jobs each task has that wait and that nobody holds, if any."""
+    return leases.due(tx, tables.deferred_jobs, ())
+
+
+def lease_deferred_jobs(
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
+) -> list[Leased[DeferredJob]]:
+    """Lease at most `limit` jobs that wait, of one task or any, for `seconds`."""
+    held = leases.acquire(tx, tables.deferred_jobs, (), limit, seconds, task_id)
+    job, task = tables.deferred_jobs.c, tables.tasks.c
+    named = select(task.task_id, job.job_id).join(tables.tasks, task.id == job.task)
+    return [
+        Leased(DeferredJob(*tx.connection.execute(named.where(job.id == lease.key)).one()), lease)
+        for lease in held
+    ]
+
+
+def renew_deferred_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on."""
+    leases.renew(tx, tables.deferred_jobs, lease, seconds)
+
+
+def release_deferred_job(tx: Transaction, lease: Lease, delay_seconds: int, reason: str) -> None:
+    """Give the job back for `delay_seconds`, and say why."""
+    leases.write(tx, tables.deferred_jobs, lease, {"reason": reason})
+    leases.release(tx, tables.deferred_jobs, lease, delay_seconds, progressed=False)
+
+
+def read_request(tx: Transaction, lease: Lease) -> bytes:
+    """Return the leased job's request.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    query = select(tables.deferred_jobs.c.request).where(*_held(lease))
+    found: bytes | None = tx.connection.execute(query).scalar()
+    if found is None:
+        raise _lost(lease)
+    return found
+
+
+def end_deferred_job(tx: Transaction, lease: Lease) -> None:
+    """Delete the leased job's row, in the transaction that stores its answer.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    if tx.connection.execute(delete(tables.deferred_jobs).where(*_held(lease))).rowcount != 1:
+        raise tx.refuse(_lost(lease))
+
+
+def delete_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
+    """Forget a job: one that waits is not answered any more, of another the reports stay counted.
+
+    Returns:
+        Whether there was such a job.
+    """
+    job, task = tables.deferred_jobs, tx.task_key(task_id)
+    place = (job.c.task == task, job.c.job_id == job_id)
+    digest = tx.connection.execute(select(job.c.body_sha256).where(*place)).scalar()
+    if digest is None or tx.connection.execute(delete(job).where(*place)).rowcount != 1:
+        return delete_answered_job(tx, task_id, job_id)
+    tx.connection.execute(  # by which its name stays taken
+        insert(tables.answered_jobs).values(
+            task=task,
+            body_sha256=digest,
+            job_id=job_id,
+            state=ANSWERED_JOB.transition("delete_deferred_job").target,
+            created_at=tx.now,
+        )
+    )
+    return True
+
+
+def _find(tx: Transaction, task_id: bytes, condition: ColumnElement[bool]) -> DeferredJob | None:
+    job = tables.deferred_jobs.c
+    query = select(job.job_id).where(job.task == tx.task_key(task_id), condition)
+    found = tx.connection.execute(query).scalar()
+    return None if found is None else DeferredJob(task_id, found)
+
+
+def _held(lease: Lease) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    job = tables.deferred_jobs.c
+    return job.id == lease.key, job.lease_token == lease.token
+
+
+def _lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(f"the lease on deferred job {lease.key} was lost")
