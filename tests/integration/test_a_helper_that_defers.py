@@ -18,6 +18,7 @@ from aggregator.dap.resources import path
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import Result
 from aggregator.service.config import HelperSettings
+from aggregator.service.helper import aggregation
 from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.reports.counters import Stage, report_counts
@@ -75,10 +76,10 @@ async def _pair(
     await made.close()
 
 
-async def job_body(pair: Pair, count: int = 3) -> bytes:
+async def job_body(pair: Pair, count: int = 3, key_id: int = 0) -> bytes:
     """Return the request of a leader about some new reports."""
     keypairs = await pair.leader.runtime.keypairs()
-    key = VerificationKey(0, VERIFY_KEY)
+    key = VerificationKey(key_id, VERIFY_KEY)
     reports = columns(pair.task, await pair.reports([1] * count))
     request = leader_init(pair.task, key, keypairs, reports, NOW).request
     assert request is not None
@@ -172,6 +173,20 @@ async def test_what_is_refused_as_a_whole_is_refused_at_once(pair: Pair) -> None
     answer = await send(pair, (await job_body(pair))[:-1])
     assert (answer.status, answer.problem_type) == (400, "invalidMessage")
     assert await pair.work_as_helper() == 0
+
+
+@ON_SQLITE
+async def test_what_a_front_has_let_pass_is_refused_when_it_is_sent_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = await job_body(pair, key_id=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(aggregation, "check_job", lambda *_: None)
+        location = (await send(pair, body)).headers["location"]
+    assert await pair.work_as_helper() == 1
+    assert (await at(pair, "GET", location)).status == 404
+    assert (await send(pair, body)).problem_type == "invalidMessage"
+    assert await counted(pair) == {}
 
 
 @ON_SQLITE
