@@ -1,5 +1,5 @@
-"""What stewards, auditors and readers of a ledger compute, and no service does.
+"""Computations for stewards, auditors and readers of a ledger, which no service needs.
 
-Choosing an epsilon, weighing published claims, comparing bounds, auditing from outside. It is above
-`protocol`, and nothing that serves a task may import it.
+They choose an epsilon, weigh published claims, compare bounds and audit from outside. The package
+builds on `protocol`, and nothing that serves a task may import it.
 """

@@ -1,4 +1,4 @@
-"""The advice in words: three sentences for a board, and what the steward should consider first."""
+"""The advice in words: three sentences for a board, and warnings for the steward."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,25 +10,25 @@ from aggregator.dp.rationals import at_most, format_rational
 from aggregator.dp.sensitivity import max_entry
 from aggregator.steward.planning.question import Question
 
-# Above these a promise is so weak, or spent so far, that the steward is warned.
+# Above these epsilons, of one release and of a year, the steward is warned.
 _WEAK_RELEASE = 3
 _WEAK_YEAR = 12
 _LONG = 10**11
-"""Denominators of computed bounds have twelve decimals."""
+"""The computed bounds' denominators have twelve decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the sentences say.
+    """The numbers in the sentences.
 
     Attributes:
-        epsilon: Of one release.
-        delta: With it.
+        epsilon: The epsilon of one release.
+        delta: The delta of one release.
         total: The epsilon of a year's releases, by adding up; None if epsilons do not add up.
-        total_delta: With it.
+        total_delta: The delta of a year's releases, by adding up.
         bound: The smallest bound on the year.
         width: Half of the 95 % interval of one number.
-        joint: The same of intervals that hold for all numbers at once.
+        joint: Half of the intervals that hold for all numbers at once.
     """
 
     epsilon: Fraction
@@ -41,7 +41,7 @@ class Figures:
 
 
 def promise(question: Question, figures: Figures) -> str:
-    """Say what is hidden, and within what."""
+    """Say what each release hides, and how well."""
     releases = "each release" if question.releases == 1 else f"each of {question.releases} releases"
     factor = at_most(round_up(lambda digits: exp(figures.epsilon, digits)))
     delta, failure = "", ""
@@ -100,7 +100,7 @@ def cost(question: Question, figures: Figures) -> str:
 
 
 def warnings(question: Question, figures: Figures, threshold: int | None) -> tuple[str, ...]:
-    """Return what the steward should consider first, given the threshold where there is one."""
+    """Return what the steward should consider first, given the threshold if there is one."""
     found, circuit = [], question.circuit
     if figures.epsilon > _WEAK_RELEASE:
         found.append(
@@ -143,12 +143,12 @@ def warnings(question: Question, figures: Figures, threshold: int | None) -> tup
 
 
 def shown(value: Fraction) -> str:
-    """Return a number as it was chosen; one that was computed has three digits, rounded up."""
+    """Return a chosen number as it is, a computed one with three digits, rounded up."""
     return plain(value) if value.denominator < _LONG else at_most(value)
 
 
 def plain(value: Fraction) -> str:
-    """Return a decimal where it ends soon, else a fraction; a tiny one is rounded up."""
+    """Return a decimal if it ends soon, else a fraction; a tiny number is rounded up."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     if Fraction(number) == value:
         return f"{number.normalize():f}" if number >= Decimal("1e-4") else at_most(value)

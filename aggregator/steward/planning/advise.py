@@ -1,9 +1,9 @@
 """From a steward's question to a privacy policy: a mechanism, its strength, its error and cost.
 
-Unless told otherwise the advice is discrete Laplace noise: its promise is a single number, adds up
-over any number of releases, and needs no threshold. The epsilon (or rho) advised is the smallest
-with two digits that keeps the wanted error; a smaller error costs privacy, and there is no way
-around that.
+Unless another mechanism is asked for, the advice is discrete Laplace noise: its promise is a
+single number, adds up over any number of releases, and needs no threshold. The advised epsilon (or
+rho) is the smallest two-digit one that keeps the wanted error. A smaller error always costs
+privacy.
 """
 
 from dataclasses import dataclass
@@ -26,26 +26,26 @@ from aggregator.vdaf.circuits import Circuit
 
 CONFIDENCE = Fraction(95, 100)
 EMPTY_BUCKET_CHANCE = Fraction(1, 10**6)
-"""The probability with which a threshold may show any empty bucket."""
+"""The probability, at most, that a threshold shows any empty bucket."""
 
 STRENGTHS = tuple(
     Fraction(digits) * Fraction(10) ** exponent
     for exponent in range(-10, 1)
     for digits in range(10, 100)
 )
-"""The epsilons and rhos that are advised: two digits, from 10^-9 up to below 100."""
+"""The epsilons and rhos that may be advised: two digits, from 10^-9 up to below 100."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdAdvice:
-    """What it takes never to show a bucket that nobody chose, and what that costs.
+    """The thresholds that keep empty buckets hidden, and what they cost.
 
     Attributes:
-        threshold: With this noise: all empty buckets stay hidden except with a probability of
-            `EMPTY_BUCKET_CHANCE`, and privacy does not change.
-        truncated_threshold: With truncated geometric noise of the same epsilon: no empty bucket is
-            ever shown, at the cost of a delta. None if the mechanism has no epsilon.
-        truncated_delta: That delta.
+        threshold: For the advised noise: hides all empty buckets except with a probability of
+            `EMPTY_BUCKET_CHANCE`, at no cost in privacy.
+        truncated_threshold: For truncated geometric noise of the same epsilon: never shows an empty
+            bucket, at the cost of a delta. None if the mechanism has no epsilon.
+        truncated_delta: The delta that `truncated_threshold` costs.
     """
 
     threshold: int
@@ -55,22 +55,22 @@ class ThresholdAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The answer.
+    """The advice for one question.
 
     Attributes:
         circuit: What to measure with.
         policy: For the task file.
-        epsilon: Of one release.
-        delta: With it.
-        half_width: Of the 95 % interval of one number, both aggregators adding noise.
-        joint_half_width: Of intervals that hold for all numbers at once.
+        epsilon: The epsilon of one release.
+        delta: The delta of one release.
+        half_width: Half of the 95 % interval of one number, both aggregators adding noise.
+        joint_half_width: Half of the intervals that hold for all numbers at once.
         yearly_epsilon: For a person in every release, by adding up; None if epsilons do not add up.
         yearly_bound: The smallest bound at the question's delta; the policy's limit enforces the
             number of releases that it is for.
-        sure_after_one: How sure of an answer a neighbour can be after one release to whom two
-            answers were equally likely; see `sure_at_most`.
-        sure_after_a_year: The same after all releases of a year.
-        threshold: None where nothing is a bucket.
+        sure_after_one: How sure of an answer a neighbour, to whom two answers were equally likely,
+            can be after one release; see `sure_at_most`.
+        sure_after_a_year: How sure the neighbour can be after all releases of a year.
+        threshold: None if no entry of the result is a bucket.
         sentences: Three, for a board.
         warnings: What the steward should consider first.
     """
@@ -91,15 +91,15 @@ class Advice:
 
 
 def advise(question: Question, population: str = "", *, with_threshold: bool = False) -> Advice:
-    """Advise a steward.
+    """Advise a steward on one question.
 
     Args:
         question: What is known and wanted.
-        population: Name of the people asked, for the policy: costs add up over its tasks.
+        population: The name of the people asked, for the policy: costs add up over its tasks.
         with_threshold: Whether the policy hides buckets at or below the advised threshold.
 
     Raises:
-        ParameterError: No epsilon or rho below 100 has so small an error, or no bound holds.
+        ParameterError: No epsilon or rho below 100 keeps the error, or no bound holds.
     """
     circuit = question.circuit
     mechanism = question.noise(question.strength or _least_strength(question))
@@ -148,7 +148,7 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
 
 
 def _sure_after(yearly: Cost, bound: composition.Bound) -> Fraction:
-    """Return how sure a neighbour can be after a year, by adding up or by the smallest bound."""
+    """Return how sure a neighbour can be after a year: the less of what sum and bound allow."""
     costs = ((yearly.epsilon, yearly.delta), (bound.epsilon, bound.delta))
     return min(sure_at_most(epsilon, delta or 0) for epsilon, delta in costs if epsilon is not None)
 

@@ -1,6 +1,6 @@
 """The answers of `prio plan` as plain mappings: one function per command, no printing.
 
-The keys are the command's interface; they only ever grow.
+The keys are the command's interface: they may be added to, never renamed or removed.
 """
 
 import json
@@ -45,7 +45,7 @@ from aggregator.steward.planning.values import PlanAnswer, Value
 from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
-# Nobody reads a table of more atoms.
+# Support tables with more atoms than this are left out: nobody would read them.
 _LONGEST_SUPPORT = 1025
 
 
@@ -137,7 +137,7 @@ def risk(
         move: The furthest a replaced report moves the aggregate; None for continuous Laplace noise.
         epsilon0: The epsilon that the noise is calibrated to.
         epsilon: Where the law is evaluated.
-        aggregators: How many honest draws are assumed, 1 or 2.
+        aggregators: How many honest draws of noise are assumed, 1 or 2.
         published: Whether to add the published figure and its label.
         k: Number of coordinates for the published figure.
     """
@@ -156,7 +156,7 @@ def risk(
         law = TwoDrawLaw.of(epsilon0, move)
     else:
         law = VectorTwoDrawLaw.of(epsilon0, move)
-    # A law on a grid knows its curve, but not on which side of epsilon a single loss lies.
+    # A law on a grid knows its curve, but not P(|L| <= epsilon).
     known = None if isinstance(law, VectorTwoDrawLaw) else law
     answer: PlanAnswer = {
         "exact": {
@@ -187,8 +187,8 @@ def budget(
 
     Args:
         people: See `CostModel`.
-        compensation: Likewise.
-        epsilon0: Of the release.
+        compensation: See `CostModel`.
+        epsilon0: The epsilon of the release.
         error: The largest mean absolute error of one coordinate, if it matters.
         money: The most that may be owed, if it matters.
         circuit: What is summed; a count by default.
@@ -244,20 +244,20 @@ _KEYS = {
     "Gaussian": "gaussian",
     "PLD": "pld",
 }
-"""The theorems' names in an answer. A filter on epsilon says what basic does."""
+"""The theorems' names in an answer. A filter on epsilon says what `basic` does."""
 
 
 def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta: str) -> PlanAnswer:
     """Return what releases cost a person who is in all of them, as their ledger would.
 
-    Beside it stands a bound that was published for Laplace noise, if that is the noise.
+    For Laplace noise, a published bound is shown beside it.
 
     Args:
         mechanism: What each aggregator adds.
         circuit: What is summed; None for continuous Laplace noise of the mechanism's epsilon on a
-            count, with a PLD of its own.
+            count, which has a PLD of its own.
         releases: How many, at least 1.
-        delta: At which the bounds are stated.
+        delta: The delta at which the bounds are stated.
 
     Raises:
         ParameterError: A number is out of its range, or there is no circuit and other noise.
@@ -298,7 +298,7 @@ def _theorem_9(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
 
 
 def _why_none(made: Releases) -> str:
-    """Return why no bound holds for some releases."""
+    """Return why these releases have no bound."""
     cost, name = made.cost, made.mechanism.name
     if cost is None:
         return f"no bound holds at any delta: the mechanism {name} promises nothing"
@@ -334,7 +334,7 @@ def _rounded(value: Decimal) -> Fraction:
 
 
 def advice(found: Advice) -> PlanAnswer:
-    """Lay out an advice."""
+    """Return the advice as an answer."""
     threshold: PlanAnswer | None = None
     if found.threshold is not None:
         threshold = {

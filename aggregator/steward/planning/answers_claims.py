@@ -40,9 +40,9 @@ def claims(
         epsilon: The smaller level that is claimed.
         confidence: The confidence with which it is claimed.
         k: Number of coordinates of the query.
-        coverage: gamma2, of a sensitivity estimated from samples.
-        accuracy: rho, of that estimate; None if nothing was sampled.
-        samples: How many random pairs of data sets; the number of `sensitivities` by default.
+        coverage: gamma2, the coverage of a sensitivity estimated from samples.
+        accuracy: rho, the accuracy of that estimate; None if nothing was sampled.
+        samples: How many random pairs of data sets were sampled; by default one per sensitivity.
         sensitivities: The sampled sensitivities, if available.
     """
     law = LaplaceLaw.of(epsilon0)

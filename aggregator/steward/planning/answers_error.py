@@ -1,7 +1,7 @@
 """The answer of `prio plan error`: how far a result may lie from the truth, for any mechanism.
 
-The noise does not depend on how many reports there are. So its size relative to a result falls as
-the batch grows, and there is a smallest batch for every relative error that is wanted.
+The noise does not depend on the number of reports. So its size relative to a result falls as the
+batch grows, and every relative error has a smallest batch that reaches it.
 """
 
 import math
@@ -31,9 +31,9 @@ def error(
     Args:
         mechanism: What each aggregator adds; it names the reports that one person may have.
         circuit: What is summed.
-        confidence: Of the intervals, strictly between 0 and 1.
-        reports: In one batch, for errors relative to it; at least 1.
-        wanted: A relative error such as "5%", for the smallest batch that has it.
+        confidence: The confidence of the intervals, strictly between 0 and 1.
+        reports: Reports in one batch, at least 1; for errors relative to it.
+        wanted: A relative error such as "5%", for the smallest batch that reaches it.
 
     Raises:
         ParameterError: A value is out of range, no measurement changes the sums, or the noise is
@@ -84,7 +84,7 @@ def _spread(
     confidence: Fraction,
     reports: int | None,
 ) -> PlanAnswer:
-    """Return how far values lie from the truth; where sections differ, the least precise ones."""
+    """Return how far values lie from the truth; if sections differ, the least precise one."""
     laws = [law for _, law in mechanism.laws(circuit, aggregators) if law is not None]
     half_width = mechanism.half_width(circuit, confidence, aggregators)
     joint = mechanism.joint_half_width(circuit, confidence, aggregators)
@@ -102,5 +102,5 @@ def _spread(
 
 
 def _smallest_batch(half_width: int, circuit: Circuit, part: Fraction) -> int:
-    """Return the least number of reports of whose largest sum a half-width is at most a part."""
+    """Return the fewest reports for which a half-width is at most this part of the largest sum."""
     return max(1, math.ceil(half_width / (part * max_entry(circuit))))

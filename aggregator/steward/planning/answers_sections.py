@@ -1,9 +1,10 @@
 """The answer of `prio plan sections`: one epsilon for a whole report, split over its sections.
 
-Each section has a unit: errors of one unit are equally bad everywhere. The split makes the error of
-every section the same in its unit. Discrete Laplace noise needs no delta, and its scale grows with
-the number of sections; that of discrete Gaussian noise grows with the root of it, and is found by
-its own law. So the one is narrower for few sections and the other for many, and both are computed.
+Each section has a unit: an error of one unit is equally bad in every section. The split makes every
+section's error the same in its unit. Discrete Laplace noise needs no delta, and its scale grows
+with the number of sections; that of discrete Gaussian noise grows with the root of that number, and
+is found by its own law. So Laplace noise is narrower for few sections and Gaussian noise for many;
+both are computed.
 """
 
 import math
@@ -35,18 +36,18 @@ def sections(
     confidence: str = "0.95",
     max_reports_per_person: int = 1,
 ) -> PlanAnswer:
-    """Return both mechanisms with their shares, what each section's error is, and which to take.
+    """Return both mechanisms with their shares and each section's error, and which one to take.
 
     Args:
-        circuit: Of the type Prio3Sections.
-        epsilon: Of one release, for everything that a report holds.
-        delta: Of the Gaussian mechanism.
-        units: Of each section; the largest that an entry holds unless given, 1 for counts.
-        confidence: Of the intervals.
+        circuit: A circuit of the type Prio3Sections.
+        epsilon: The epsilon of one release, for everything that a report holds.
+        delta: The delta of the Gaussian mechanism.
+        units: One per section; by default the largest value of an entry, or 1 for counts.
+        confidence: The confidence of the intervals.
         max_reports_per_person: In one release.
 
     Raises:
-        ParameterError: A value is out of its range, or there are not as many units as sections.
+        ParameterError: A value is out of its range, or there is not one unit per section.
     """
     if not isinstance(circuit, Sections):
         raise ParameterError(f"circuit must be sections, not Prio3{circuit.name}")
@@ -89,7 +90,7 @@ def _deviations(mechanism: Mechanism, circuit: Sections) -> list[float]:
 
 
 def _difference(law: NoiseLaw | None, confidence: Fraction) -> int:
-    """Return from what difference on two releases of a value say that the truth differs."""
+    """Return the least difference of a value in two releases that shows a difference in truth."""
     if law is None:
         return 1
     width = SumLaw.of([(law, 1), (law, -1)]).width(confidence).size

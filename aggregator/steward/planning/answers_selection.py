@@ -9,7 +9,7 @@ from aggregator.steward.planning.selection_plan import MIDPOINTS, SelectionPlan,
 from aggregator.steward.planning.selection_rivals import TruncatedGeometricRelease
 from aggregator.steward.planning.values import PlanAnswer
 
-# The recursion takes a step per person; beyond this many persons its check is left out.
+# The recursion takes a step per person; for counts above this its check is left out.
 _LONGEST_RECURSION = 200_000
 
 
@@ -27,10 +27,10 @@ def selection(
         epsilon: Of the whole selection, at least 0.
         delta: Of the whole selection, 0 to 1.
         count: How many persons are in the bucket asked about.
-        kappa: The most buckets one person is in.
+        kappa: The most buckets that one person is in.
         neighbours: "add-remove" or "replacement".
         public_threshold: For buckets of a public list, which the same truncated noise may show
-            above another threshold; None if there are none.
+            above another threshold; None if there is no such list.
     """
     plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
     keep = plan.optimal.keep_probability(count)
@@ -92,14 +92,14 @@ def keep(
 ) -> PlanAnswer:
     """Draw by the optimal rule which private buckets are shown.
 
-    The dropped buckets, and their number, are as private as the counts: neither is in the answer,
-    and the names are in alphabetical order, not in order of counts.
+    The dropped buckets, and how many there are, are as private as the counts: neither is in the
+    answer, and names are in alphabetical order, not in order of counts.
 
     Args:
         buckets: Names with the number of persons in each.
         epsilon: Of the whole selection, at least 0.
         delta: Of the whole selection, 0 to 1.
-        kappa: The most buckets one person is in.
+        kappa: The most buckets that one person is in.
         neighbours: "add-remove" or "replacement".
         entropy: Where the draws come from.
     """

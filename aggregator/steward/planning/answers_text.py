@@ -25,10 +25,10 @@ _OF_LAST = (
 )
 _MOST_STRINGS = 10**7
 _AGGREGATORS = 2
-"""All of which add the whole noise."""
+"""Both add the whole noise."""
 
 CENTRAL_DELTA = Fraction(1, 10**5)
-"""Of the central optimum that is shown for comparison; nothing else here has a delta."""
+"""The delta of the central optimum shown for comparison; nothing else here has a delta."""
 
 
 def text(
@@ -41,18 +41,19 @@ def text(
     candidates: int = FINGERPRINTS,
     found: str | None = None,
 ) -> PlanAnswer:
-    """Return what is found, at what error and what bytes, beside a listed choice and an optimum.
+    """Return strings found, errors and bytes, beside those of a listed choice and the optimum.
 
     Args:
         epsilon: Of a person, whichever task they are in.
-        reports: How many people answer, in all tasks together; as many as in the last window if
-            that is known and this is not given.
+        reports: How many people answer, in all tasks together; by default as many as in the last
+            window, if `found` gives it.
         buckets: Of each task's histogram.
-        tasks: How many tasks; as many as find the rarest strings if not given.
-        strings: How many different ones there are, by the guess of the tail.
-        exponent: The k-th most frequent is held in proportion to k^-exponent, by that guess.
+        tasks: How many tasks; by default the number that finds the rarest strings.
+        strings: How many different strings the guessed tail has.
+        exponent: In the guessed tail the k-th most frequent string is held in proportion to
+            k^-exponent.
         candidates: How many strings are tried; all fingerprints unless given.
-        found: What `prio text results --json` says of the last window, in place of a guess.
+        found: The JSON of `prio text results --json` of the last window, in place of a guess.
 
     Raises:
         ParameterError: A value is out of its range.
@@ -114,7 +115,7 @@ def text(
 
 
 def _spelling(epsilon: float, tasks: int, buckets: int) -> PlanAnswer | None:
-    """Return what a window of letters tells of fingerprints without a name; None without room."""
+    """Return what a window of letters says of unnamed fingerprints; None if there is no room."""
     room, letters = most_spelled(buckets), min(LETTERS, tasks)
     if not room:
         return None

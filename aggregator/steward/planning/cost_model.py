@@ -43,7 +43,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True)
 class EpsilonRange:
-    """Every epsilon0 that meets a wanted error and a budget; empty if low is above high.
+    """Every epsilon0 that keeps to a wanted error and a budget; empty if low is above high.
 
     Attributes:
         low: From the error: the noise of a smaller epsilon0 is too large. None if unbounded.
@@ -55,7 +55,7 @@ class EpsilonRange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no epsilon0 meets both."""
+        """Whether no epsilon0 keeps to both."""
         return self.low is not None and self.high is not None and self.low > self.high
 
 

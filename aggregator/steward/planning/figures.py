@@ -1,8 +1,8 @@
 """`prio plan figures`: the papers' figures, with published and sound curves drawn apart.
 
-Sound curves are solid, published ones dashed; every curve of a panel has its own marker, so that
-black and white prints are readable. Where two sound rules are compared the rival's curve has dots
-and dashes, which show what lies below it. Legends stand below the axes, so they cover nothing.
+Sound curves are solid, published ones dashed, and every curve of a panel has its own marker, so
+that black and white prints are readable. Where two sound rules are compared, the rival's curve is
+dash-dotted, which shows the curve below it. Legends stand below the axes, so they cover nothing.
 matplotlib, of the extra `plots`, is imported only when a figure is drawn.
 """
 
@@ -36,10 +36,10 @@ class Curve:
     Attributes:
         label: For the legend.
         x: The abscissas.
-        y: As many ordinates; None leaves a gap.
+        y: One ordinate for each abscissa; None leaves a gap.
         published: Drawn dashed, as a published figure and not a guarantee.
         colour: Number of the colour; the curve's place in its panel unless given.
-        is_rival: Drawn with dots and dashes, since it may lie on another.
+        is_rival: Drawn dash-dotted, since it may lie on another curve.
     """
 
     label: str
@@ -122,7 +122,7 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
 
 
 def drawn(picture: Picture) -> "Figure":
-    """Return one picture as a figure of matplotlib.
+    """Return one picture as a matplotlib figure.
 
     Raises:
         ConfigurationError: matplotlib is not installed.
@@ -160,7 +160,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
     count = len(panel.curves)
     for index, curve in enumerate(panel.curves):
         known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
-        # Markers of adjacent curves start apart, so that one does not hide the other.
+        # Adjacent curves' first markers are apart, so that one does not hide the other.
         every = max(1, len(known) // _MARKERS_A_CURVE, count if len(known) >= 3 * count else 1)
         colour = _COLOURS[(index if curve.colour is None else curve.colour) % len(_COLOURS)]
         solid = "-." if curve.is_rival else "-"

@@ -2,12 +2,12 @@
 
 With y the transform of the law of one loss over N points and W that of the weights
 max(0, 1 - e^(epsilon - loss)), which has a closed form, the curve is the mean of y^n W (Parseval).
-Each y is a sum over paths of log2 N steps by two, or half as many by four, from the probabilities,
-which add up to 1; each step multiplies by 1 and a few units of the last place. So y errs by at most
-e = `_ERROR_OF_STEP` log2 N, and y^n by n e (|y| + e)^(n-1) and the units of its n multiplications.
-The mean of these errors times |W|, and the errors of W and of the sum, are computed beside the
-curve. All this takes numpy's transform to be one of such steps, with roots of unity right to four
-units, as its source says; the constants are generous.
+Each y is a sum over paths of log2 N steps of radix two, or half as many of radix four, from the
+probabilities, which add up to 1; each step multiplies by 1 and a few units of the last place. So y
+errs by at most e = `_ERROR_OF_STEP` log2 N, and y^n by n e (|y| + e)^(n-1) and the units of its n
+multiplications. The mean of these errors times |W|, and the errors of W and of the sum, are
+computed beside the curve. This assumes that numpy's transform consists of such steps, with
+roots of unity right to four units, as its source says; the constants are generous.
 
 Source:
     [Hig02], Theorem 24.2, whose proof this is, for single values instead of norms.
@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-# Units are half of the last place.
+# A unit is half of the last place.
 _UNIT = 2.0**-53
 _ERROR_OF_STEP = 8 * _UNIT  # a root of unity, a product, a sum
 _ERROR_OF_PRODUCT = 3 * _UNIT
@@ -37,8 +37,8 @@ class GridSum:
         single: The absolute values of the transform of one loss, N/2 + 1 of N.
         power: The transform of the sum.
         count: How many losses there are.
-        middle: The place of loss 0 among the N points.
-        step: Of the grid.
+        middle: The index of loss 0 among the N points.
+        step: The step of the grid.
     """
 
     single: NDArray[np.float64]
@@ -54,7 +54,7 @@ class GridSum:
         Args:
             masses: The probabilities of -m, ..., m steps for some m.
             count: How many losses.
-            step: Of the grid.
+            step: The step of the grid.
         """
         size = (masses.size - 1) * count + 1
         transform = np.fft.rfft(masses, 1 << (size - 1).bit_length())
@@ -62,7 +62,7 @@ class GridSum:
         return cls(np.abs(transform), power, count, (masses.size - 1) // 2 * count, step)
 
     def above(self, epsilon: Fraction) -> tuple[float, float]:
-        """Return E[max(0, 1 - e^(epsilon - L))], and the most by which it may err.
+        """Return E[max(0, 1 - e^(epsilon - L))], and a bound on its error.
 
         Args:
             epsilon: From 0 to less than the largest loss.
@@ -106,20 +106,20 @@ def _geometric_sum(
 
 
 def _one_less(fall: float, angle: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Return 1 - e^(-`fall` + i `angle`), of which nothing cancels."""
+    """Return 1 - e^(-`fall` + i `angle`), without cancellation."""
     left = math.exp(-fall)
     real = -math.expm1(-fall) + left * 2 * np.sin(angle / 2) ** 2
     return real - 1j * left * np.sin(angle)
 
 
 def _angle(k: NDArray[np.int64], steps: int, size: int) -> NDArray[np.float64]:
-    """Return 2 pi k steps / size, less whole turns, which are taken off exactly."""
+    """Return 2 pi k steps / size less whole turns, which are taken off exactly."""
     place = (k * steps) % size
     return np.where(place > size // 2, place - size, place) * (2 * math.pi / size)
 
 
 def _to_the_power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Return the power by squares and products, which err as if it were as many products."""
+    """Return the power by squares and products; its error is that of `exponent` products."""
     result = np.ones_like(values)
     while exponent:
         if exponent & 1:

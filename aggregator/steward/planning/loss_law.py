@@ -1,9 +1,9 @@
 """The exact law of the privacy loss of a noisy release, for the worst pair of neighbours.
 
 The loss of an outcome z is L(z) = ln P(z)/Q(z), where P is the law of the release with the person's
-report and Q its law with that report replaced; z is drawn from P. Its law says everything: the
+report and Q its law with that report replaced; z is drawn from P. The law of L says everything: the
 guarantee is the curve delta(epsilon) = E[max(0, 1 - e^(epsilon - L))]. P(|L| <= epsilon) only
-describes: post-processing does not preserve it, and it must not be called a guarantee.
+describes it: post-processing does not preserve it, and it must not be called a guarantee.
 
 Discrete Laplace noise gives losses on a lattice: with q = e^(-epsilon0/size), a move of one
 coordinate by m has the loss epsilon0' (1 - 2z/m) with probability 1/(1+q) at z = 0, q^m/(1+q) at
@@ -37,7 +37,7 @@ MOST_EPSILON0 = 1000
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """How far one replaced report can move an aggregate: `coordinates`, each by `step`.
+    """How far one replaced report can move an aggregate: `coordinates` entries, each by `step`.
 
     Discrete Laplace noise is scaled to its L1 length, `coordinates * step`.
     """
@@ -47,7 +47,7 @@ class Move:
 
     @property
     def length(self) -> int:
-        """The L1 sensitivity."""
+        """The L1 length of the move."""
         return self.coordinates * self.step
 
 
@@ -56,7 +56,7 @@ def worst_move(circuit: Circuit, honest_draws: int = 1) -> Move:
 
     Args:
         circuit: What is summed.
-        honest_draws: How many draws the noise is the sum of.
+        honest_draws: How many draws of noise are added up.
 
     Raises:
         UnsupportedCircuit: No measurement changes a sum, the worst replacement is not known for
@@ -129,7 +129,7 @@ class LatticeLaw:
     def probability_at_most(self, epsilon: Number) -> Decimal:
         """Return P(|L| <= `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
-        # The indices with a loss in [-epsilon, epsilon] are those from first to size - first.
+        # The indices with a loss in [-epsilon, epsilon] run from first to size - first.
         first, size = self._first_at_most(bound), self.move.length
         return self._between(first, size - first)
 
@@ -180,7 +180,7 @@ class LatticeLaw:
 
     @property
     def _digits(self) -> int:
-        """Enough digits for differences as small as epsilon0 squared."""
+        """Enough digits for differences as small as the square of epsilon0."""
         return DIGITS + 10 + 2 * len(str(self.epsilon0.denominator // self.epsilon0.numerator))
 
     def _first_at_most(self, bound: Fraction) -> int:
@@ -218,7 +218,7 @@ def _lattice_probabilities(epsilon0: Fraction, move: Move) -> tuple[Decimal, ...
                 weights.append(weights[-1] * (count - j) / (j + 1))
         else:
             weights = _spread(1 - q, count, step)
-        # A single coordinate has 1, 1-q, ..., 1-q, 1 times q^j/(1+q): take q^j/(1+q) out of all.
+        # A single coordinate has 1, 1-q, ..., 1-q, 1 times q^j/(1+q): factor q^j/(1+q) out of all.
         scale = (1 + q) ** -count
         probabilities = []
         for weight in weights:

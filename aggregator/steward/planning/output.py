@@ -1,8 +1,8 @@
 """How `prio plan` prints: as JSON, whose numbers may be far smaller than any double, or as text.
 
-JSON sets no limit to a number's size, so 5.746029482e-561 is written in full; a parser that reads
-doubles turns it into 0, one that reads decimals keeps it. What has no value (an infinite epsilon, a
-rule that does not exist) is null.
+JSON does not limit a number's size, so 5.746029482e-561 is written in full; a parser that reads
+doubles turns it into 0, one that reads decimals keeps it. A figure without a value (an infinite
+epsilon, a rule that does not exist) is null.
 """
 
 import json

@@ -1,13 +1,13 @@
-"""Which private buckets may be shown at all: the optimal selection primitive of [DVGM22].
+"""Which private buckets may be shown: the optimal selection primitive of [DVGM22].
 
-A bucket that exists only because somebody reported it betrays that somebody by its name alone. A
+A bucket that exists only because somebody reported it gives that person away by its name alone. A
 selection primitive keeps a bucket of n persons with probability pi(n), pi(0) = 0, so that one
 person added to or removed from one bucket changes the outcome within (epsilon, delta). This module
 holds the largest such pi. Its rivals are in `selection_rivals`, exact draws in `selection_draws`,
 several buckets per person and the choice between them in `selection_plan`.
 
 No service runs a rule: aggregators add their noise before anybody sees a count, and a histogram's
-buckets are public. `prio plan keep` draws for counts from elsewhere, or of a task without noise.
+buckets are public. `prio plan keep` draws for counts from elsewhere, or from a task without noise.
 
 The guarantee is (epsilon, delta)-DP for adding or removing one person who is in at most one bucket,
 towards everyone but the party that sees the counts and makes the draws.

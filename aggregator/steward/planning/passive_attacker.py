@@ -23,7 +23,7 @@ _FIRST_DELTAS = 256
 
 @dataclass(frozen=True, slots=True)
 class PassiveAttacker:
-    """An attacker who knows `known` of the other answers, drawn like all, but chose none."""
+    """An attacker who knows `known` of the other answers, drawn like all others, but chose none."""
 
     release: Thresholding
     known: int
@@ -79,8 +79,8 @@ class PassiveAttacker:
             odds = to_decimal(known.success / (1 - known.success))
             total, weight = Decimal(0), known.mass(mode)
             at_mode = weight
-            # Upwards delta may grow to 1 while its weight falls: stop once the remaining weights,
-            # at most a geometric series, cannot matter. Downwards delta falls with the weight.
+            # Above the mode, delta may grow to 1 while its weight falls: stop once the remaining
+            # weights, at most a geometric series, cannot matter. Below it, both fall.
             for b, delta in self._deltas_given(range(mode, self.known + 1), epsilon):
                 total += weight * delta
                 ratio = odds * (self.known - b) / (b + 1)
@@ -101,14 +101,14 @@ class PassiveAttacker:
     def _deltas_given(self, known: range, epsilon: Number) -> Iterator[tuple[int, Decimal]]:
         """Yield each number of "yes" among the known, and the delta that is left.
 
-        Neighbours share their sums of masses, so they are computed together, twice as many each
-        time.
+        Neighbouring values share sums of masses, so they are computed together, each time twice as
+        many.
         """
         unknown = Thresholding(self.release.reports - self.known, self.release.probability, -1)
         start, size = 0, _FIRST_DELTAS
         while some := known[start : start + size]:
             low, high = min(some[0], some[-1]), max(some[0], some[-1])
-            # Below zero every threshold shows every count, as -1 does.
+            # A threshold below zero shows every count, as -1 does.
             thresholds = range(self._left(high), self._left(low) + 1)
             deltas = unknown.deltas(thresholds, epsilon)
             for b in some:
@@ -121,10 +121,10 @@ class PassiveAttacker:
         return min(max(self.release.threshold - b, -1), unknown)
 
     def _splits(self) -> range:
-        """Return where the b_max with the smallest delta is; empty if the theorem allows none.
+        """Return a range that holds the b_max with the smallest delta; empty if none is allowed.
 
-        The known part falls with b_max and the other one grows, so the smallest sum is at most the
-        sum where they meet: it is not where either of them is above that.
+        The known people's term falls with b_max and the others' term grows. The smallest sum is at
+        most the sum where they meet, so it cannot lie where either term alone exceeds that.
         """
         release = self.release
         low = int(self._odds * self.known) + 1
@@ -144,7 +144,7 @@ class PassiveAttacker:
             return range(first, least(lambda b: parts(b)[1] > best, meeting, beyond))
 
     def _parts(self, span: range) -> list[tuple[int, Decimal, Decimal]]:
-        """Return for each b_max the two terms of the theorem's delta, of the known and the rest."""
+        """Return each b_max with the two terms of the theorem's delta, for known and others."""
         threshold, probability = self.release.threshold, self.release.probability
         known = Binomial(self.known, probability).masses(span)
         rest = range(threshold - span[-1], threshold - span[0] + 1)
@@ -163,5 +163,5 @@ class PassiveAttacker:
 
     @property
     def _others(self) -> int:
-        """How many answers are neither known nor the person's."""
+        """How many answers are neither known nor the person's own."""
         return self.release.reports - self.known - 1

@@ -1,8 +1,8 @@
-"""The figures published as "privacy at risk", each with the label it needs.
+"""Figures published as "privacy at risk", each with the label it needs.
 
 [DBB20] claims that Laplace noise calibrated to epsilon0 also gives a smaller epsilon with a
-confidence gamma. The proof treats as independent two noises that differ by a constant, and the
-claim is false: for every number of coordinates the loss is exactly epsilon0 at least half of the
+confidence gamma. The claim is false: its proof treats two noises that differ by a constant as
+independent, and for every number of coordinates the loss is exactly epsilon0 at least half of the
 time. The sound replacement is `loss_law`. These functions reproduce the published numbers, so that
 a steward who meets them can see what they are worth. None is a privacy guarantee, and we avoid the
 paper's word "risk" for a claimed confidence.
@@ -139,10 +139,10 @@ def sampling_tolerance(samples: int, accuracy: Number) -> Decimal:
 
 
 def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> Fraction:
-    """Return F_n^-1(gamma2), the least sampled value that covers a part `coverage` of the sample.
+    """Return F_n^-1(gamma2), the least sampled value that covers `coverage` of the sample.
 
     Args:
-        sensitivities: Of n random pairs of neighbouring data sets, at least one.
+        sensitivities: One for each of n random pairs of neighbouring data sets, at least one.
         coverage: gamma2, above 0 and at most 1.
 
     Source:
@@ -187,8 +187,8 @@ def sampled_coverage(coverage: Number, accuracy: Number) -> Fraction:
 def exchangeable_coverage(coverage: Number, samples: int) -> Fraction:
     """Return P(a new pair's sensitivity <= the sampled one) = ceil(gamma2 n)/(n+1), exactly.
 
-    It is averaged over the samples, for continuous sensitivities; a statement about random pairs,
-    not differential privacy.
+    The probability is averaged over the samples, for continuous sensitivities. It says something
+    about random pairs, and is not differential privacy.
 
     Raises:
         ParameterError: A number is outside its range.
@@ -256,7 +256,7 @@ def _gap_probability(x: Decimal, k: int) -> Decimal:
 def _gamma_probability(shape: int, x: Decimal) -> Decimal:
     """Return P(Gamma(shape, 1) <= x) = e^-x sum_{i >= shape} x^i/i!."""
     if x > 2 * shape + 10:
-        # The omitted terms are the small side.
+        # These omitted terms are the smaller side.
         term = total = Decimal(1)
         for i in range(1, shape):
             term *= x / i

@@ -27,7 +27,7 @@ def privacy_at_risk_theorem_9(
     epsilon sqrt(2 n ln(1/delta)) + n mu, with
     mu = gamma risky_epsilon (e^risky_epsilon - 1) + (1 - gamma) epsilon (e^epsilon - 1).
 
-    Its proof is wrong. For Laplace noise the number is an upper bound all the same, and larger than
+    Its proof is wrong. For Laplace noise the number is an upper bound all the same, but larger than
     those of `zcdp` and `optimal`, which involve no "risk".
 
     Args:

@@ -1,4 +1,4 @@
-"""A steward's question: what is measured of how many, how often, and how exact or how private."""
+"""A steward's question: what is measured, on how many, how often, how exactly or privately."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Question:
         reports: Reports in one release.
         circuit: What is measured.
         error: Largest half-width of the 95 % interval of one number, or None.
-        strength: The mechanism's epsilon or rho of one release, or None. Exactly one of the two is
-            given.
+        strength: The mechanism's epsilon or rho of one release, or None. Exactly one of `error` and
+            `strength` is given.
         mechanism: The kind of noise.
         releases: Per year.
         max_reports_per_person: Per release.
@@ -65,25 +65,25 @@ class Question:
         delta: Number = "1e-6",
         time_precision: int = 3600,
     ) -> "Question":
-        """Make a question, checked.
+        """Make a checked question.
 
         Args:
             reports: At least 1.
-            measured: A circuit; or the number of answers to choose from, at least 1, of which 1 or
-                2 are a count of "yes", at a quarter of the variance.
-            error: In the units of the sums, or a percentage such as "5%" of the largest sum of so
-                many reports.
-            epsilon: Above 0, for a mechanism that has one.
-            rho: Likewise.
+            measured: A circuit, or the number of answers to choose from, at least 1; 1 or 2 answers
+                become a count of "yes", at a quarter of the variance.
+            error: In the units of the sums, or a percentage such as "5%" of the largest sum that
+                `reports` reports can have.
+            epsilon: Above 0, for a mechanism that has an epsilon.
+            rho: Above 0, for a mechanism that has a rho.
             mechanism: The name of one that adds noise.
             releases: At least 1.
             max_reports_per_person: At least 1.
             delta: Strictly between 0 and 1/100.
-            time_precision: At least 1; so many releases of a unit at least must fit into a year.
+            time_precision: At least 1; a year must have room for `releases` releases of one unit.
 
         Raises:
-            ParameterError: A value is out of range, or not exactly one of error, epsilon and rho is
-                given.
+            ParameterError: A value is out of range, or not exactly one of error, epsilon and rho
+                is given.
         """
         integer_in(reports, "reports", 1, None)
         integer_in(releases, "releases", 1, accounting.MAX_RELEASES)
@@ -117,18 +117,18 @@ class Question:
 
     @property
     def window(self) -> Window:
-        """The time of one release: `releases` of them fit into 365 days, in whole units."""
+        """The time of one release, in whole units: `releases` of them fit into 365 days."""
         return Window(_YEAR // (self.releases * self.time_precision))
 
     @property
     def largest_sum(self) -> int:
-        """What one number of a release is if every report adds the most to it."""
+        """The most that one number of a release can be."""
         return self.reports * max_entry(self.circuit)
 
     def noise(self, strength: Fraction) -> Mechanism:
-        """Return the mechanism of that strength; that of sections with equal errors of each.
+        """Return the mechanism of that strength; for sections, the one with equal errors in each.
 
-        Its delta is the year's if the year costs no more than that, else the year's divided by the
+        Its delta is the year's if the year then costs no more, else the year's divided by the
         number of releases.
         """
         return with_equal_errors(self._base(strength), self.circuit)

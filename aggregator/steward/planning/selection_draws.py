@@ -1,8 +1,8 @@
 """Exact draws of keep decisions.
 
-A uniform number has 64 bits until it needs more: a comparison with the first 64 bits of the
-probability settles all but one draw in 10^19, and as many more bits of both as it takes settle the
-rest. So the decisions have exactly the law of `OptimalSelection.keep_probability`.
+A uniform number starts with 64 bits: comparing them with the first 64 bits of the probability
+settles all but one draw in 10^19. The rest are settled with as many further bits of both as it
+takes. So the decisions have exactly the law of `OptimalSelection.keep_probability`.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ def draw_kept(selection: OptimalSelection, counts: Sequence[int], entropy: Entro
 
     Args:
         selection: The primitive whose law the draws have.
-        counts: Of the persons in each bucket, at least 0.
+        counts: How many persons are in each bucket, at least 0.
         entropy: Gives eight bytes per decision, and eight more per tie.
 
     Raises:
-        ParameterError: A count is out of its range.
+        ParameterError: A count is out of range.
     """
     for count in counts:
         integer_in(count, "each count", 0, 2**63 - 1)
@@ -38,7 +38,7 @@ def draw_kept(selection: OptimalSelection, counts: Sequence[int], entropy: Entro
 
 
 def _settle(selection: OptimalSelection, count: int, prefix: int, entropy: Entropy) -> bool:
-    """Decide for `count` when the uniform number starts as the probability does, with `prefix`."""
+    """Decide for `count` when the uniform number and the probability both start with `prefix`."""
     bits = _WORD_BITS
     while True:
         prefix = prefix << _WORD_BITS | int.from_bytes(entropy.bytes(8), "little")

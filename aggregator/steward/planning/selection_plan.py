@@ -1,7 +1,7 @@
-"""A choice among the selection rules, for several buckets per person and either neighbours.
+"""A choice among the selection rules, for several buckets per person and either relation.
 
-For `kappa` buckets per person the optimal, the Laplace and the truncated geometric rule get a
-kappa-th of epsilon and of delta for each bucket; the Gaussian rule keeps both whole and lets its
+For `kappa` buckets per person, the optimal, Laplace and truncated geometric rules spend a kappa-th
+of epsilon and of delta on each bucket; the Gaussian rule keeps both whole and lets its
 sensitivity grow as sqrt(kappa). That is why it overtakes the others near kappa = 3.
 
 Under the replacement relation a person leaves one set of buckets and enters another. Buckets are
@@ -116,9 +116,9 @@ class SelectionPlan:
 class TwoThresholds:
     """One truncated geometric release over a public and a private list of buckets.
 
-    Both get the same noise. A private bucket, known only from the data, is shown above k, so that
-    no empty bucket appears. A bucket of the public list may have any threshold t: 0 shows every
-    public bucket that survives its noise and many empty ones, k shows no empty one.
+    Both lists get the same noise. A private bucket, known only from the data, is shown above k, so
+    that no empty bucket appears. A bucket of the public list may have any threshold t: 0 shows
+    every public bucket that survives its noise and many empty ones, k shows no empty one.
 
     Source:
         [DVGM22], "Discussion".

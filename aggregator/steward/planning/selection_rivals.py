@@ -105,7 +105,7 @@ class LaplaceSelection:
         epsilon = rational_in(epsilon, "epsilon", 0, None, open_low=True)
         delta = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
         with working():
-            # A single person must be shown with probability delta: P[1 + Z > threshold] = delta.
+            # A lone person must be shown with probability delta: P[1 + Z > threshold] = delta.
             if 2 * delta <= 1:
                 above = -to_decimal(2 * delta).ln()
             else:
@@ -244,7 +244,7 @@ def _least_cut_off(epsilon: Fraction, delta: Fraction) -> int:
     if epsilon == 0:
         return max(0, ceil((1 / delta - 1) / 2))
     if 2 * delta >= 1:
-        # Three values of which the outer two are the least likely: below one half from k = 1 on.
+        # Of three values, the outer two are the least likely: below one half from k = 1 on.
         return 0 if delta == 1 else 1
     return least_bound(epsilon, delta)
 

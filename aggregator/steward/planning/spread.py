@@ -1,4 +1,4 @@
-"""The least epsilon at which discrete Laplace noise is as small as wanted on average."""
+"""The least epsilon whose discrete Laplace noise has a wanted mean absolute error."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -8,10 +8,10 @@ from aggregator.dp.laws import DiscreteLaplaceLaw
 
 
 def least_epsilon(error: Fraction, sensitivity: int) -> Decimal:
-    """Return the epsilon at which the draws of both aggregators have a mean absolute error.
+    """Return the epsilon at which both aggregators' draws together have this mean absolute error.
 
     Args:
-        error: Of each coordinate, above 0. A smaller epsilon has a larger one.
+        error: The error of each coordinate, above 0. A smaller epsilon has a larger one.
         sensitivity: In the L1 norm, at least 1.
     """
     with working():

@@ -4,8 +4,8 @@ With S = Z1 + Z2 and q = e^(-epsilon0/size): P(S = s) = ((1-q)/(1+q))^2 q^|s| (|
 c = (1+q^2)/(1-q^2). That law is log-concave, so the loss ln P(s)/P(s - step) of one coordinate
 falls as s grows, and every event of it is a tail of S.
 
-The largest loss stays epsilon0, approached far out: only delta(epsilon) improves, a pure epsilon
-does not. And it needs trust in both aggregators. Do not advertise it.
+The largest loss stays epsilon0, and is approached far out: two draws improve delta(epsilon), but
+not a pure epsilon. The figures also need trust in both aggregators. Do not advertise them.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.loss_law import MOST_EPSILON0, Move
 
-# The mass further out is less than 10^-45 of the whole.
+# The mass beyond this reach is less than 10^-45 of the whole.
 _REACH = 45
 _MOST_ATOMS = 200_000
 # Enough for a mean whose terms cancel up to the square of epsilon0.
@@ -114,7 +114,7 @@ class TwoDrawLaw:
         return sums.over_pairs(bound, lambda s, last: sums.mass(s) * sums.at_most(last))
 
 
-# Two coordinates' losses can cancel to exactly zero; rounding must not decide on which side.
+# Two coordinates' losses can cancel to exactly zero; rounding must not decide the sign.
 _HAIR = Decimal(1).scaleb(20 - DIGITS)
 
 

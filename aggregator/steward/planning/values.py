@@ -8,6 +8,6 @@ from typing import TypeAlias
 Value: TypeAlias = (
     bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
 )
-"""One value of an answer."""
+"""One value in an answer."""
 
 PlanAnswer = dict[str, Value]

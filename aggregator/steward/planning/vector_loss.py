@@ -2,16 +2,16 @@
 
 More than two coordinates have too many different losses to list. So each coordinate's loss is put
 on a grid, and the coordinates are added by Fourier transform. The result is never below the truth;
-where what is added for the errors of doubles is more than a hundredth of it, nothing is said.
+if the allowance for errors of doubles is more than a hundredth of it, no result is given.
 
 **The grid rounds up.** delta(epsilon) is E[max(0, 1 - e^epsilon v_1 ... v_n)] over the coordinates'
 v = e^-loss, which is convex in each v. An atom between two grid points is split between them so
 that its probability and its part of E[v] do not change: by Jensen's inequality, one coordinate
-after the other, the mean can only grow. It does in second order of the grid: by a relative 10^-9
-where we measured it, or 10^-6 where epsilon is a possible loss, such as 0. It also grows with
-each loss and each probability, so the errors of the doubles that these are computed in are added to
+after the other, the mean can only grow. It grows in second order of the grid: by a relative 10^-9
+where we measured it, or 10^-6 where epsilon is a possible loss, such as 0. The mean also grows with
+each loss and each probability. So the errors of the doubles that these are computed in are added to
 them (`_ERROR_OF_LOSS`, `_ERROR_OF_MASS`; sums of n terms err by n units), and the probability
-of what lies further out than the grid's atoms is added to the largest loss.
+beyond the grid's atoms is added to that of the largest loss.
 
 **The transform is bounded** by `grid_sum`.
 
@@ -40,12 +40,12 @@ from aggregator.steward.planning.loss_law import MOST_EPSILON0, Move
 _GRID_BITS = 20
 _MOST_ATOMS = 4_000_000
 _MOST_COORDINATES = 2**12
-# Errors of doubles, in what they are relative to: generous sums of half units of the last place.
+# Relative errors of doubles: generous sums of half units of the last place.
 _UNIT = 2.0**-53
-_ERROR_OF_LOSS = 32 * _UNIT  # of the largest loss of a coordinate
-_ERROR_OF_MASS = 256 * _UNIT  # where it counts, exponents are up to 60
+_ERROR_OF_LOSS = 32 * _UNIT  # relative to the largest loss of a coordinate
+_ERROR_OF_MASS = 256 * _UNIT  # where it matters, exponents are at most 60
 _LEAST_MULTIPLE = 100
-# Atoms further out have less than e^-40 of the whole.
+# Atoms beyond this reach have less than e^-40 of the whole.
 _REACH = 45
 
 
@@ -77,9 +77,9 @@ class VectorTwoDrawLaw:
         return cls(number, move)
 
     def delta(self, epsilon: Number) -> Decimal | None:
-        """Return delta at `epsilon`, rounded up, by little more than a hundredth at most.
+        """Return delta at `epsilon`, rounded up by hardly more than a hundredth.
 
-        None if it is too small for doubles: the figures for one honest aggregator bound it.
+        None if it is too small for doubles; the figures for one honest aggregator then bound it.
         """
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:
@@ -118,7 +118,7 @@ def _coordinate(epsilon0: Fraction, move: Move) -> tuple[NDArray[np.float64], ND
 def _grid_law(epsilon0: Fraction, move: Move) -> tuple[GridSum, float]:
     """Return the law of the sum of all coordinates, each rounded up to a grid around zero.
 
-    And the relative error of a coordinate's probabilities.
+    Returns it with the relative error of a coordinate's probabilities.
     """
     count = move.coordinates
     points = 2**_GRID_BITS // 2 ** math.ceil(math.log2(count))
@@ -138,7 +138,7 @@ def _grid_law(epsilon0: Fraction, move: Move) -> tuple[GridSum, float]:
 
 
 def _mass_beyond(epsilon0: Fraction, move: Move) -> float:
-    """Return the probability of what `_coordinate` leaves out, or a little more."""
+    """Return an upper bound on the probability of what `_coordinate` leaves out."""
     rate, first = float(epsilon0 / move.length), _reach(epsilon0, move) + 1
     q = math.exp(-rate)
     # Both tails, each q^m (c + m) (1 - q) / (1 + q)^2 and q^(m + 1) / (1 + q)^2.
