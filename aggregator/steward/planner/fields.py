@@ -1,4 +1,4 @@
-"""Fields of a form, each read within a limit that its error names."""
+"""Fields of a form; each has a limit, which its error names."""
 
 import re
 import unicodedata
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?|-?[0-9]{1,20}/[1-9][0-9]{0,1
 
 
 class Fields:
-    """The fields of a form, each read with its limit."""
+    """The fields of a form, each read within its limit."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
         self._fields = fields
@@ -34,7 +34,7 @@ class Fields:
         return text
 
     def lines(self, name: str) -> list[str]:
-        """Return the lines of a longer text that are not empty, with what they begin with."""
+        """Return the non-empty lines of a longer text, with their indentation."""
         lines = [each.rstrip() for each in self._fields[name].splitlines() if each.strip()]
         most = MOST_LINES[name]
         if len(lines) > most:
@@ -49,7 +49,7 @@ class Fields:
         return lines
 
     def raw(self, name: str) -> str:
-        """Return a field as it is, to be cut up."""
+        """Return a field unchanged, for the caller to split."""
         return self._fields[name]
 
     def whole(self, name: str, low: int, high: int) -> int:
@@ -75,7 +75,7 @@ class Fields:
         return Fraction(text)
 
     def one_of(self, name: str, possible: Mapping[str, str]) -> str:
-        """Return a word of a list."""
+        """Return a field that must be one of a list of words."""
         text = self._fields[name]
         if text not in possible:
             raise ParameterError(f"{name} must be one of {', '.join(possible)}, not {short(text)}")
@@ -83,5 +83,5 @@ class Fields:
 
 
 def short(text: str) -> str:
-    """Return text of others as a message repeats it."""
+    """Return a user's text, shortened, to be repeated in a message."""
     return repr(text[:_LONGEST_NUMBER] + ("…" if len(text) > _LONGEST_NUMBER else ""))

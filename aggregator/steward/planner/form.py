@@ -1,4 +1,4 @@
-"""What a steward filled in, checked: every field is bounded, so that every answer comes soon."""
+"""What a steward filled in, checked: every field is bounded, so that every answer is quick."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ RHO = "\N{GREEK SMALL LETTER RHO}"
 _NOISY: Final = {kind.name: kind for kind in (PureDpDiscreteLaplace, DiscreteGaussian)}
 
 NOISES: Final = {name: kind.offered or name for name, kind in _NOISY.items()}
-"""Each kind of noise that a survey may have."""
+"""The kinds of noise that a survey may have."""
 
 SHAPES: Final = {
     "falling": "fewer and fewer of each",
     "bell": "most in the middle",
     "even": "as many of each",
 }
-"""How made-up answers are spread."""
+"""How made-up answers are distributed."""
 
 GOALS: Final = {"error": "the wanted error", "strength": "the allowed privacy loss"}
 
@@ -56,7 +56,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "delta": "0.000001",
     "shape": "falling",
 }
-"""The field of a form, and what stands in it at first."""
+"""The fields of the form, with their initial values."""
 
 MOST_PEOPLE = 10**9
 MOST_WINDOWS = 1000
@@ -68,22 +68,22 @@ _YEAR = 365 * _DAY
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """A question as it is planned; made by `Draft.of`.
+    """A planned question; made by `Draft.of`.
 
     Attributes:
-        question_toml: Its table in a survey file.
-        title: Of the survey.
+        question_toml: The question's table in a survey file.
+        title: The title of the survey.
         asked: Who is asked.
-        window: How long a window is, as a survey file says it.
-        windows: How many there are to be.
-        first: When one begins.
+        window: The length of a window, as a survey file says it.
+        windows: How many windows there are to be.
+        first: The day on which a window begins.
         people: How many answer in a window, at least.
         mechanism: The name of the noise.
-        error: The wanted half width of a 95 % interval, as a part of the largest figure; None if
+        error: The wanted half-width of a 95 % interval, as a part of the largest figure; None if
             the strength is given instead.
         strength: The epsilon, or rho, of one window; None if the error is given.
-        delta: Of a year.
-        shape: How made-up answers are spread.
+        delta: The delta of a year.
+        shape: How made-up answers are distributed.
     """
 
     question_toml: str
@@ -101,14 +101,14 @@ class Draft:
 
     @classmethod
     def of(cls, fields: Mapping[str, str], today: date) -> "Draft":
-        """Read a form; a field that is not there is as in `DEFAULTS`.
+        """Read a form; a missing field has its value in `DEFAULTS`.
 
         Args:
-            fields: By name, as text.
-            today: The first window begins on a later day if no other is named.
+            fields: Their texts, by name.
+            today: If no first day is named, the first window begins on a later day than this.
 
         Raises:
-            ParameterError: Names the field, and its limit.
+            ParameterError: Names the field and its limit.
         """
         form = Fields({**DEFAULTS, **fields})
         wants_error = form.one_of("goal", GOALS) == "error"
@@ -141,14 +141,14 @@ class Draft:
 
     @cached_property
     def releases(self) -> int:
-        """How many windows there are in a year, of those planned."""
+        """How many of the planned windows are in a year."""
         seconds = Windows.of(self.window, datetime.combine(self.first, time(), UTC)).seconds
         if seconds < _DAY:
             raise ParameterError("window must be a day at least: a page counts a year of them")
         return min(self.windows, max(1, _YEAR // seconds))
 
     def budget(self, strength: Fraction) -> Budget:
-        """Return what a survey of this question allows each window to cost."""
+        """Return the budget of each window of a survey of this question."""
         return Budget(
             epsilon=None if self.is_of_rho else strength,
             rho=strength if self.is_of_rho else None,
@@ -157,7 +157,7 @@ class Draft:
 
     @property
     def is_of_rho(self) -> bool:
-        """Whether the noise has a rho, and no epsilon of its own."""
+        """Whether the noise has a rho instead of an epsilon."""
         return _NOISY[self.mechanism].parameter_names[0] == "rho"
 
     def survey_toml(self, strength: Fraction) -> str:
@@ -177,7 +177,7 @@ class Draft:
         )
 
     def survey(self, strength: Fraction) -> Survey:
-        """Return the survey in that file, checked.
+        """Return the survey in `survey_toml`, checked.
 
         Raises:
             ParameterError: The question, the window or a text is not possible.
@@ -186,7 +186,7 @@ class Draft:
 
 
 def _first(text: str, today: date) -> date:
-    """Return the day on which a window begins: the one that is named, or the next Monday."""
+    """Return the day on which a window begins: the one named, or the next Monday."""
     if not text:
         return date.fromordinal(today.toordinal() + 7 - today.weekday())
     try:

@@ -1,4 +1,4 @@
-"""A chart of one quantity against another: a line, a level that is wanted, and a chosen point."""
+"""A chart of one quantity against another: a line, a wanted level, and a marked point."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ _HEIGHT = 230
 _UNDER = 44
 _TICKS = 5
 _BESIDE = 36
-"""The least distance between ticks beside each other."""
+"""The least distance between adjacent ticks."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class Axis:
     """One axis.
 
     Attributes:
-        name: With the unit.
-        low: Where it begins.
-        high: Where it ends, above `low`.
-        is_log: Whether equal steps are equal factors.
+        name: The name of the quantity, with its unit.
+        low: The least value.
+        high: The largest value, above `low`.
+        is_log: Whether the axis is logarithmic.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Axis:
     is_log: bool = False
 
     def part(self, value: float) -> float:
-        """Return how far along the axis a value is, 0 to 1."""
+        """Return a value's position along the axis, 0 to 1."""
         low, high, at = (
             (math.log(each) if self.is_log else each) for each in (self.low, self.high, value)
         )
@@ -43,7 +43,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[float]:
-        """Round values along it."""
+        """Round values along the axis."""
         if self.is_log:
             first, last = (math.floor(math.log10(each)) for each in (self.low, self.high))
             found = [each * 10.0**power for power in range(first, last + 1) for each in (1, 2, 5)]
@@ -65,16 +65,16 @@ def line(
     wanted: tuple[float, str] | None = None,
     chosen: tuple[float, float] | None = None,
 ) -> Chart:
-    """Return a line through points.
+    """Return a chart of a line through points.
 
     Args:
         points: From left to right, within the axes.
         across: The horizontal axis.
         up: The vertical axis.
-        title: Of the chart.
-        description: What it says, in words.
-        wanted: A level and its name, drawn across.
-        chosen: A point that is marked.
+        title: The title of the chart.
+        description: What the chart shows, in words.
+        wanted: A level to draw across, and its name.
+        chosen: A point to mark.
     """
 
     def draw(width: int) -> Html:

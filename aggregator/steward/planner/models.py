@@ -1,7 +1,7 @@
-"""The documents of the planner as models, from which its OpenAPI description is made.
+"""The planner's documents as models, from which its OpenAPI description is made.
 
-Nothing is read or written through them: `Proposal.document` makes the documents, and tests hold
-these to the models.
+Nothing is read or written through the models: `Proposal.document` makes the documents, and tests
+compare them with the models.
 """
 
 from collections.abc import Mapping

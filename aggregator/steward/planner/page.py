@@ -1,4 +1,4 @@
-"""The form of the planner's page: what a steward fills in, grouped, each field with its label."""
+"""The form of the planner's page: labelled fields, in groups."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -33,7 +33,7 @@ LABELS: Final = {
     "error": "Wanted error, in % of the largest possible figure",
     "strength": f"ε per window ({RHO} if Gaussian)",
 }
-"""What stands beside each field."""
+"""The text beside each field."""
 _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "labels": ("choice", "multiple"),
     "at_most": ("multiple",),
@@ -45,16 +45,16 @@ _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "columns": ("vector",),
     "regions": ("tree",),
 }
-"""The kinds of question that have a field; any kind has the others."""
+"""For each field that only some kinds of question have, those kinds."""
 
 _LONG: Final = frozenset({"labels", "columns", "regions"})
 _CHOICES: Final = {"kind": KINDS, "mechanism": NOISES, "shape": SHAPES}
 _SLIDERS: Final = {"error": ("0.01", "269"), "strength": ("0.0001", "370")}
-"""A tenth of each slider's least value, and its last place: two digits in each decade."""
+"""A tenth of each slider's least value, and its last position: two digits in each decade."""
 
 _WINDOWS: Final = ("day", "week", "2 weeks", "4 weeks", "13 weeks", "52 weeks")
 _MOST_SHOWN = 5000
-"""Characters of a field that a page gives back."""
+"""The most characters of a field that a page repeats."""
 
 STYLE: Final = (
     """
@@ -83,8 +83,8 @@ def form(fields: Mapping[str, str], path: str) -> Html:
     """Return the form.
 
     Args:
-        fields: What stands in it, by name.
-        path: Of the page.
+        fields: The fields' texts, by name.
+        path: The path of the page.
     """
     question = ("text", "kind", *_OF)
     people = ("people", "window", "windows", "first", "title", "asked")
@@ -119,7 +119,7 @@ def _field(name: str, fields: Mapping[str, str]) -> Html:
         )
         box = tag("select", *options, name=name, id=name)
     elif name in _LONG:
-        # The first line break of a text area is not of its text.
+        # A text area's first line break is not part of its text.
         box = tag("textarea", f"\n{value}", name=name, id=name, rows=6, spellcheck="false")
     else:
         box = tag(

@@ -1,4 +1,4 @@
-"""What follows from a draft: the way to ask, its error, its cost, and what may be promised."""
+"""A plan for a draft: the way to ask, its error, its cost, and what may be promised."""
 
 import dataclasses
 import math
@@ -37,9 +37,9 @@ CONFIDENCE = "0.95"
 
 _GRID = [each for each in STRENGTHS if LEAST_STRENGTH <= each <= MOST_STRENGTH]
 _CURVE = 15
-"""Strengths of the curve of errors."""
+"""How many strengths the curve of errors has."""
 _STEPS = 53
-"""The most windows of which the budget's chart says what they cost."""
+"""The most windows whose cost the budget's chart shows."""
 _ROUNDS = 3
 
 Point = tuple[Fraction, Fraction]
@@ -52,14 +52,14 @@ class Proposal:
     Attributes:
         draft: What was filled in.
         strength: The epsilon, or rho, of one window.
-        text: Of `survey.toml`.
+        text: The text of `survey.toml`.
         plan: The best way to ask, and the others, as `prio survey check` prints them.
-        least_precise: The figure whose error is the largest part of what it can be.
-        advice: That of `prio plan advise`, with the sentences for a board.
+        least_precise: The figure whose error is the largest part of its largest value.
+        advice: The advice of `prio plan advise`, with the sentences for a board.
         curve: Strengths, and the error at each as a part of the largest figure.
         steps: Numbers of windows, and what a person in all of them has spent at most.
-        bounds: On all windows of a year, as `prio ledger` shows them, without that of privacy loss
-            distributions, which takes too long for a page.
+        bounds: Bounds on all windows of a year, as `prio ledger` shows them, but without that of
+            privacy loss distributions, which takes too long for a page.
     """
 
     draft: Draft
@@ -94,18 +94,18 @@ class Proposal:
 
     @property
     def part(self) -> Fraction:
-        """The error of the least precise figure, as a part of the largest that it can be."""
+        """The error of the least precise figure, as a part of its largest value."""
         return self.least_precise.part
 
     @property
     def follows(self) -> tuple[str, str]:
-        """The field of the form that follows from the other one, and what then stands in it."""
+        """The form's field, error or strength, that follows from the other, and its value."""
         if self.draft.strength is None:
             return "strength", f"{float(self.strength):.4g}"
         return "error", f"{float(100 * self.part):.3g}"
 
     def document(self) -> PlanAnswer:
-        """Return everything for a program, under the names that `prio plan` has for it."""
+        """Return everything as a document for programs, with the names that `prio plan` uses."""
         best = self.planned
         return {
             "version": 1,
@@ -134,13 +134,13 @@ class Proposal:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeastPrecise:
-    """Of all figures the one whose error is the largest part of the largest that it can be.
+    """The figure whose error is the largest part of its largest value.
 
     Attributes:
-        part: That part.
-        half_width: Of its 95 % interval.
+        part: Its error, as that part.
+        half_width: The half-width of its 95 % interval.
         shows: "count" or "mean".
-        unit: In which it is.
+        unit: The unit of the figure.
     """
 
     part: Fraction
@@ -150,16 +150,16 @@ class LeastPrecise:
 
 
 MOST_SECONDS = 10.0
-"""Of a processor, that a form may take: many times what any sensible one does."""
+"""The most processor seconds for a form: many times what any sensible form takes."""
 _until: ContextVar[float] = ContextVar("_until", default=math.inf)
 
 
 def propose(draft: Draft) -> Proposal:
-    """Return what follows from a draft.
+    """Return a plan for a draft.
 
     Raises:
-        ParameterError: No strength has the wanted error, a bound or a circuit does not exist, or it
-            takes too long to compute.
+        ParameterError: No strength keeps the wanted error, a bound or a circuit does not exist, or
+            it takes too long to compute.
     """
     before = _until.set(time.thread_time() + MOST_SECONDS)
     try:
@@ -171,7 +171,7 @@ def propose(draft: Draft) -> Proposal:
 def _proposed(draft: Draft) -> Proposal:
     strength = draft.strength
     if strength is None:
-        assert draft.error is not None  # noqa: S101  one of the two is given
+        assert draft.error is not None  # noqa: S101  error or strength is given
         strength = _least_strength(draft, draft.error)
     made = plan(draft.survey(strength))
     design, circuit = _design(made), made.sheet.circuit
@@ -208,7 +208,7 @@ def _advice(draft: Draft, mechanism: Mechanism, circuit: Circuit) -> Advice:
 def _least_strength(draft: Draft, wanted: Fraction) -> Fraction:
     """Return the smallest strength at which some way to ask has at most the wanted error.
 
-    The way to ask is the simplest at first, and then the one that is best at what was found.
+    It starts with the simplest way to ask, then takes the best one at the strength it found.
     """
     design = draft.question.designs()[0]
     found = _least_of(draft, design, wanted)
@@ -235,7 +235,7 @@ def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
 
 
 def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPrecise:
-    """Return the least precise figure, by values as they are released."""
+    """Return the least precise figure, from values as they are released."""
     if time.thread_time() > _until.get():
         raise ParameterError(
             f"the form takes more than {MOST_SECONDS:g} s to compute: allow a larger error, or ask "
@@ -258,7 +258,7 @@ def _of(spread: Spread, question: Question, people: int) -> LeastPrecise:
 
 
 def _largest(figure: Figure, question: Question, people: int) -> Fraction:
-    """Return the largest that a figure can be, above the least."""
+    """Return the range of a figure: its largest value less its least."""
     match question:
         case Number(low=low, high=high) if figure.shows == "mean":
             return high - low
@@ -279,7 +279,7 @@ def _design(made: Plan) -> Design:
 
 
 def _curve(draft: Draft, design: Design, strength: Fraction) -> list[Point]:
-    """Return the error at strengths from a tenth to ten times of what is proposed."""
+    """Return the error at strengths from a tenth of the proposed one to ten times that."""
     around = [each for each in _GRID if strength / 10 <= each <= 10 * strength]
     step = max(1, len(around) // _CURVE)
     chosen = sorted({*around[::step], around[-1], strength})
@@ -289,7 +289,7 @@ def _curve(draft: Draft, design: Design, strength: Fraction) -> list[Point]:
 def _steps(
     draft: Draft, mechanism: Mechanism, circuit: Circuit, bounds: Sequence[Bound]
 ) -> list[tuple[int, Fraction]]:
-    """Return what so many windows cost: by adding up, or the bound on all of them if it is less."""
+    """Return the cost of each number of windows: the sum, or the bound on all if it is less."""
     fixed = [each for each in bounds if each.name not in composition.OF_RELEASES_MADE]
     most = composition.smallest_valid(fixed)
     last = draft.releases
@@ -303,7 +303,7 @@ def _steps(
 
 
 def _added_up(made: Releases, delta: Fraction) -> Fraction:
-    """Return the epsilon of releases by adding up: of Gaussian noise, at the year's delta."""
+    """Return the epsilon of releases by adding up; for Gaussian noise, at the year's delta."""
     epsilon = made.epsilon_at(delta)
     assert epsilon is not None  # noqa: S101  every mechanism of a survey promises something
     return epsilon

@@ -14,19 +14,19 @@ from aggregator.steward.survey.questions.numbers import Number
 from aggregator.steward.survey.questions.vectors import Vector
 
 _POINTS = 21
-"""Different answers to a question about numbers."""
+"""How many different answers a question about numbers has."""
 
 _CHOSEN = 2
-"""Labels of one answer where several may be chosen."""
+"""How many labels an answer has if several may be chosen."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """One figure, beside what it would be without noise.
+    """One figure, with its value without noise.
 
     Attributes:
         figure: As it would be published.
-        truth: Of the made-up answers; None where there is none.
+        truth: The value for the made-up answers; None if there is none.
     """
 
     figure: Figure
@@ -37,8 +37,8 @@ def rehearse(proposal: Proposal, entropy: Entropy) -> list[Shown]:
     """Return every figure of one window.
 
     Args:
-        proposal: How the question is asked, of how many people.
-        entropy: Of the noise; the answers have nothing random.
+        proposal: How the question is asked, and of how many people.
+        entropy: Where the noise comes from; the answers are not random.
     """
     design, people = proposal.design, proposal.draft.people
     sheet, mechanism = proposal.plan.sheet, proposal.mechanism
@@ -58,7 +58,7 @@ def rehearse(proposal: Proposal, entropy: Entropy) -> list[Shown]:
 
 
 def made_up_sums(design: Design, question: Question, people: int, shape: str) -> list[int]:
-    """Return the exact sums of made-up answers of so many people.
+    """Return the exact sums of the made-up answers of `people` people.
 
     Args:
         design: Says what an answer adds.
@@ -75,7 +75,7 @@ def made_up_sums(design: Design, question: Question, people: int, shape: str) ->
 
 
 def shared_out(people: int, parts: int, shape: str) -> list[int]:
-    """Return how many people are in each of some parts: whole numbers that add up."""
+    """Return how many people are in each part: whole numbers that add up to `people`."""
     middle = (parts - 1) / 2
     match shape:
         case "falling":
@@ -96,7 +96,7 @@ def shared_out(people: int, parts: int, shape: str) -> list[int]:
 
 
 def _answers(question: Question) -> list[tuple[int, ...]]:
-    """Return different answers, in their order."""
+    """Return the different answers, in order."""
     match question:
         case YesNo():
             return [(0,), (1,)]
@@ -109,12 +109,12 @@ def _answers(question: Question) -> list[tuple[int, ...]]:
         case Vector():
             return _spread_over([entry.grid.steps for entry in question.entries])
         case _:
-            parts = question.designs()[0].length - 1  # the last is no answer
+            parts = question.designs()[0].length - 1  # the last part is no answer
             return [(place,) for place in range(parts)]
 
 
 def _spread_over(steps: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return answers from the least to the largest of ranges of so many steps."""
+    """Return answers spread evenly from the least to the largest value of each range."""
     return [
         tuple(round(most * index / (_POINTS - 1)) for most in steps) for index in range(_POINTS)
     ]

@@ -1,4 +1,4 @@
-"""What follows from a draft, for a steward: charts, sentences for a board, and the survey file."""
+"""The plan for a draft, for a steward: charts, sentences for a board, and the survey file."""
 
 import math
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ _PERCENT = 100
 
 
 def figures(proposal: Proposal, rehearsed: Sequence[Shown], path: str) -> Html:
-    """Return all that stands beside the form.
+    """Return everything that stands beside the form.
 
     Args:
-        proposal: What follows.
+        proposal: The plan.
         rehearsed: One result with noise.
-        path: Of the page.
+        path: The path of the page.
     """
     return join(
         [
@@ -41,12 +41,12 @@ def figures(proposal: Proposal, rehearsed: Sequence[Shown], path: str) -> Html:
 
 
 def refused(why: str) -> Html:
-    """Return what stands there if the form cannot be read."""
+    """Return what stands beside a form that cannot be read."""
     return tag("p", isolated(why), role="alert", class_="bad")
 
 
 def published(rehearsed: Sequence[Shown]) -> list[dict[str, str | float | None]]:
-    """Return one result with noise as rows, beside what was made up."""
+    """Return one result with noise as rows, beside the made-up truth."""
     return [
         {
             "label": each.figure.quantity.label,
@@ -135,9 +135,9 @@ def _errors(proposal: Proposal) -> list[Html]:
     points = [(float(x), float(_PERCENT * y)) for x, y in proposal.curve]
     wanted = proposal.draft.error
     chosen = (float(proposal.strength), float(_PERCENT * proposal.part))
-    # Far to the left the error is so large that the rest would be flat.
+    # At small strengths the error is so large that the rest of the curve would look flat.
     far = 5 * max(chosen[1], float(_PERCENT * (wanted or 0)))
-    top = min(max(y for _, y in points), far) or 1.0  # so little noise that no count is off
+    top = min(max(y for _, y in points), far) or 1.0  # noise so small that no count is off
     across = Axis(f"{symbol} per window", points[0][0], points[-1][0], is_log=True)
     said = (
         f"The error falls as {symbol} rises: {chosen[1]:.3g} % of the largest possible at "
@@ -233,7 +233,7 @@ def _year(proposal: Proposal) -> list[Html]:
 
 
 def _board(proposal: Proposal) -> list[Html]:
-    # All of each sentence, to be copied: none is in a box that scrolls.
+    # Show every sentence in full, to be copied, not in a box that scrolls.
     sentences = (tag("li", tag("bdi", each)) for each in proposal.advice.sentences)
     warnings = [tag("li", tag("bdi", each)) for each in proposal.advice.warnings]
     return [
@@ -283,7 +283,7 @@ def _symbol(proposal: Proposal) -> str:
 
 
 def _percent(part: Fraction) -> str:
-    """Return a part in per cent, rounded up to two decimals: a stated maximum must be one."""
+    """Return a part in per cent, rounded up to two decimals because it is stated as a maximum."""
     return f"{math.ceil(part * 10**4) / 100:g}"
 
 

@@ -1,14 +1,14 @@
 """The addresses of the planner.
 
-    GET  /plan              the page; the fields of its form may stand in the query
-    POST /plan              the page for a form, without a script
+    GET  /plan              the page; the query may fill in fields of its form
+    POST /plan              the page for a form, for browsers without scripts
     POST /plan/figures      what stands beside the form, for the script
     POST /plan/survey.toml  the survey file
     POST /plan.json         every figure; also GET, with the fields in the query
     POST /plan.csv          the figures as they would be published; also GET
     GET  /plan/planner.js   the script
 
-Nothing is stored, and nothing that a form says is logged.
+Nothing is stored, and nothing in a form is logged.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -44,12 +44,12 @@ PATH = "/plan"
 NAME = "Planner"
 
 MAX_FORM_SIZE = 64 * 2**10
-"""The most bytes of a form."""
+"""The largest form, in bytes."""
 
 _MOST_FIELDS = 64
 _FORM = "application/x-www-form-urlencoded"
 _AT_ONCE = 2
-"""How many forms are computed at a time: each takes about a second of a processor, ten at most."""
+"""How many forms are computed at a time: each takes about a processor second, ten at most."""
 
 T = TypeVar("T")
 Answer = Callable[[Request, Visit, Mapping[str, str]], Awaitable[Response]]
@@ -61,9 +61,9 @@ class Planner:
     """The handlers.
 
     Args:
-        entropy: Of the noise in what is shown.
-        clock: Says on which Monday a survey may begin.
-        admit: Says who may look.
+        entropy: Where the noise in the page's results comes from.
+        clock: Tells on which Monday a survey may begin.
+        admit: Decides who may look.
     """
 
     def __init__(self, entropy: Entropy, clock: Clock, admit: Admit) -> None:
@@ -94,7 +94,7 @@ class Planner:
         return both
 
     def warm_up(self) -> None:
-        """Compute what stands on the page at first: the first time takes seconds."""
+        """Compute the page's initial figures: the first computation takes seconds."""
         rehearse(_propose(self._draft({})), self._entropy)
 
     def _handler(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
@@ -120,7 +120,7 @@ class Planner:
                 "Fill in a question and who will be asked. Beside the form you see what would be "
                 "published, and what it costs each person. Nothing you write here is kept.",
             ),
-            # On a narrow screen what is beside the form is below it, and would not be seen.
+            # On a narrow screen the part beside the form is below it, and would not be seen.
             tag("div", beside, id="refused") if is_refused else None,
             tag(
                 "div",
@@ -170,11 +170,11 @@ class Planner:
         return Response(SCRIPT, headers=HEADERS, media_type="text/javascript; charset=utf-8")
 
     async def _beside(self, fields: Mapping[str, str]) -> tuple[Html, int, Mapping[str, str]]:
-        """Return what stands beside a form, the status of the answer, and what follows for it."""
+        """Return what stands beside a form, the answer's status, and the fields that follow."""
         try:
             proposal, shown = await self._in_thread(lambda: self._computed(fields))
         except ParameterError as error:
-            return refused(str(error)), 422, {}  # its name depends on starlette
+            return refused(str(error)), 422, {}  # the error's name depends on starlette
         return shown, status.HTTP_200_OK, dict([proposal.follows])
 
     def _computed(self, fields: Mapping[str, str]) -> tuple[Proposal, Html]:
@@ -182,10 +182,10 @@ class Planner:
         return proposal, figures(proposal, rehearse(proposal, self._entropy), PATH)
 
     async def _proposed(self, fields: Mapping[str, str]) -> Proposal:
-        """Return what follows from a form.
+        """Return the plan for a form.
 
         Raises:
-            InvalidMessage: It cannot be read, or nothing has the wanted error.
+            InvalidMessage: The form cannot be read, or nothing keeps the wanted error.
         """
         try:
             return await self._in_thread(lambda: _propose(self._draft(fields)))
@@ -200,7 +200,7 @@ class Planner:
 
 
 def _is_followed(request: Request) -> bool:
-    """Return whether somebody follows a link to the page itself, which shows in their browser."""
+    """Return whether a browser navigates to the page itself, by a link."""
     is_shown = request.headers.get("sec-fetch-dest") == "document"
     return request.method == "GET" and request.url.path == PATH and is_shown
 
@@ -209,8 +209,8 @@ async def _fields(request: Request) -> dict[str, str]:
     """Return the fields of a request's form, or of its query.
 
     Raises:
-        UnsupportedMediaType: A body is declared as something else.
-        MessageTooLarge: It is too long.
+        UnsupportedMediaType: The body is not declared as a form.
+        MessageTooLarge: The body is too long.
         InvalidMessage: It has too many fields.
     """
     if request.method == "GET":

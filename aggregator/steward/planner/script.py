@@ -1,6 +1,6 @@
-"""The page's script: as a slider or a field moves, it asks for the figures again.
+"""The page's script: as a slider or a field changes, it asks for the figures again.
 
-Without it the page works by its button. It holds no figure and computes none.
+It holds no figure and computes none; without it, the page's button does the same.
 """
 
 SCRIPT = r"""

@@ -16,7 +16,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 _CONTROL = re.compile(r'["\\\x00-\x1f\x7f]')
 
 MOST_DEPTH = 5
-"""Levels of a hierarchy."""
+"""The most levels of a hierarchy."""
 
 
 def toml(value: TomlValue) -> str:
@@ -42,11 +42,11 @@ def table(values: Mapping[str, TomlValue]) -> str:
 
 
 def regions(lines: Sequence[str]) -> list[dict[str, TomlValue]]:
-    """Return a hierarchy from lines of which each is further in than the one it is below.
+    """Return a hierarchy from lines, each indented further than its parent.
 
     Raises:
-        ParameterError: A line is further in than any before it allows, or there are too many
-            levels.
+        ParameterError: A line is indented further than the lines above allow, or there are too
+            many levels.
     """
     top: list[dict[str, TomlValue]] = []
     levels: list[tuple[int, list[dict[str, TomlValue]]]] = [(0, top)]

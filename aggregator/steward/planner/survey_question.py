@@ -1,4 +1,4 @@
-"""The table of a question in a survey file, from the fields that its kind has."""
+"""The table of a question in a survey file, made from the fields of its kind."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ KINDS: Final = {
     "vector": "Several numbers at once",
     "tree": "A place in a hierarchy",
 }
-"""Every kind of question, in words."""
+"""The kinds of question, in words."""
 
 MOST_EDGES = 200
 
@@ -82,7 +82,7 @@ _OWN: Final[Mapping[str, Callable[[Fields], Table]]] = {
     "vector": _vector,
     "tree": _tree,
 }
-"""What each kind of question has of its own."""
+"""The settings that each kind of question has of its own."""
 
 
 def _unit(fields: Fields) -> Table:
@@ -105,7 +105,7 @@ def _edges(fields: Fields) -> list[TomlValue]:
 
 
 def _column(fields: Fields, line: str) -> TomlValue:
-    """Return a column from "name, low, high, step, unit", the last two of which may be missing."""
+    """Return a column from "name, low, high, step, unit"; step and unit may be missing."""
     name, *rest = (each.strip() for each in line.split(","))
     if not 2 <= len(rest) <= 4:  # noqa: PLR2004  as the message says
         raise ParameterError(

@@ -1,7 +1,7 @@
-"""The text questions among a party's tasks: each is all places of a group of histograms.
+"""The text questions among a party's tasks: each is a complete group of histograms.
 
-A collector has tasks and no description (`text.json`), and needs none: the name of their group is
-the question's `meaning`, on which fingerprints and keys depend, each task says its place, and both
+A collector has tasks but no description (`text.json`), and needs none: the group's name is the
+question's `meaning`, on which fingerprints and keys depend, and each task states its place. Both
 are bound into every report with the policy.
 """
 
@@ -22,12 +22,12 @@ from aggregator.protocol.task import Task
 from aggregator.steward.text.released import released_tables
 
 _MEANING = re.compile("[0-9a-f]{64}")
-"""The name of the group of a text question's tasks."""
+"""What the group of a text question's tasks is called."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextTasks:
-    """A text question as its tasks have it.
+    """A text question, read from its tasks.
 
     Attributes:
         tasks: In the order of their places.
@@ -39,10 +39,10 @@ class TextTasks:
 
     @classmethod
     def of(cls, tasks: Iterable[Task]) -> "TextTasks":
-        """Return the one question whose tasks these are, in any order.
+        """Return the one text question that these tasks make up, in any order.
 
         Raises:
-            ParameterError: They are not all tasks of one text question.
+            ParameterError: The tasks do not make up one text question.
         """
         given = list(tasks)
         found = text_tasks_in(given)
@@ -59,7 +59,7 @@ class TextTasks:
 
     @property
     def epsilon(self) -> Fraction:
-        """Of each task, and so of a person who is in one."""
+        """The epsilon of each task, and so of a person, who is in one task."""
         mechanism = self.tasks[0].policy.mechanism
         assert isinstance(mechanism, PureDpDiscreteLaplace)  # noqa: S101  as `text_tasks_in` says
         return mechanism.epsilon
@@ -70,21 +70,21 @@ class TextTasks:
         return guarantee_in_short(self.tasks[0])
 
     def tables(self, documents: Iterable[object]) -> npt.NDArray[np.int64]:
-        """Return a row for each task of what was released in one window; see `released_tables`."""
+        """Return each task's released histogram of one window as a row; see `released_tables`."""
         return released_tables(self.tasks, documents)
 
 
 def is_of_letters(task: Task) -> bool:
-    """Return whether a task is of a spelling."""
+    """Return whether a task belongs to a spelling."""
     return task.policy.group is not None and task.title.startswith(SPELLED)
 
 
 def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
-    """Return the text questions among some tasks, in the order of their first.
+    """Return the text questions among some tasks, in the order of their first tasks.
 
-    A question that is asked again has new tasks with the same places: the first of each place
-    belong together, and so do the second. A question of which a place is missing is left out, and
-    so are the tasks of a spelling, which have no hashes.
+    A question that is asked again has new tasks with the same places: the first tasks of all places
+    belong together, and so do the second. A question with a missing place is left out, and so are
+    the tasks of a spelling, which have no hashes.
     """
     rounds: dict[tuple[str, int, int], dict[int, Task]] = {}
     seen: dict[tuple[str, int], int] = {}
@@ -109,6 +109,6 @@ def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
         try:
             hashes = TextHashes(bytes.fromhex(meaning), len(places), length)
         except ParameterError:
-            continue  # of so few or so many buckets that it is no text question
+            continue  # too few or too many buckets for a text question
         found.append(TextTasks(tuple(task for _, task in sorted(places.items())), hashes))
     return found

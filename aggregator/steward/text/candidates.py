@@ -1,7 +1,7 @@
-"""The strings that a decoder tries, in chunks: lists of strings, or all fingerprints there are.
+"""The strings that a decoder tries, in chunks: given lists, or every possible fingerprint.
 
-Names are told apart by fingerprints of 32 bits. Of a list of L strings and F found fingerprints
-about L*F/2^32 strings are named though another one with the same fingerprint is what is held.
+Names are told apart by fingerprints of 32 bits. With a list of L strings and F found fingerprints,
+about L*F/2^32 listed strings are named although people hold another string with that fingerprint.
 """
 
 import dataclasses
@@ -17,35 +17,35 @@ from aggregator.errors import ParameterError
 Prints = npt.NDArray[np.uint32]
 
 _CHUNK = 2**16
-"""Fingerprints that are tried at once: what is computed of them fits a processor's cache."""
+"""Fingerprints tried at once: the arrays computed from them fit a processor's cache."""
 
 
 class Candidates(Protocol):
-    """Strings to be tried, as often as a decoder asks."""
+    """Strings to be tried, as often as a decoder asks for them."""
 
     @property
     def count(self) -> int:
         """How many fingerprints are tried."""
 
     def chunks(self) -> Iterator[Prints]:
-        """Return all fingerprints anew, no two of them equal."""
+        """Return an iterator over all fingerprints, from the start; no two are equal."""
 
     @property
     def named(self) -> int:
-        """How many strings are known by name: any of them may have a held one's fingerprint."""
+        """How many strings are known by name: any may share a held string's fingerprint."""
 
     def names(self, found: int) -> tuple[str, ...]:
-        """Return the strings that have a fingerprint, none if only fingerprints are known."""
+        """Return the strings with this fingerprint; none if only fingerprints are known."""
 
 
 class Listed:
-    """Strings of lists: each normal form once, those with one fingerprint together."""
+    """Strings of lists: each normal form once, and strings with one fingerprint together."""
 
     def __init__(self, strings: Iterable[str], meaning: bytes) -> None:
-        """Take the strings; such as have no visible character are left out.
+        """Take the strings, leaving out those without a visible character.
 
         Raises:
-            ParameterError: None is left.
+            ParameterError: No string is left.
         """
         self._names: dict[int, tuple[str, ...]] = {}
         for normal in dict.fromkeys(map(normal_form, strings)):
@@ -62,7 +62,7 @@ class Listed:
         return len(self._prints)
 
     def chunks(self) -> Iterator[Prints]:
-        """Return all fingerprints anew."""
+        """Return an iterator over all fingerprints, from the start."""
         return (self._prints[at : at + _CHUNK] for at in range(0, self.count, _CHUNK))
 
     @property
@@ -71,13 +71,13 @@ class Listed:
         return sum(map(len, self._names.values()))
 
     def names(self, found: int) -> tuple[str, ...]:
-        """Return the strings that have a fingerprint."""
+        """Return the strings with this fingerprint."""
         return self._names.get(found, ())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Enumerated:
-    """Fingerprints from one on, all of them unless told otherwise; lists may name some."""
+    """Fingerprints from `first` on, all of them unless told otherwise; lists may name some."""
 
     first: int = 0
     count: int = FINGERPRINTS
@@ -91,16 +91,16 @@ class Enumerated:
             )
 
     def chunks(self) -> Iterator[Prints]:
-        """Return all fingerprints anew."""
+        """Return an iterator over all fingerprints, from the start."""
         end = self.first + self.count
         for at in range(self.first, end, _CHUNK):
             yield np.arange(at, min(at + _CHUNK, end), dtype=np.uint32)
 
     @property
     def named(self) -> int:
-        """How many strings the lists have."""
+        """How many strings are in the lists."""
         return 0 if self.listed is None else self.listed.named
 
     def names(self, found: int) -> tuple[str, ...]:
-        """Return the strings of the lists that have a fingerprint."""
+        """Return the lists' strings with this fingerprint."""
         return () if self.listed is None else self.listed.names(found)

@@ -1,8 +1,8 @@
-"""Adding up many fingerprints' buckets, compiled: what `search.scores` says, twenty times as fast.
+"""Adds up many fingerprints' buckets in compiled code: `search.scores`, twenty times as fast.
 
-Nearly all the time goes into SipHash. Its rounds are straight code, of which a compiler makes one
-loop over many candidates, in vector registers; and so it does with the remainder if that is taken
-by doubles, which hold every number there exactly.
+Nearly all the time goes into SipHash. Its rounds are straight-line code, which a compiler turns
+into one loop over many candidates, in vector registers. It does so with the remainder, too, if that
+is computed in doubles, which hold every number there exactly.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _HALF: Final = 32
 
 
 class CompiledSearch:
-    """A search of chunks of fingerprints, on as many threads as call it."""
+    """A search of chunks of fingerprints, on every thread that calls it."""
 
     def __init__(
         self,
@@ -28,13 +28,14 @@ class CompiledSearch:
         needed: npt.NDArray[np.int64],
         plainly: Callable[[Prints], Prints],
     ) -> None:
-        """Take what is left of the tables.
+        """Take the current remainders of the tables.
 
         Args:
             hashes: The question's.
             units: A row for each task, from -128 to 127.
-            needed: What a candidate's units must add up to after each task; more is not looked at.
-            plainly: Does the same, where there is no compiler.
+            needed: What a candidate's units must add up to after each task; a candidate below it is
+                given up.
+            plainly: The same search without a compiler.
         """
         compile_here()  # a second or two, to save hours
         states = [initial_state(hashes.key(task)) for task in range(hashes.tasks)]
@@ -44,7 +45,7 @@ class CompiledSearch:
         self._buckets = hashes.buckets
 
     def __call__(self, prints: Prints) -> Prints:
-        """Return the fingerprints that reach what is needed."""
+        """Return the fingerprints whose units reach the level."""
         left = prints.copy()
         sums, buckets = np.empty(len(left), np.int32), np.empty(len(left), np.int32)
         try:
@@ -91,7 +92,7 @@ def _hash(
     inverse, half = 1 / of, np.float64((1 << _HALF) % width)
     for at in range(count):
         word = np.uint64(prints[at])
-        # The bytes of a fingerprint go in from the most significant on, and then their number.
+        # A fingerprint's bytes go in from the most significant on, followed by their number.
         low = ((word & np.uint64(0xFF)) << np.uint64(24)) | (
             (word & np.uint64(0xFF00)) << np.uint64(8)
         )
@@ -100,7 +101,7 @@ def _hash(
         v0, v1, v2, v3 = _rounds(state[0], state[1], state[2], state[3] ^ block, 2)
         v0, v1, v2, v3 = _rounds(v0 ^ block, v1, v2 ^ np.uint64(0xFF), v3, 4)
         hashed = v0 ^ v1 ^ v2 ^ v3
-        # Quotients may be one off; what is left is below 2^42 and exact in any case.
+        # Quotients may be one off; the remainder is below 2^42 and exact in any case.
         first = np.float64(hashed >> np.uint64(_HALF))
         rest = (first - np.floor(first * inverse) * of) * half
         rest += np.float64(hashed & np.uint64(0xFFFFFFFF))
@@ -122,7 +123,7 @@ def _search(
     sums: npt.NDArray[np.int32],
     buckets: npt.NDArray[np.int32],
 ) -> int:
-    """Move those that reach the level to the front; return how many they are."""
+    """Move the fingerprints that reach the level to the front; return how many there are."""
     count = len(prints)
     for at in range(count):
         sums[at] = 0

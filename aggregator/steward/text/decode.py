@@ -1,12 +1,12 @@
-"""Which strings people wrote, and how many each: released histograms of hashes, decoded.
+"""Which strings people wrote, and how many wrote each: released histograms of hashes, decoded.
 
-Any string can be tested, at any time, by whoever holds the releases: that is post-processing, and
-costs nobody anything. It goes in passes. A pass adds up each candidate's buckets, limited
-(`laws.Clip`), and takes those that reach a threshold so high that few strings would that nobody
-holds; then the counts of all that were found so far are fitted together by least squares and
-subtracted, which lets the next pass look lower. Thresholds fall by four tenths a pass, until in the
-end the exact law of the remaining tables forbids it. A string whose fitted count is below the last
-threshold is dropped again.
+Whoever has the releases can test any string at any time: that is post-processing and costs no
+privacy. Decoding takes several passes. A pass adds up each candidate's buckets, limited
+(`laws.Clip`), and takes the candidates that reach a threshold, which is so high that few strings
+would pass that nobody holds. Then the counts of all strings found so far are fitted together by
+least squares and subtracted, so that the next pass can look lower. The threshold falls by four
+tenths a pass, until the exact law of the remaining tables forbids it. A string whose fitted count
+is below the last threshold is dropped again.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ from aggregator.steward.text.plan import FALSE_STRINGS
 from aggregator.steward.text.search import reaching
 
 FALL: Final = 0.6
-"""Of the threshold, from one pass to the next."""
+"""The factor of the threshold from one pass to the next."""
 
 _MOST_PASSES: Final = 40
 MOST_FOUND: Final = 5000
-"""Counts are fitted together, by a matrix with a row and a column for each."""
+"""The most strings whose counts are fitted together: the matrix has a row and column for each."""
 
 _LEAST_FREE: Final = 10
-"""Noise is measured in buckets in which nothing was found, if they are one in so many or more."""
+"""Noise is measured in buckets without a found string, if more than one in this many is one."""
 
 _NEVER: Final = 1e-15
-"""A normal law's tail beyond which truths are ruled out in any case."""
+"""Truths for which a normal law's tail is below this are ruled out in any case."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Found:
         fingerprint: Its fingerprint.
         names: The candidates that have this fingerprint; none if only fingerprints were tried.
         count: How many people hold it, estimated.
-        deviation: The standard deviation of that.
-        low: From how many on, by the normal law of the estimate given that it passed.
-        high: Up to how many.
+        deviation: The standard deviation of `count`.
+        low: The lower end of its interval, by the normal law of an estimate that passed.
+        high: The upper end.
     """
 
     fingerprint: int
@@ -63,14 +63,14 @@ class Found:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a set of releases says.
+    """What a set of releases shows.
 
     Attributes:
-        found: Strings, those that most people hold first.
+        found: The strings, those held by most people first.
         candidates: How many fingerprints were tried.
         threshold: The least score of a string that is taken for held.
-        expected_false: How many of those found nobody holds, by expectation: empty strings that
-            passed, in all passes, and such as share a fingerprint with a held one.
+        expected_false: How many of the found strings nobody holds, by expectation: empty strings
+            that passed, in all passes, and strings that share a fingerprint with a held one.
         no_answer: How many gave no answer, estimated.
         unexplained: How many people gave an answer that was not found, estimated.
     """
@@ -98,16 +98,16 @@ def decode(
     Args:
         hashes: The question's.
         tables: A row for each task: its histogram as it was released, with its noise.
-        candidates: What is tried.
+        candidates: The strings to try.
         false: How many empty strings may be expected to pass in the last pass.
-        confidence: Of each interval.
-        most_found: Strings that are fitted together, which takes a matrix of so many rows.
-        progress: Called with how many more fingerprints were tried, in every pass all of them; what
-            it raises ends the search.
+        confidence: The confidence of each interval.
+        most_found: The most strings to fit together, in a matrix with a row for each.
+        progress: Called with the number of fingerprints tried since its last call; every pass tries
+            all of them. If it raises, the search ends.
 
     Raises:
-        ParameterError: The tables have another shape, an argument is out of range, or more strings
-            pass than may.
+        ParameterError: The tables have the wrong shape, an argument is out of range, or more than
+            `most_found` strings pass.
     """
     if tables.shape != (hashes.tasks, hashes.length):
         raise ParameterError(
@@ -123,7 +123,7 @@ def decode(
 
 
 class _Decoder:
-    """What is found so far, and what is left of the tables."""
+    """What has been found so far, and the remainders of the tables."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class _Decoder:
 
     def run(self, confidence: float) -> Decoded:
         """Return what all passes find."""
-        # No string is held by more than the largest buckets of all tasks together hold.
+        # A string is held by no more people than all tasks' largest buckets hold together.
         threshold = float(self.tables.max(axis=1).sum())
         for _ in range(_MOST_PASSES):
             threshold, is_least = self._next_threshold(FALL * threshold)
@@ -173,7 +173,7 @@ class _Decoder:
 
     def _next_threshold(self, wanted: float) -> tuple[float, bool]:
         """Return the threshold of the next pass, and whether no lower one is allowed."""
-        # Nobody is less than one person, however little is left of the tables.
+        # The unit is a person: however small the remainders, the deviation is at least 1.
         deviation = max(1.0, math.sqrt(self.hashes.tasks * float(self.left.var())))
         if wanted > deviation and self._expected_false(wanted) <= self.false:
             return wanted, False
@@ -184,7 +184,7 @@ class _Decoder:
         return self.candidates.count * clip.chance([clip.law(row) for row in self.left])
 
     def _pass(self, threshold: float) -> bool:
-        """Take what reaches the threshold; return whether anything new did."""
+        """Take the candidates that reach the threshold; return whether any of them is new."""
         clip = Clip(threshold, self.hashes.tasks)
         units = clip.units(self.left)
         level = clip.level(float(units.mean(axis=1).sum()))
@@ -204,8 +204,8 @@ class _Decoder:
     def _fit(self, prints: Prints) -> None:
         """Fit the counts of all these strings together, and subtract them.
 
-        A count is spread over the tasks, so in each a string's bucket holds a part in `tasks` of
-        it; buckets less their mean are fitted to that by least squares.
+        A count is spread over the tasks, so a string's bucket holds 1/`tasks` of it in each;
+        buckets less their mean are fitted to that by least squares.
         """
         tasks, width = self.hashes.tasks, self.hashes.buckets
         buckets = [self.hashes.string_buckets(task, prints) for task in range(tasks)]
@@ -223,10 +223,10 @@ class _Decoder:
     def _deviations(self) -> Floats:
         """Return the standard deviation of each count.
 
-        One part is that of buckets in which nothing was found: noise, and strings that were not.
-        The other is that people toss for their task: of a string that shares a bucket with another,
-        more or fewer may be in that task than in the others. Each count is a fixed linear function
-        of how many people of each string are in each task, which are multinomial.
+        One part is that of buckets without a found string: noise, and strings that were not found.
+        The other part is the toss that assigns people to tasks: of a string that shares a bucket
+        with another, more or fewer people may be in that task than in the others. Each count is a
+        fixed linear function of each string's number of people in each task, which is multinomial.
         """
         tasks, width = self.hashes.tasks, self.hashes.buckets
         size = len(self.prints)
@@ -235,7 +235,7 @@ class _Decoder:
         for task in range(tasks):
             mine = self.hashes.string_buckets(task, self.prints)
             free[task, mine] = False
-            # Of each estimate, what one more person of each string in this task adds to it.
+            # What each estimate gains from one more person of each string in this task.
             used, places = np.unique(mine, return_inverse=True)
             by_bucket = np.zeros((len(used), size))
             np.add.at(by_bucket, places, self.inverse)
@@ -245,7 +245,7 @@ class _Decoder:
         tossed = np.maximum(self.counts, 0) @ (squares / tasks - (total / tasks) ** 2)
         quiet = self.left[free] if free.sum() > tasks * width / _LEAST_FREE else self.left
         alone = np.diag(self.inverse)
-        # Near the threshold what is left is more than in other buckets: no estimate has less.
+        # Near the threshold, remainders exceed those of other buckets: take the larger variance.
         variances = np.maximum(quiet.var() * alone + tossed, self.left.var() * alone)
         deviations: Floats = tasks * np.sqrt(variances)
         return deviations
@@ -262,16 +262,16 @@ class _Decoder:
 def interval(
     count: float, deviation: float, threshold: float, confidence: float
 ) -> tuple[float, float]:
-    """Return what a count may be, given that only estimates above the threshold are shown.
+    """Return an interval for a count, given that only estimates above the threshold are shown.
 
-    The truths that are not ruled out are those under which an estimate so far up, or so far down,
-    has at least half the miss among the estimates that pass. The law is taken to be normal.
+    A truth is ruled out if, among the estimates that pass, one this high or one this low has less
+    than half the allowed probability of a miss. The law is taken to be normal.
     """
     half_miss = (1 - confidence) / 2
     normal = NormalDist()
 
     def below(truth: float) -> float:
-        """Return the chance of an estimate as small as this one, of those that pass."""
+        """Return the chance that an estimate that passes is as small as this one."""
         passing = normal.cdf((truth - threshold) / deviation)
         if passing < _NEVER:
             return 1.0

@@ -1,10 +1,10 @@
-"""What the last window says of how many people hold how many strings, for planning the next one.
+"""How many people held how many strings in the last window, for planning the next one.
 
-What was surely found is known. All others together are known too, as a mass: how many people wrote
-something that was not found, or was found with luck. How that mass is spread has to be guessed: as
-the frequent strings go on, in proportion to a power of the rank which is fitted to them. Where the
-power law comes to one person before the mass is spent, the rest is spread over strings of one
-person each, which is the least noise that they can be.
+The strings that were surely found are known. All others are known only as a total: how many people
+wrote something that was not found, or was found with luck. How that total is spread has to be
+guessed: as a continuation of the frequent strings, in proportion to a power of the rank that is
+fitted to them. If the power law comes down to one person before the total is spent, the rest is
+spread over strings of one person each, which are the least noise possible.
 """
 
 import dataclasses
@@ -19,17 +19,17 @@ from aggregator.errors import ParameterError
 from aggregator.steward.text.plan import Tail
 
 _SURELY: Final = 2.33
-"""Deviations above the threshold: of a hundred strings that so many hold, 99 are found."""
+"""Standard deviations above the threshold: of 100 strings held by this many, 99 are found."""
 
 _FEWEST: Final = 10
-"""Strings to which a power is fitted; of fewer the guess is 1."""
+"""The fewest strings to which a power is fitted; for fewer the power is guessed to be 1."""
 
 _FITTED: Final = 8
-"""Of n strings those from rank n / 8 on: the most frequent ones follow no law."""
+"""A power is fitted to the strings from rank n / 8 on: the most frequent ones follow no law."""
 
 _LEAST_POWER, _MOST_POWER = 0.2, 5.0
 _STEP: Final = 1.06
-"""Between the ranks that one count stands for, about as fine as the bins of `Tail.of`."""
+"""The ratio of adjacent ranks that have a count each, about as fine as the bins of `Tail.of`."""
 
 _MOST_PEOPLE: Final = 10**9
 _NOT_ONE: Final = "found: not what `prio text results --json` prints of one window"
@@ -37,13 +37,13 @@ _NOT_ONE: Final = "found: not what `prio text results --json` prints of one wind
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LastWindow:
-    """What was found in a window.
+    """How many people held the strings that were found in a window.
 
     Attributes:
-        counts: Of the strings that were found, estimated.
-        surely: From how many people on a string is found with 99 %.
-        answered: How many wrote something.
-        no_answer: How many gave no answer.
+        counts: The estimated counts of the found strings.
+        surely: A string held by at least this many people is found with 99 %.
+        answered: How many people wrote something.
+        no_answer: How many people gave no answer.
     """
 
     counts: tuple[float, ...]
@@ -53,16 +53,16 @@ class LastWindow:
 
     @property
     def people(self) -> float:
-        """How many sent a report."""
+        """How many people sent a report."""
         return self.answered + self.no_answer
 
     @property
     def surely_found(self) -> int:
-        """How many strings are held by so many that all such were found."""
+        """How many strings are held by at least `surely` people."""
         return sum(each >= self.surely for each in self.counts)
 
     def tail(self, people: int) -> Tail:
-        """Return who holds how much if so many people answer as those of this window did.
+        """Return the tail of the next window, if `people` answer as the people of this one did.
 
         Raises:
             ParameterError: No string was surely found.
@@ -77,7 +77,7 @@ class LastWindow:
         by = people / self.people
         all_counts = np.concatenate([known, counts]) * by
         all_strings = np.concatenate([np.ones(len(known)), strings])
-        # Strings of less than a person are as many fewer of one person each.
+        # A string of less than one person stands for that fraction of a string of one person.
         rare = all_counts < 1
         all_strings[rare] *= all_counts[rare]
         all_counts[rare] = 1
@@ -86,7 +86,7 @@ class LastWindow:
     def _others(
         self, known: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return counts of all other strings, and of how many."""
+        """Return counts of all other strings, and how many strings have each count."""
         counts, strings = list[float](), list[float]()
         left = max(0.0, self.answered - float(known.sum()))
         power, rank = _power_of(known), float(len(known))
@@ -100,7 +100,7 @@ class LastWindow:
             strings.append(many)
             left, rank = (0.0 if count == 1 else left - many * count), next_rank
             if many * count < left * 1e-12:
-                break  # what is left is nothing beside what floats hold
+                break  # the rest is below the precision of floats
         return np.array(counts), np.array(strings)
 
 
@@ -115,10 +115,10 @@ def _power_of(known: npt.NDArray[np.float64]) -> float:
 
 
 def last_window(text: str) -> LastWindow:
-    """Return what the JSON of `prio text results --json`, or of a page, says of a window.
+    """Return the window in the JSON of `prio text results --json`, or of a page.
 
     Raises:
-        ParameterError: It is something else.
+        ParameterError: The text is something else.
     """
     try:
         document = json.loads(text)

@@ -1,11 +1,11 @@
 """What a text question will find: threshold, counts, errors and bytes before anything is asked.
 
-The tail, that is how many people hold each of the strings that are not found, is noise to the
-others and has to be guessed (`zipf`) or taken from an earlier window. A bucket of a task holds the
-noise of both aggregators and of each string, with one chance in as many as there are buckets, a
-Poisson number of the people who tossed for this task; of a string that was found and subtracted
-only the deviation from its mean is left. The law of a bucket is computed from that by
-characteristic functions, and those of scores by `laws`.
+The tail says how many people hold each of the strings that are not found. It is noise to the
+others, and has to be guessed (`zipf`) or taken from an earlier window. A task's bucket holds the
+noise of both aggregators and, for each string that hashes to it, a Poisson number of the people who
+tossed for this task; of a string that was found and subtracted, only the deviation from its mean
+is left. The law of a bucket is computed from that by characteristic functions, and the law of
+scores by `laws`.
 """
 
 import dataclasses
@@ -28,17 +28,17 @@ FALSE_STRINGS: Final = 0.01
 """How many strings that nobody holds may be expected among all that pass."""
 
 SURELY: Final = 0.99
-"""The chance with which a string is found of which the plan says that it is."""
+"""The chance of being found from which a plan says that a string is found."""
 
 _BINS: Final = 40
-"""Of counts, to a power of ten; within a bin their mean stands for them."""
+"""Bins of counts per power of ten; the mean of a bin stands for its counts."""
 _AGGREGATORS: Final = 2
 _CLOSE: Final = 1.005
 _ROUNDS: Final = 40
 Complexes = npt.NDArray[np.complex128]
 
 _GRID: Final = 0.04
-"""In logarithms, between the counts at which the chance to be found is computed."""
+"""The distance, in logarithms, of the counts at which the chance of being found is computed."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Tail:
 
     Attributes:
         counts: How many people hold a string, largest first.
-        strings: How many strings are held by so many.
+        strings: How many strings are held by that many people.
     """
 
     counts: Floats
@@ -55,7 +55,7 @@ class Tail:
 
     @classmethod
     def of(cls, counts: Floats) -> "Tail":
-        """Return the tail of strings that are held by `counts` people, near counts together."""
+        """Return the tail of strings held by `counts` people, with nearby counts merged."""
         counts = np.asarray(counts, np.float64)
         counts = counts[counts > 0]
         if not len(counts):
@@ -72,20 +72,20 @@ class Tail:
 
 
 def zipf(people: int, strings: int, exponent: float = 1.0) -> Tail:
-    """Return the guess that the k-th most frequent string is held in proportion to k^-exponent."""
+    """Return a guessed tail: the k-th most frequent string is held in proportion to k^-exponent."""
     shares = np.arange(1, strings + 1, dtype=np.float64) ** -exponent
     return Tail.of(people * shares / shares.sum())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TextPlan:
-    """What is found of a tail, by one choice of tasks and buckets.
+    """What is found of a tail with one choice of tasks and buckets.
 
     Attributes:
         tail: What people hold.
-        epsilon: Of each task, and so of a person.
+        epsilon: The epsilon of each task, and so of a person.
         tasks: How many tasks there are.
-        length: Buckets of each, with that of no answer.
+        length: Buckets of each task, with the one for no answer.
         candidates: How many strings are tested.
         false: How many false strings may be expected.
     """
@@ -116,10 +116,10 @@ class TextPlan:
 
     @functools.cached_property
     def found_from(self) -> float:
-        """Return from which count on a string is found with 99 %.
+        """Return the least count at which a string is found with 99 %.
 
-        Whoever is found is subtracted, which lets the threshold fall and finds more: this is where
-        that comes to rest, from above.
+        Found strings are subtracted, which lets the threshold fall so that more are found; this is
+        the fixed point of that, reached from above.
         """
         count = float(self.tail.counts.max()) + 1
         for _ in range(_ROUNDS):
@@ -132,7 +132,7 @@ class TextPlan:
 
     @functools.cached_property
     def threshold(self) -> float:
-        """The score of a string that is taken for held."""
+        """The least score of a string that is taken for held."""
         return self._threshold(self.found_from)
 
     @functools.cached_property
@@ -154,8 +154,8 @@ class TextPlan:
         """Return the values of one bucket less the mean of all, and their chances.
 
         Args:
-            found_from: Strings that so many people hold are found and subtracted.
-            more: A string that is in this bucket besides.
+            found_from: Strings held by at least this many people are found and subtracted.
+            more: How much one further string adds to this bucket.
         """
         if found_from not in self._spectra:
             self._spectra.clear()
@@ -163,7 +163,7 @@ class TextPlan:
         spectrum, mean = self._spectra[found_from]
         size = 2 * (len(spectrum) - 1)
         law = np.fft.irfft(spectrum * np.exp(more / self.tasks * _steps(size)), size)
-        law = np.maximum(law, 0)  # what the transform leaves below 0 is its rounding
+        law = np.maximum(law, 0)  # the rounding of the transform leaves values below 0
         values = np.asarray(np.fft.fftfreq(size, 1 / size) - mean, np.float64)
         return values, np.asarray(law / law.sum(), np.float64)
 
@@ -172,7 +172,7 @@ class TextPlan:
         tail, tasks = self.tail, self.tasks
         is_found = tail.counts >= found_from
         means = tail.counts / tasks
-        most = 4 * found_from / tasks + 50  # beyond all limits it does not matter how far
+        most = 4 * found_from / tasks + 50  # beyond every limit, a value's size does not matter
         spread = 40 / min(1.0, self.epsilon) + 12 * math.sqrt(most + float(means.max()))
         size = 2 ** math.ceil(math.log2(2 * (2 * most + spread)))
         steps, turn = _steps(size), 2j * np.pi * np.fft.rfftfreq(size)
@@ -187,7 +187,7 @@ class TextPlan:
         return np.exp(logarithm) * noise**_AGGREGATORS, mean
 
     def _threshold(self, found_from: float) -> float:
-        """Return the least threshold that keeps false strings out, of strings left unfound."""
+        """Return the least threshold that keeps false strings out while these are unfound."""
         values, law = self._bucket(found_from)
 
         def expected(threshold: float) -> float:
@@ -198,7 +198,7 @@ class TextPlan:
         return least_threshold(expected, self.false, math.sqrt(self.tasks * float(law @ values**2)))
 
     def _chance(self, count: float, found_from: float, threshold: float) -> float:
-        """Return the chance that a string is found which so many people hold."""
+        """Return the chance that a string held by `count` people is found."""
         clip = Clip(threshold, self.tasks)
         of_all = clip.law(*self._bucket(found_from))
         return clip.chance_of_equal(clip.law(*self._bucket(found_from, count)), of_all)
@@ -217,11 +217,11 @@ class TextPlan:
 def best_plan(
     tail: Tail, epsilon: float, length: int, candidates: float = FINGERPRINTS
 ) -> TextPlan:
-    """Return the plan with as many tasks as find the rarest strings.
+    """Return the plan with the number of tasks that finds the rarest strings.
 
-    Tried are some numbers around the one with the least variance, sqrt(S / (length v)), with S the
-    sum of the squares of the counts that are not found and v the variance of both aggregators'
-    noise. Fewer than 8 are never taken: few tasks have a heavy tail.
+    It tries several numbers around the one with the least variance, sqrt(S / (length v)), where S
+    is the sum of the squares of the counts that are not found and v the variance of both
+    aggregators' noise. It never takes fewer than 8: with few tasks the tail is heavy.
     """
     law = DiscreteLaplaceLaw(_AGGREGATORS, 2 / Fraction(epsilon))
     noise = to_float(law.variance())

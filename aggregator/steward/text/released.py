@@ -1,4 +1,4 @@
-"""The released tables of a question's tasks, from the documents in which results are handed on."""
+"""The released tables of a question's tasks, read from JSON documents of results."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,10 @@ from aggregator.protocol.task import Task
 
 
 def documents_in(text: str) -> list[object]:
-    """Return the JSON documents of a file: one, a list of some, or one after the other.
+    """Return the JSON documents of a file: a single one, a list, or several in a row.
 
     Raises:
-        ParameterError: It has something else.
+        ParameterError: The text holds something else.
     """
     decoder, documents, rest = json.JSONDecoder(), list[object](), text.strip()
     try:
@@ -31,12 +31,12 @@ def released_tables(tasks: Sequence[Task], documents: Iterable[object]) -> npt.N
     """Return a row for each task: its histogram, with its noise.
 
     Args:
-        tasks: Of the question, in their order.
+        tasks: The question's tasks, in their order.
         documents: Collections as `prio collect --json` prints them, or results alone, in any order.
 
     Raises:
-        ParameterError: A task has no result or two, they are of different times, or one is not of
-            these tasks.
+        ParameterError: A task has no result or two, results are of different times, or a result
+            is not of these tasks.
     """
     places = {str(task.task_id): place for place, task in enumerate(tasks)}
     rows: dict[int, npt.NDArray[np.int64]] = {}
@@ -76,10 +76,10 @@ def _result(document: object) -> dict[str, object]:
 
 
 def _time(document: object, result: dict[str, object], task: Task) -> set[tuple[int, int]]:
-    """Return the interval that was asked for, in seconds; nothing if that cannot be known.
+    """Return the interval that was asked for, in seconds; empty if that cannot be known.
 
-    That of a result is the smallest that holds its reports, which differs from task to task; and
-    where the leader selects batches, no two tasks have to have the same.
+    A result's own interval is the smallest that holds its reports, and differs from task to task.
+    Where the leader selects batches, tasks need not have the same interval.
     """
     query = document.get("query") if isinstance(document, dict) else None
     match query, result.get("interval"):

@@ -1,7 +1,7 @@
 """Which of many fingerprints reach a score: with numpy, or compiled and on all processors.
 
-A candidate is given up as soon as the rest of its buckets can no longer lift it, which is after a
-handful of tasks.
+A candidate is given up as soon as its remaining buckets can no longer lift it to the score, usually
+after a handful of tasks.
 """
 
 import os
@@ -17,10 +17,10 @@ from aggregator.client.text.hashing import TextHashes
 from aggregator.steward.text.candidates import Candidates, Prints
 
 MANY: Final = 2**22
-"""Of so many candidates on the compiled loop is worth its start, of a second or more."""
+"""From this many candidates on, the compiled loop is worth its start of a second or more."""
 
 _AHEAD: Final = 8
-"""Chunks that wait for each thread."""
+"""How many chunks wait for each thread."""
 
 Units = npt.NDArray[np.int32]
 Needed = npt.NDArray[np.int64]
@@ -33,14 +33,14 @@ def reaching(
     candidates: Candidates,
     progress: Callable[[int], None],
 ) -> Prints:
-    """Return the candidates whose units add up to a level or more.
+    """Return the candidates whose units add up to the level or more.
 
     Args:
         hashes: The question's.
-        units: A row for each task: what is left of its table, limited, from -128 to 127.
+        units: A row for each task: the limited remainder of its table, from -128 to 127.
         level: What a candidate's units must add up to.
-        candidates: What is tried.
-        progress: Called with how many more were tried.
+        candidates: The strings to try.
+        progress: Called with the number of candidates tried since its last call.
     """
     needed = _needed(units, level)
 
@@ -49,7 +49,7 @@ def reaching(
 
     search: Callable[[Prints], Prints] = plainly
     if candidates.count >= MANY:
-        # It loads a compiler, which takes longer than to try a list.
+        # This import loads a compiler, which takes longer than to try a list.
         from aggregator.steward.text.compiled import CompiledSearch
 
         search = CompiledSearch(hashes, units, needed, plainly)
@@ -63,7 +63,7 @@ def reaching(
 
 
 def scores(hashes: TextHashes, units: Units, prints: Prints, level: int) -> npt.NDArray[np.bool_]:
-    """Return which fingerprints reach the level, as `reaching` does with numpy."""
+    """Return which fingerprints reach the level: the numpy version of `reaching`."""
     return _reached(hashes, units, _needed(units, level), prints)
 
 
@@ -83,6 +83,6 @@ def _reached(
 
 
 def _needed(units: Units, level: int) -> Needed:
-    """Return what must have been reached after each task for the rest to be able to lift it."""
+    """Return the least sum after each task from which the other tasks can still reach the level."""
     highest = units.max(axis=1).astype(np.int64)
     return np.asarray(level - (highest.sum() - highest.cumsum()), np.int64)

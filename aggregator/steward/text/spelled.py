@@ -1,9 +1,9 @@
-"""Which strings the fingerprints of a spelling are: released letters, and the fingerprint as check.
+"""Names the fingerprints of a spelling: from released letters, checked by the fingerprint.
 
 The letters of one position are counted by the places that tell it, so a string's score is the sum
-of its letters' counts. The strings of the best scores are tried: one whose fingerprint is the one
-that was asked for is what people wrote. Of n strings that are tried for each of F fingerprints, n F
-/ 2^32 have the fingerprint by chance.
+of its letters' counts. The strings with the best scores are tried; one with the fingerprint in
+question is what people wrote. If n strings are tried for each of F fingerprints, n F / 2^32 match
+by chance.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from aggregator.client.text.strings import FINGERPRINTS, fingerprint
 from aggregator.errors import ParameterError
 
 TRIED: Final = 2**13
-"""Strings for each fingerprint."""
+"""How many strings are tried for each fingerprint."""
 
 _SIMULATED: Final = 50
 _OFTEN: Final = 0.9
@@ -30,11 +30,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spelled:
-    """What a window of a spelling says.
+    """What a window of a spelling shows.
 
     Attributes:
-        names: By fingerprint its string; None where none of those that were tried has it.
-        tried: Strings for each.
+        names: For each fingerprint its string; None if none of the tried strings matches.
+        tried: How many strings were tried for each fingerprint.
         expected_false: How many names nobody wrote, by expectation.
     """
 
@@ -44,15 +44,15 @@ class Spelled:
 
 
 def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIED) -> Spelled:
-    """Return what strings there are.
+    """Return the string of each fingerprint, where it can be told.
 
     Args:
         spelling: What was asked.
         tables: A row for each place: its histogram as it was released.
-        tried: Strings for each fingerprint.
+        tried: How many strings to try for each fingerprint.
 
     Raises:
-        ParameterError: The tables have another shape.
+        ParameterError: The tables have the wrong shape.
     """
     if tables.shape != (spelling.tasks, spelling.length):
         raise ParameterError(
@@ -72,7 +72,7 @@ def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIE
 
 
 def _named(spelling: Spelling, wanted: int, scores: Floats, tried: int) -> str | None:
-    letters = [*spelling.alphabet, ""]  # the last is what is behind the end
+    letters = [*spelling.alphabet, ""]  # the last stands for the end of the string
     for codes in _best(scores, tried).tolist():
         string = "".join([letters[each] for each in codes])
         if fingerprint(string, spelling.hashes.meaning) == wanted:
@@ -81,9 +81,9 @@ def _named(spelling: Spelling, wanted: int, scores: Floats, tried: int) -> str |
 
 
 def _best(scores: Floats, tried: int) -> npt.NDArray[np.int16]:
-    """Return the strings of the best scores, letters as numbers and -1 behind the end."""
+    """Return the strings with the best scores, letters as numbers and -1 after the end."""
     positions, size = scores.shape
-    letters = size - 2  # of those that the alphabet has not nobody can say which
+    letters = size - 2  # a letter that is not in the alphabet cannot be told
     codes = np.zeros((1, 0), np.int16)
     totals, ended = np.zeros(1), np.zeros(1, np.bool_)
     for position in range(positions):
@@ -92,7 +92,7 @@ def _best(scores: Floats, tried: int) -> npt.NDArray[np.int16]:
         longer[ended] = -np.inf
         over = totals + row[-1]
         if position == 0:
-            over[:] = -np.inf  # a string has a letter
+            over[:] = -np.inf  # a string has at least one letter
         every = np.concatenate([longer, over[:, None]], axis=1)
         flat = every.ravel()
         kept = np.flatnonzero(np.isfinite(flat))
@@ -108,26 +108,26 @@ def _best(scores: Floats, tried: int) -> npt.NDArray[np.int16]:
 
 
 def told_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: int = TRIED) -> int:
-    """Return how many people have to hold a string for it to be told nine times of ten.
+    """Return how many people must hold a string for it to be told nine times out of ten.
 
-    By fifty simulated counts of a string as long as there are positions: it is told if no more
-    strings than are tried have a score as good as its own.
+    Simulates fifty counts of a string that fills all positions: it is told if at most `tried`
+    strings have a score as good as its own.
 
     Args:
-        epsilon: Of each task.
-        tasks: How many there are, each place one.
-        letters: Positions.
-        alphabet: Letters that are told.
-        tried: Strings for each fingerprint.
+        epsilon: The epsilon of each task.
+        tasks: How many tasks there are, one for each place.
+        letters: The number of positions.
+        alphabet: The number of letters that are told.
+        tried: How many strings are tried for each fingerprint.
     """
     rng = np.random.default_rng(1)
     places = np.bincount(np.arange(tasks) % letters)
     stop = 1 - math.exp(-epsilon / 2)
-    # With the end of a string; both aggregators' draws are differences of two.
+    # The end of a string counts as a letter. Both aggregators' draws are differences of two.
     shape = (_SIMULATED, letters, alphabet + 1)
     draws = np.broadcast_to(2 * places[None, :, None], shape)
     noise = rng.negative_binomial(draws, stop) - rng.negative_binomial(draws, stop)
-    # A count of which a position's part is about as large as twice the noise there.
+    # From 1 to a count whose part in a position is about twice as large as the noise there.
     low, high = 1, math.ceil(2 * math.sqrt(tasks * letters * float(noise.var() / places.mean())))
     while _told(noise, places, high, tried) < _OFTEN:
         low, high = high, 2 * high
@@ -142,7 +142,7 @@ def told_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: in
 def _told(
     noise: npt.NDArray[np.int64], places: npt.NDArray[np.int64], held: int, tried: int
 ) -> float:
-    """Return how often a string that so many people hold is among those that are tried."""
+    """Return how often a string held by this many people is among the strings tried."""
     people = np.random.default_rng(2).poisson(held * places / places.sum(), noise.shape[:2])
     true = noise[:, :, :1] + people[:, :, None]
     lead = np.concatenate([np.zeros_like(true), noise[:, :, 1:] - true], axis=2)
@@ -150,8 +150,8 @@ def _told(
 
 
 def _as_good(lead: npt.NDArray[np.int64]) -> float:
-    """Return how many strings have a score of 0 or more, by what each letter adds to it."""
-    reach = int(lead.max(axis=1).sum())  # what is further below cannot come up again
+    """Return how many strings have a score of 0 or more, from what each letter adds to it."""
+    reach = int(lead.max(axis=1).sum())  # a score further below cannot come up again
     counts = np.zeros(2 * reach + 1)
     counts[reach] = 1
     for letters in lead:

@@ -1,4 +1,4 @@
-"""What a released window of a text question says of some strings: for notebooks, pages, commands.
+"""What a released window of a text question says of some strings, for notebooks and pages.
 
 tasks, documents = tasks_from_toml(text_of_tasks_toml), documents_in(text_of_released_json)
 words = Words.of_documents(tasks, documents, ["pear", "fig"])
@@ -33,12 +33,12 @@ _METHOD = "normal law, given that it passed"
 
 
 def name_of(found: Found) -> str:
-    """Return what a found string is called, in one line that does nothing to readers."""
+    """Return a found string's name, in one line that is harmless to display."""
     return escaped(" or ".join(found.names)) or f"in no list (fingerprint {found.fingerprint:08x})"
 
 
 def decoded_document(decoded: Decoded) -> dict[str, object]:
-    """Return what was found as a JSON document's members."""
+    """Return what was found, as members of a JSON document."""
     return {
         "confidence": "19/20",
         "found": [dataclasses.asdict(each) for each in decoded.found],
@@ -56,8 +56,8 @@ class Held(Quantity):
 
     Attributes:
         found: The string.
-        threshold: Which its score reached; others are not shown.
-        source: The noise of the release, which all strings of it share.
+        threshold: The threshold that its score reached; other strings are not shown.
+        source: The noise of the release, which all its strings share.
     """
 
     found: Found
@@ -67,7 +67,7 @@ class Held(Quantity):
     @property
     @override
     def estimate(self) -> Fraction:
-        """Given that it is shown, more often too large than too small."""
+        """An estimate that is more often too large than too small, given that it is shown."""
         return Fraction(self.found.count)
 
     @override
@@ -101,14 +101,14 @@ class Words:
         """Return which of some strings people wrote.
 
         Args:
-            tasks: All of one text question, in any order.
-            documents: Of each task a collection as `prio collect --json` prints it, or its result;
+            tasks: All tasks of one text question, in any order.
+            documents: For each task a collection as `prio collect --json` prints it, or its result;
                 all of one window. `documents_in` reads them from a file's text.
-            strings: Candidates. Other ones can be tried at any time: nobody is asked, and it costs
-                nobody anything. Who tries lists until a string passes has tried them all, though.
+            strings: The candidates. Others can be tried at any time: nobody is asked, and it costs
+                no privacy. But trying lists until a string passes counts as trying them all.
 
         Raises:
-            ParameterError: The tasks are not those of one question, the documents not of one
+            ParameterError: The tasks are not those of one question, the documents are not of one
                 window of it, or there is no string.
         """
         if isinstance(strings, str):
@@ -119,45 +119,45 @@ class Words:
 
     @property
     def title(self) -> str:
-        """Of the question."""
+        """The title of the question."""
         return self.asked.title
 
     @property
     def found(self) -> tuple[Found, ...]:
-        """Strings that people wrote, those of most people first."""
+        """Strings that people wrote, those written by most people first."""
         return self.decoded.found
 
     @property
     def candidates(self) -> int:
-        """How many were tried."""
+        """How many strings were tried."""
         return self.decoded.candidates
 
     @property
     def expected_false(self) -> float:
-        """How many of those found nobody wrote, by expectation."""
+        """How many of the found strings nobody wrote, by expectation."""
         return self.decoded.expected_false
 
     @property
     def no_answer(self) -> float:
-        """How many gave no answer, estimated."""
+        """How many people gave no answer, estimated."""
         return self.decoded.no_answer
 
     @property
     def unexplained(self) -> float:
-        """How many wrote what was not found, estimated."""
+        """How many people wrote something that was not found, estimated."""
         return self.decoded.unexplained
 
     @property
     def document(self) -> dict[str, object]:
-        """The same as JSON, as `prio text results --json` prints it."""
+        """The results as JSON, as `prio text results --json` prints them."""
         return {"version": 1, "title": self.title, **decoded_document(self.decoded)}
 
     @property
     def quantities(self) -> list[Held]:
-        """How many people wrote each found string, to compare with others.
+        """How many people wrote each found string, as quantities to compare.
 
-        They share the noise of one release, and in all windows people keep to their task: intervals
-        of several at once are by Bonferroni, and differences by both intervals.
+        They share the noise of one release, and people keep to their task in all windows. So joint
+        intervals are by Bonferroni, and differences are bounded by both intervals.
         """
         law = DiscreteLaplaceLaw(_AGGREGATORS, 2 / self.asked.epsilon)
         source = Source(("text", self.asked.hashes.meaning), law)
@@ -169,7 +169,7 @@ class Words:
 
         Args:
             confidence: Of each interval by itself, or of all at once.
-            jointly: Whether all hold at once.
+            jointly: Whether all intervals hold at once.
         """
         guarantee = self.asked.guarantee
         return Table(
@@ -188,15 +188,15 @@ class Words:
         """Draw the strings that most people wrote, with their intervals; see `Table.plot`.
 
         Args:
-            axes: Of matplotlib, to draw into; new ones unless given.
-            most: How many strings.
+            axes: The matplotlib axes to draw into; new ones unless given.
+            most: The most strings to draw.
         """
         shown = dataclasses.replace(self.decoded, found=self.found[:most])
         return dataclasses.replace(self, decoded=shown).table().plot(axes)
 
     @override
     def __repr__(self) -> str:
-        """Show how much was found, and how sure that is."""
+        """Show how many strings were found, and how sure that is."""
         return (
             f"{self.title}: {len(self.found)} found of {self.candidates:,} candidates, of which "
             f"{self.expected_false:.2g} expected that nobody wrote; no answer: "
