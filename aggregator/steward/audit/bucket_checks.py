@@ -1,13 +1,13 @@
-"""What each bucket shows over windows, where all draws together look right.
+"""What each bucket shows over several windows, where all draws together look right.
 
 - `silence`: the longest run of buckets that are 0 in every window, anywhere and at either end; how
   many such buckets there are; and the longest run of zeros in one window. A run of r buckets from a
   given one on is 0 in all W windows with probability P(Z = 0)^(r W), whatever else happens, and it
   may begin at any bucket.
 - `columns`: the sums of each bucket's draws over all windows, against their law, which is that of
-  a draw convolved W times: noise that windows have in common makes it wide, a number that is added
-  to a few buckets in every window grows W times while the noise does not, and noise that windows
-  take back makes it narrow.
+  a draw convolved W times. Noise that windows share makes the law wide; a number that is added to a
+  few buckets in every window grows W times while the noise does not; and noise that windows take
+  back makes the law narrow.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from aggregator.steward.audit.tail_bounds import log_tail
 Flags = npt.NDArray[np.bool_]
 
 SILENCES = 5
-"""How many events `silence` looks at, each with its own factor for where it may be."""
+"""How many events `silence` looks at; each has its own factor for the places where it may be."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Run:
 
 
 def silent_run(rows: Integers) -> Run:
-    """Return the longest run of buckets that are 0 in every row; the first of equals."""
+    """Return the longest run of buckets that are 0 in every row, or the first of equal length."""
     return _longest((rows == 0).all(axis=0))
 
 
 def run_log_p(run: Run, windows: int, buckets: int, zero: float) -> float:
-    """Return a bound for a run that is 0 in so many windows, where a draw is 0 with `zero`."""
+    """Return ln of a bound on the p-value of a run; a draw is 0 with probability `zero`."""
     if not run.length:
         return 0.0
     at_end = run.first == 0 or run.first + run.length == buckets
@@ -62,7 +62,7 @@ def run_log_p(run: Run, windows: int, buckets: int, zero: float) -> float:
 
 
 def silence(name: str, rows: Integers, table: NoiseTable) -> Check:
-    """Ask for buckets without noise."""
+    """Check for buckets without noise."""
     windows, buckets = rows.shape
     zero = table.zero
     silent = (rows == 0).all(axis=0)
@@ -90,7 +90,7 @@ def silence(name: str, rows: Integers, table: NoiseTable) -> Check:
 
 
 def columns(name: str, rows: Integers, table: NoiseTable) -> Check:
-    """Ask whether sums over windows have their law."""
+    """Check whether sums over windows have their law."""
     windows = len(rows)
     law = over_windows(table, windows)
     sums = rows.sum(axis=0)[None, :]
@@ -101,7 +101,7 @@ def columns(name: str, rows: Integers, table: NoiseTable) -> Check:
         (pooled.log_p, f"of sums over windows: {pooled.worst}"),
         (beyond, f"the largest sum over windows of {sums.size} buckets is {largest}"),
     )
-    # Both bounds have their own factor for the events that they look at.
+    # Each bound has its own factor for the events that it looks at.
     found = check_of(name, "columns", 2, log_p, worst)
     return dataclasses.replace(found, events=pooled.events + 1)
 

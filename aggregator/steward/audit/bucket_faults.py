@@ -1,4 +1,4 @@
-"""Names for faults that single buckets or whole windows show, and no draw by itself."""
+"""Names for faults that single buckets or whole windows show, but no draw by itself."""
 
 import math
 
@@ -12,17 +12,17 @@ from aggregator.steward.audit.tail_bounds import log_tail
 from aggregator.steward.audit.window_checks import totals
 
 _CLEAR = math.log(1e-8)
-"""The p-value below which a check speaks for a fault."""
+"""The p-value below which a check counts as evidence of a fault."""
 
 _ALONE = 1e-9
-"""A bucket is far off if one so far off is expected less often than this."""
+"""A bucket is far off if fewer than this many are expected at its distance from 0."""
 
 _TAIL = 1 / 50
-"""Of all buckets, the part whose sums are the furthest from 0, to see on which side they are."""
+"""The part of all buckets, those with sums furthest from 0, that shows on which side they are."""
 
 
 def of_buckets(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
-    """Name what is added to few buckets in every window, or what windows have in common."""
+    """Name what is added to few buckets in every window, or what windows share."""
     windows, buckets = rows.shape
     if windows == 1 or columns(party, rows, table).log_p > _CLEAR:
         return []
@@ -51,7 +51,7 @@ def of_buckets(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
 
 
 def of_totals(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
-    """Name buckets whose noise is made to add up."""
+    """Name the fault of windows whose noise adds up to too little or too much."""
     is_off = totals(party, rows, table).log_p < _CLEAR
     if not is_off or law_check(party, rows, table).log_p < _CLEAR:
         return []
@@ -61,7 +61,7 @@ def of_totals(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
 
 
 def _has_right_core(sums: Integers, law: NoiseTable) -> bool:
-    """Return whether as many sums are near 0 as should be: most buckets are right."""
+    """Return whether as many sums are near 0 as should be, so that most buckets are right."""
     inside = np.cumsum(law.magnitudes())
     middle = int(np.argmax(inside >= 1 / 2))
     near = int((np.abs(sums) <= middle).sum())

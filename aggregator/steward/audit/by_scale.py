@@ -1,8 +1,8 @@
 """An audit of noise that is split by section: entries of one law together, each law by itself.
 
-No section of five answers shows much alone, but the noise of all sections with one scale has one
-law, so their entries are one long row. What the checks say of a row they say of each scale; each
-has an equal part of the false alarm.
+A section of five answers shows little alone, but the noise of all sections with one scale has one
+law, so their entries form one long row. Every check of a row is made for each scale; each scale has
+an equal part of the false alarm probability.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ class Scale:
     """The entries whose noise has one law.
 
     Attributes:
-        sections: Their numbers; empty where all entries of a task have one law.
-        noise: Of one aggregator, in words.
-        entries: Where they are in a result, in order.
-        laws: Of their noise.
+        sections: The sections' numbers; empty if all entries of a task have one law.
+        noise: The noise of one aggregator, in words.
+        entries: The indices of the entries in a result, in order.
+        laws: The laws of their noise.
     """
 
     sections: tuple[int, ...]
@@ -39,14 +39,14 @@ class Scale:
 
     @property
     def name(self) -> str:
-        """Which sections they are, for a reader; empty for everything."""
+        """The sections in words, for a reader; empty if they are all."""
         if not self.sections:
             return ""
         many = "s" if len(self.sections) > 1 else ""
         return f"section{many} {', '.join(_runs(self.sections))}"
 
     def part(self, releases: Releases, *, with_reports: bool) -> Releases:
-        """Return what releases have of these entries, and of reports if they are asked for."""
+        """Return the releases of these entries, with the report counts if asked for."""
         leader, helper, total = (rows[:, self.entries] for _, rows in releases.series())
         uploaded = releases.uploaded
         counted = releases.counted if with_reports else uploaded
@@ -56,14 +56,14 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit finds of the entries of one scale.
+    """What an audit finds in the entries of one scale.
 
     Attributes:
-        scale: Which they are.
-        checks: All of them.
-        faults: The names of what was refused.
-        draws: How many aggregators' draws their sum most likely has.
-        power: Of the audit against faults in these entries.
+        scale: The entries' scale.
+        checks: All checks.
+        faults: Names for the faults behind refused checks.
+        draws: How many aggregators' draws the sum most likely holds.
+        power: The power of the audit against faults in these entries.
     """
 
     scale: Scale
@@ -77,7 +77,7 @@ def scales_of(mechanism: Mechanism, circuit: Summed) -> list[Scale]:
     """Return the scales of a mechanism's noise, in the order of their first entries.
 
     Raises:
-        ParameterError: There is no noise to audit, or it is too wide to be.
+        ParameterError: There is no noise to audit, or the noise is too wide.
     """
     places: dict[NoiseLaw, list[int]] = {}
     sections: dict[NoiseLaw, list[int]] = {}
@@ -105,7 +105,7 @@ def scales_of(mechanism: Mechanism, circuit: Summed) -> list[Scale]:
 
 
 def audit_by_scale(releases: Releases, scales: list[Scale], false_alarm: float) -> list[Audited]:
-    """Ask every question of each scale, with a false alarm of all of them together.
+    """Make every check for each scale, with one false alarm probability for all together.
 
     Raises:
         ParameterError: The probability is not between 0 and 1.
@@ -118,7 +118,7 @@ def audit_by_scale(releases: Releases, scales: list[Scale], false_alarm: float) 
         found.append(
             Audited(
                 scale,
-                # Reports are looked at once.
+                # Reports are checked once, with the first scale.
                 [each for each in checks if not index or each.name != "reports"],
                 name_faults(part, scale.laws, checks),
                 draws_in_the_sum(part.total, scale.laws),
@@ -129,7 +129,7 @@ def audit_by_scale(releases: Releases, scales: list[Scale], false_alarm: float) 
 
 
 def _each_share_once(found: list[Audited]) -> list[Audited]:
-    """Say once of a share that it is not the sum of the reports: every scale shows it."""
+    """Keep once the fault that a share is not the sum of the reports: every scale shows it."""
     said: set[str] = set()
     for each in found:
         wrong = [fault for fault in each.faults if fault.kind is FaultKind.WRONG_SUM]

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FaultKind(StrEnum):
-    """What can be wrong."""
+    """A kind of fault."""
 
     NO_NOISE = "no noise"
     WRONG_SCALE = "wrong scale"
@@ -27,7 +27,7 @@ class Fault:
     Attributes:
         party: `leader`, `helper`, or `pair` where both or neither can be blamed.
         kind: What is wrong.
-        text: The same with numbers, for a reader.
+        text: The fault in words, with numbers.
     """
 
     party: str

@@ -2,8 +2,8 @@
 
 Every entry is rounded from a certified enclosure, and sums of two draws are convolutions of
 positive numbers, so a probability is right to a dozen digits; the mass beyond the table is below
-10^-25. Noise that reaches beyond `MOST_VALUES` is looked at in steps: of each draw only the nearest
-multiple of a step, whose law is exact, too, and whether the draw is 0.
+10^-25. Noise that reaches beyond `MOST_VALUES` is tabulated in steps: a draw is then known only by
+its nearest multiple of a step, whose law is exact, too, and by whether it is 0.
 """
 
 import dataclasses
@@ -19,10 +19,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 MOST_VALUES = 2_000
-"""The most values that are told apart on one side of zero: all of them is a second of work."""
+"""The most values told apart on one side of zero; that many take a second of work."""
 
 MOST_STEPS = 1_000
-"""The most steps on one side of zero, where there are more values."""
+"""The most steps on one side of zero, where there are more than `MOST_VALUES` values."""
 
 LARGEST = 2**40
 """Draws are clipped to this size: nothing larger is noise, and floats stay exact."""
@@ -36,8 +36,8 @@ class NoiseTable:
 
     Attributes:
         probabilities: Shape `(2 reach + 1,)`, that of -reach first; they add up to 1.
-        step: How many values each entry is of; an odd number.
-        exact_zero: The probability of the value 0, where the middle entry is of several values.
+        step: How many values each entry stands for; an odd number.
+        exact_zero: The probability of the value 0, if the middle entry stands for several values.
     """
 
     probabilities: Floats = dataclasses.field(repr=False)
@@ -49,7 +49,7 @@ class NoiseTable:
         """Tabulate a law, in steps if it is wide.
 
         Raises:
-            ParameterError: The noise is too wide for any.
+            ParameterError: The noise is too wide for a table.
         """
         reach = _reach(law)
         if reach > MOST_VALUES:
@@ -74,7 +74,7 @@ class NoiseTable:
         return float(self.probabilities[self.reach]) if self.exact_zero is None else self.exact_zero
 
     def in_steps(self, draws: Integers) -> Integers:
-        """Return draws as the table has them: the nearest number of steps."""
+        """Return draws in the table's units: the nearest number of steps."""
         if self.step == 1:
             return draws
         steps = np.sign(draws) * ((np.abs(draws) + self.step // 2) // self.step)
@@ -125,7 +125,7 @@ class NoiseTable:
         return self._normalised(np.exp(logs - logs.max()))
 
     def logs_of(self, draws: Integers) -> float:
-        """Return the log-likelihood of some draws; minus infinity if one is impossible."""
+        """Return the log-likelihood of draws; minus infinity if one is impossible."""
         if np.abs(draws).max(initial=0) > self.reach:
             return -np.inf
         counts = np.bincount(draws.ravel() + self.reach, minlength=len(self.probabilities))

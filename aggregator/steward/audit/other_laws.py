@@ -1,4 +1,4 @@
-"""Laws that noise may have instead of the right one: the usual families, discrete and rounded."""
+"""Laws that wrong noise may have: the usual families, discrete and rounded."""
 
 import math
 from collections.abc import Callable, Mapping

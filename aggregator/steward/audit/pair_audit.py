@@ -1,10 +1,10 @@
 """Whether the noise of two running aggregators is as their task says: tests with a stated error.
 
-Whoever made all reports of a batch knows both un-noised aggregate shares; whoever holds the
+The maker of all reports of a batch knows both un-noised aggregate shares; the holder of the
 collector's key opens both noised ones. The difference is each aggregator's own noise, one draw per
 bucket, so that one release of a long histogram is thousands of draws from an exactly known law;
 their sum is the error of the result. Each of the three series, `leader`, `helper` and `sum`, is
-asked about:
+checked for:
 
 - `law`: how often |Z| <= m for each m, Z = v for each v, and Z = r modulo 2, 3, 4 and 5: binomial
   counts with exact probabilities;
@@ -54,11 +54,11 @@ _CHECKS = 9 * len(SERIES) + 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mistake:
-    """A report that a share does not hold exactly once.
+    """A report that is not in a share exactly once.
 
     Attributes:
-        party: Whose share, `leader` or `helper`.
-        text: Which report, and what is wrong with it.
+        party: Whose share: `leader` or `helper`.
+        text: Which report it is, and what is wrong.
     """
 
     party: str
@@ -67,7 +67,7 @@ class Mistake:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Releases:
-    """The results of some windows, less the truth.
+    """The results of some windows, less the true sums.
 
     Attributes:
         leader: The leader's noise, int64, shape (windows, buckets), clipped to `LARGEST`.
@@ -75,8 +75,8 @@ class Releases:
         total: The error of the results, the sum of both.
         counted: How many reports each window holds, as the leader says.
         uploaded: How many were uploaded for it.
-        mistakes: Which report is missing from whose share, or in it more than once; the share's
-            noise is then what remains after correcting that.
+        mistakes: Reports that are missing from a share, or in it more than once; the share's noise
+            is what remains after correcting that.
     """
 
     leader: Integers
@@ -118,14 +118,14 @@ class Laws:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Likeness:
-    """How alike pairs of draws are, by their distance. All arrays have one entry per lag.
+    """How alike pairs of draws are, by their distance; every array has one entry for each lag.
 
     Attributes:
-        lags: How far apart, in buckets.
+        lags: How far apart the draws are, in buckets.
         pairs: How many pairs there are.
         equal: In how many pairs |Z| is equal.
-        agree: In how many signs agree.
-        nonzero: In how many neither is zero.
+        agree: In how many pairs the signs agree.
+        nonzero: In how many pairs neither draw is zero.
     """
 
     lags: Integers
@@ -144,7 +144,7 @@ class Likeness:
     def within(cls, rows: Integers) -> "Likeness":
         """Compare each row with itself at every lag, and add up the rows."""
         windows, length = rows.shape
-        # The zeros at the end keep what is shifted out from coming back in.
+        # The zeros at the end keep values from coming back in when they are shifted out.
         found = np.array([_alike(row, row, 2 * length) for row in rows]).sum(axis=0)
         lags = np.arange(1, length)
         return cls(lags, windows * (length - lags), *found[:, 1:length])
@@ -162,7 +162,7 @@ class Likeness:
 
 
 def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
-    """Ask every question once.
+    """Make every check once.
 
     Args:
         releases: The results of some windows.
@@ -286,7 +286,7 @@ def _buckets(name: str, rows: Integers, table: NoiseTable) -> Check:
 
 
 def _reports(releases: Releases) -> Check:
-    """Compare the reports counted with those uploaded: chance plays no part."""
+    """Compare the number of reports counted with that uploaded: chance plays no part."""
     wrong = [mistake.text for mistake in releases.mistakes]
     wrong += [
         f"window {index + 1} holds {counted} reports by the leader's word, {uploaded} were uploaded"

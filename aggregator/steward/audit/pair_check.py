@@ -1,4 +1,4 @@
-"""One question about noise, and how unlikely the answer is: what every check of a pair gives."""
+"""One check of noise: a question, and a bound on the p-value of the answer."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from aggregator.steward.audit.noise_table import Floats
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Check:
-    """One question about one series, and how unlikely the answer is.
+    """One question about one series, and a bound on the p-value of the answer.
 
     Attributes:
         series: `leader`, `helper`, `sum` or, between the aggregators, `pair`.
@@ -31,7 +31,7 @@ class Check:
 
 
 def check_of(series: str, name: str, events: int, log_p: float, worst: str) -> Check:
-    """Return a check of some events, given the bound for the least likely one."""
+    """Return a check, from the number of its events and the bound for the least likely one."""
     return Check(series, name, events, min(0.0, float(log_p) + math.log(max(1, events))), worst)
 
 

@@ -1,4 +1,4 @@
-"""Whether draws have a law: counts of events whose probabilities are known."""
+"""Whether draws follow a law: counts of events whose probabilities are known."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ class Events:
         return len(self.limits) + len(self.cells) + 2 * len(self.steps) + sum(_MODULI)
 
     def shares(self, values: Integers, weights: Floats) -> Floats:
-        """Return each event's probability if values are drawn with these weights, of sum 1."""
+        """Return each event's probability under these weights of the values, which add up to 1."""
         below = [
             weights[np.abs(values) <= limit].sum() for limit in self.limits
         ]  # a few dozen limits
@@ -75,7 +75,7 @@ class Events:
 
 
 def law_check(name: str, rows: Integers, table: NoiseTable, *, is_one_sided: bool = False) -> Check:
-    """Ask whether draws have a law."""
+    """Check whether draws follow a law."""
     events = Events.of(table, rows.size, is_one_sided=is_one_sided)
     values, counts = np.unique(rows, return_counts=True)
     expected = events.shares(table.values, table.probabilities)

@@ -1,6 +1,6 @@
-"""What is wrong with refused noise: a name for the fault, found by comparing alternatives.
+"""What is wrong with refused noise: names for faults, found by comparing alternatives.
 
-Nothing here decides whether a pair is refused: that is decided before, with a stated error. A name
+Nothing here decides whether a pair is refused: that was decided before, with a stated error. A name
 is the likeliest of the explanations below, and has no error probability of its own.
 """
 
@@ -26,12 +26,12 @@ from aggregator.steward.audit.window_checks import alike_log_p
 _FACTORS = np.geomspace(1 / 64, 64, 601)
 _AROUND = np.geomspace(1 / 2, 2, 101)
 _CLEAR = math.log(1e-9)
-"""The p-value below which an explanation is refused in turn."""
+"""The p-value below which an explanation is refused, too."""
 
 _STEPS = 50
 _AS_LIKELY = 3.0
 _ABOUT = 1.1
-"""If a law is not recognised, a deviation that is wrong by more than this is the fault."""
+"""If no law is recognised, a deviation that is off by more than this factor is the fault."""
 
 _WIDEST = 5000
 """No law is fitted if a draw exceeds both this and the right law's table."""
@@ -47,7 +47,7 @@ class Explanation:
 
 
 def name_faults(releases: Releases, laws: Laws, checks: Sequence[Check]) -> list[Fault]:
-    """Return the faults, by the checks that refused; no fault if none did."""
+    """Return the faults behind refused checks; none if no check refused."""
     refused = [check for check in checks if check.is_refused]
     faults = [Fault(each.party, FaultKind.WRONG_SUM, each.text) for each in releases.mistakes]
     if releases.counted != releases.uploaded:
@@ -70,7 +70,7 @@ def draws_in_the_sum(total: Integers, laws: Laws) -> int:
         return 0
     both, single = (law.logs_of(law.in_steps(total)) for law in (laws.both, laws.single))
     if laws.both.step != laws.single.step:
-        # Of steps of different sizes likelihoods do not compare: by which deviation it is nearer.
+        # Likelihoods with different steps cannot be compared: compare the deviation instead.
         ratio = float(total.std()) / (laws.single.deviation * laws.single.step)
         return 2 if ratio > 2**0.25 else 1
     return 2 if both >= single else 1
@@ -104,7 +104,7 @@ def _faults_of(party: str, draws: Integers, table: NoiseTable) -> list[Fault]:
         count = rows.shape[1] - noisy_buckets.shape[1]
         silent.append(f"{count} of {rows.shape[1]} buckets have no noise in any window")
         rows = noisy_buckets
-    # Where silence explains the refusal, what is left of few buckets may have any median.
+    # Where silence explains the refusal, the few remaining buckets may have any median.
     is_explained = bool(silent) and law_check(party, rows, table).log_p >= _CLEAR
     common = [] if is_explained else _common_draw(rows, table)
     correlated = common or _first(
@@ -133,7 +133,7 @@ def _silent_run(rows: Integers, table: NoiseTable) -> Run | None:
 
 
 def _repetition(label: str, left: Integers, right: Integers) -> str | None:
-    """Describe how a window repeats another, forwards, backwards or in any order."""
+    """Describe how a window repeats another: forwards, backwards or in any order."""
     found = _dependence(label, Likeness.across(left, right))
     if found is None:
         found = _dependence(f"{label} reversed", Likeness.across(left, right[::-1]))
@@ -150,7 +150,7 @@ def _has_silent_buckets(rows: Integers) -> bool:
     is_noisy = rows.any(axis=0)
     share = float((rows[:, is_noisy] == 0).mean())
     zero = share
-    for _ in range(_STEPS):  # the zeros of all buckets from those of buckets that are not all 0
+    for _ in range(_STEPS):  # the zeros of all buckets, from buckets that are not always 0
         zero = share * (1 - zero**windows) + zero**windows
     count, expected = int((~is_noisy).sum()), zero**windows
     is_more = windows > 1 and count > expected * buckets
@@ -170,7 +170,7 @@ def _common_draw(rows: Integers, table: NoiseTable) -> list[str]:
 
 def _wrong_law(party: str, rows: Integers, table: NoiseTable) -> Fault:
     tried = [(each.table.logs_of(rows), each) for each in _explanations(rows, table)]
-    # Of equally likely explanations the first is the plainest.
+    # Of equally likely explanations, the first is the plainest.
     likeliest = max((logs for logs, _ in tried), default=0.0)
     best = next((each for logs, each in tried if logs >= likeliest - _AS_LIKELY), None)
     ratio = float(rows.std()) / table.deviation

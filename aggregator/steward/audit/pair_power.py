@@ -1,8 +1,8 @@
 """How surely an audit of a pair finds a fault: lower bounds on its power, known beforehand.
 
-Each bound is for one check alone, so the audit as a whole does no worse. Of noise that is looked at
-in steps, what it becomes by another scale is worked out from the steps, and so is right to about
-one part in 10^4.
+Each bound is for one check alone, so the audit as a whole does no worse. For noise tabulated in
+steps, the law at another scale is computed from the steps, and so is right to about one part in
+10^4.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from aggregator.steward.audit.tail_bounds import log_tail, log_tail_above, miss
 from aggregator.steward.audit.window_checks import TOTALS, order_power, within
 
 SURELY = 0.999
-"""The power at which the smallest faults are stated."""
+"""The power at which the smallest detectable faults are stated."""
 
 _BISECTIONS = 20
 _ROUNDING = 1e-9
@@ -36,10 +36,10 @@ _WIDEST_FACTOR = 2.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Power:
-    """A fault of one aggregator, and how surely it is found.
+    """A fault of one aggregator, and the power to find it.
 
     Attributes:
-        fault: In words.
+        fault: The fault, in words.
         check: Which check finds it.
         probability: A lower bound on the probability of finding it.
     """
@@ -55,12 +55,12 @@ class Reach:
 
     Attributes:
         scale_below: The factor of a scale that is too small; None if no such fault is surely found.
-        scale_above: The same for a scale that is too large.
+        scale_above: The factor of a scale that is too large; None if no such fault is surely found.
         repeated_share: The share of the buckets in which a later window repeats an earlier one.
-        silent_run: So many buckets in a row that have no noise in any window.
-        silent_share: The share of all buckets that have none, wherever they are.
-        biased_share: The share of all buckets to which twice the deviation is added.
-        common_share: The share of the variance that is in common in all windows.
+        silent_run: The length of a run of buckets that have no noise in any window.
+        silent_share: The share of buckets that have no noise in any window, wherever they are.
+        biased_share: The share of buckets to which twice the deviation is added.
+        common_share: The share of the variance that all windows have in common.
     """
 
     scale_below: float | None
@@ -177,7 +177,7 @@ class PowerOfAudit:
         return 1 - float(miss(self.buckets, same, true, threshold))
 
     def _of_neighbours(self) -> float:
-        """Return 1 or 0: at least every other pair of neighbours has equal magnitudes."""
+        """Return the power (1 or 0) if every other pair of neighbours has equal magnitudes."""
         pairs = self.windows * (self.buckets - 1)
         equal = self.windows * (self.buckets // 2)
         likeliest = float(self.table.magnitudes().max())
@@ -185,7 +185,7 @@ class PowerOfAudit:
         return float(log_tail_above(equal, pairs, likeliest) < threshold)
 
     def _of_peers(self) -> float:
-        """Return 1 or 0: every bucket of a window has equal magnitudes at both."""
+        """Return the power (1 or 0) if both aggregators' magnitudes in a window are equal."""
         threshold = self._log_threshold(4 * self.buckets * self.windows**2)
         log_p = log_tail(self.buckets, self.buckets, same_probability(self.table))
         return float(log_p < threshold)
@@ -197,7 +197,7 @@ class PowerOfAudit:
         return order_power(self.table, self.buckets, self._log_threshold(pairs))
 
     def _of_run(self, length: int, *, is_end: bool = False) -> float:
-        """Return 1 or 0: a run of this length is silent in every window."""
+        """Return the power (1 or 0) if a run of this length is silent in every window."""
         first = self.buckets - length if is_end else 1
         if first < 0 or length > self.buckets:
             return 0.0
@@ -226,9 +226,9 @@ class PowerOfAudit:
         return _mixed(law, NoiseTable(repeated), share)
 
     def _of_common(self, share: float) -> tuple[str, float] | None:
-        """Return the check and its power, where a draw can be divided into independent parts.
+        """Return the check and its power, if a draw can be divided into independent parts.
 
-        The part of the variance that is common is the same power of the characteristic function;
+        A part of the variance corresponds to the same power of the characteristic function. Returns
         None for laws where that may be negative.
         """
         reach, windows = self.table.reach, self.windows
@@ -253,7 +253,7 @@ class PowerOfAudit:
         return 1 - float(miss(self.buckets, expected, true, threshold).min())
 
     def _of_zero_totals(self) -> float:
-        """Return 1 or 0: all totals are 0, which steps do not show."""
+        """Return the power (1 or 0) if all totals are 0, which cannot be seen in steps."""
         if self.table.step > 1:
             return 0.0
         log_p = self.windows * math.log(within(self.table, self.buckets, 0))
@@ -261,7 +261,7 @@ class PowerOfAudit:
 
 
 def _mixed(law: NoiseTable, other: NoiseTable, share: float) -> NoiseTable:
-    """Return the law of draws of which a share is of another law."""
+    """Return the law of draws of which a share follows another law."""
     reach = max(law.reach, other.reach)
     both = [np.pad(each.probabilities, reach - each.reach) for each in (law, other)]
     return NoiseTable((1 - share) * both[0] + share * both[1])

@@ -6,8 +6,8 @@ bounds both probabilities, at a stated confidence, whatever the mechanism does; 
 
     epsilon >= ln((lower bound of P(E | D) - delta) / upper bound of P(E | D'))
 
-The events are fixed before anything is drawn, and the chance of a false alarm is divided among all
-of them, so no event is chosen afterwards. Nothing here knows how noise is drawn.
+The events are fixed before anything is drawn, and the chance of a false alarm is divided among
+them, so no event is chosen afterwards. Nothing here knows how noise is drawn.
 
 Source:
     [CP34] for the two bounds; [DWWZK18] for the idea of counting events.
@@ -60,12 +60,12 @@ class Finding:
     """The event that bounds epsilon from below best.
 
     Attributes:
-        vantage: Where the outcomes were seen from.
+        vantage: Where the outcomes were seen.
         event: The event in words.
         epsilon: The lower bound; minus infinity if the counts say nothing.
-        hits: How often the event happened in runs with the data set that it is typical of, and in
+        hits: How often the event happened in runs with the data set for which it is typical, and in
             runs with the other.
-        runs: How many runs those were.
+        runs: How many runs of each there were.
     """
 
     vantage: str
@@ -145,12 +145,12 @@ def epsilon_bound(
 
 
 def share_of_an_event(false_alarm: float, distance: int, vantages: int) -> float:
-    """Return each event's part of the false alarm, which all events have together.
+    """Return each event's part of the false alarm probability.
 
     Args:
-        false_alarm: Of the whole audit.
-        distance: Between the sums of the two data sets.
-        vantages: From how many it looks.
+        false_alarm: The false alarm probability of the whole audit.
+        distance: The distance between the sums of the two data sets.
+        vantages: From how many vantages it looks.
     """
     return false_alarm / (2 * len(_thresholds(distance)) * vantages)
 
@@ -162,7 +162,7 @@ def _thresholds(distance: int) -> list[int]:
 def largest_bound(runs: tuple[int, int], error: float) -> float:
     """Return the bound from an event that always happens with one data set, never with the other.
 
-    No larger epsilon can be refuted with so many runs.
+    No larger epsilon can be refuted with these numbers of runs.
     """
     return epsilon_bound((runs[0], 0), runs, error)
 
@@ -170,8 +170,8 @@ def largest_bound(runs: tuple[int, int], error: float) -> float:
 def lower_bound(hits: int, runs: int, error: float) -> float:
     """Return a probability that exceeds the true one with probability at most `error`.
 
-    It is the p at which `hits` or more of `runs` have the probability `error`: Clopper and
-    Pearson's, which holds for every p and every number of runs.
+    It is the p at which `hits` or more of `runs` have the probability `error`, the bound of
+    Clopper and Pearson, which holds for every p and every number of runs.
     """
     if not 0 <= hits <= runs:
         raise ParameterError(f"hits must be from 0 to {runs}, not {hits}")
@@ -209,7 +209,7 @@ def _upper_tail(hits: int, runs: int, p: float) -> float:
     odds = p / (1 - p)
     term = total = 1.0
     for successes in range(hits, runs):
-        # The ratio of two masses falls, and is below 1 from the mean on.
+        # The ratio of successive masses falls, and is below 1 from the mean on.
         term *= odds * (runs - successes) / (successes + 1)
         total += term
         if term < total * 1e-17:

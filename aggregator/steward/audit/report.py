@@ -1,4 +1,4 @@
-"""Audits: neighbours collected many times, and the bound on epsilon that follows."""
+"""Audits: neighbouring data sets are collected many times, which bounds epsilon from below."""
 
 import concurrent.futures
 import dataclasses
@@ -20,7 +20,7 @@ from aggregator.steward.audit.runs import Audit, AuditedTask
 FALSE_ALARM = 1e-6
 """The probability, at most, that an audit refutes a correct mechanism."""
 
-_RUNS_OF_A_STEP = 4  # a pair of collections of each data set
+_RUNS_OF_A_STEP = 4  # two collections of each data set
 _LEAST_RUNS_OF_A_PROCESS = 500  # starting a process takes about as long
 
 
@@ -33,17 +33,17 @@ class AuditReport:
         type: The type of measurement.
         parameters: Its parameters.
         mechanism: The mechanism that was audited.
-        epsilon: What it claims, an exact rational.
-        delta: What it claims, an exact rational.
+        epsilon: The claimed epsilon, an exact rational.
+        delta: The claimed delta, an exact rational.
         runs: How many batches were collected, half of them from each data set.
-        seconds: How long that took.
+        seconds: How long the collections took.
         confidence: The probability, at least, that the lower bound is valid.
         epsilon_lower_bound: A lower bound on the true epsilon.
-        largest_epsilon_in_reach: The largest epsilon that so many runs can refute.
-        seen: The vantage of the event that bounds epsilon best.
-        event: That event.
-        hits: How often it happened with the data set it is typical of, and with the other.
-        of: In how many runs.
+        largest_epsilon_in_reach: The largest epsilon that this many runs can refute.
+        seen: The vantage from which `event` was seen.
+        event: The event that bounds epsilon best.
+        hits: How often it happened with the data set for which it is typical, and with the other.
+        of: In how many runs of each.
         refuted: Whether the lower bound is above the claim.
     """
 
@@ -130,7 +130,7 @@ def observe(audited: AuditedTask, runs: int, processes: int) -> tuple[int, dict[
     """
     pairs = -(-runs // _RUNS_OF_A_STEP)
     processes = max(1, min(processes, runs // _LEAST_RUNS_OF_A_PROCESS))
-    # In this process too, so that bad parameters are refused before others are started.
+    # This process makes one, too, so that bad parameters are refused before others are started.
     own = Audit(audited, SystemEntropy())
     shares = [pairs // processes + (i < pairs % processes) for i in range(processes)]
     total: dict[str, Leans] = {}

@@ -5,8 +5,8 @@ neighbouring data sets are sharded, verified and summed once; then both aggregat
 over and over, each through `protocol.collection.release`, and the collector opens what they sealed.
 
 A dishonest aggregator knows its own draw of noise and subtracts it from the result. What is left is
-the true sum with the other's noise, which has to be enough. It is seen from four vantages, none of
-which must reveal more than epsilon if the noise is drawn correctly:
+the true sum with the other aggregator's noise, which has to be enough. It is seen from four
+vantages, none of which must reveal more than epsilon if the noise is drawn correctly:
 
 - alone;
 - less the noise of the same aggregator's last release, which would leave the true sum if noise were
@@ -46,7 +46,7 @@ from field import Vector, lift
 
 ROLES = (Role.LEADER, Role.HELPER)
 _OTHERS = 9
-"""Reports besides the one that differs; their number does not matter."""
+"""How many reports there are besides the one that differs; their number does not matter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Audit:
     def observe(self, pairs: int) -> dict[str, Leans]:
         """Collect each data set `2 * pairs` times, and return what was seen, by vantage.
 
-        The two collections of a pair follow each other, both from the same data set.
+        Both collections of a pair follow each other and are of the same data set.
         """
         observations: dict[str, Leans] = {}
 
@@ -147,7 +147,7 @@ class Audit:
                         twice = _minus(outcome, collection.noise[peer])
                         note(f"{name}, less the peer's", index, twice)
                         note(f"{name}, with the peer's", index, collection.values)
-                    # Whoever filled the batch before knows its true sums, and so its noise.
+                    # Whoever filled the last batch knows its true sums, and so its noise.
                     last = _minus(outcomes[0], data_set.sums)
                     note(f"{name}, less its last", index, _minus(outcomes[1], last))
         return observations

@@ -36,9 +36,9 @@ def log_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayL
 def log_tail_above(
     hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayLike
 ) -> Floats:
-    """Return the same for large counts only: trials may then depend on earlier ones.
+    """Return the bound for large counts only; trials may then depend on earlier ones.
 
-    It holds if each event has at most this probability whatever happened before.
+    It holds if each event has at most this probability, whatever happened before.
     """
     n = np.asarray(trials, np.float64)
     k = np.asarray(hits, np.float64)
@@ -49,7 +49,7 @@ def log_tail_above(
 
 
 def divergence(share: npt.ArrayLike, probability: npt.ArrayLike) -> Floats:
-    """Return D(a, p) = a ln(a / p) + (1 - a) ln((1 - a) / (1 - p)), infinite where it must be."""
+    """Return D(a, p) = a ln(a / p) + (1 - a) ln((1 - a) / (1 - p)), which may be infinite."""
     a, p = np.asarray(share, np.float64), np.asarray(probability, np.float64)
     return _part(a, p) + _part(1 - a, 1 - p)
 
@@ -69,7 +69,7 @@ def miss(trials: int, expected: npt.ArrayLike, true: npt.ArrayLike, log_threshol
         log_threshold: A count with a `log_tail` below this is refused.
 
     Returns:
-        One per event; 1 if the expected count would not be refused.
+        One for each event; 1 if the expected count would not be refused.
     """
     p, q = np.asarray(expected, np.float64), np.asarray(true, np.float64)
     near, far = p, q

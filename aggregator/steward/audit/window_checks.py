@@ -1,12 +1,12 @@
-"""What whole windows show: their totals, and whether one is another in a different order.
+"""What whole windows show: their totals, and whether one window permutes another.
 
 - `totals`: the sum of a window's draws, whose law is that of a draw convolved as often as there are
   buckets: whether all totals are nearer to 0 than they should be, whether one is too far from it,
-  and whether that of all windows is.
+  and whether the total of all windows is.
 - `order`: whether two windows have the same magnitudes equally often. Given the magnitudes of both
-  together, each of the ways to divide them in two halves is as likely: with 2 n_v of each magnitude
-  v, two windows of L draws are alike with the probability of product C(2 n_v, n_v) / C(2 L, L),
-  whatever the law. So noise that is permuted, reversed or strided is found, with any signs.
+  together, every way to divide them into two halves is equally likely: with 2 n_v of each magnitude
+  v, two windows of L draws are alike with probability product C(2 n_v, n_v) / C(2 L, L), whatever
+  the law. So noise that is permuted, reversed or strided is found, with any signs.
 """
 
 import math
@@ -21,13 +21,13 @@ TOTALS = 3
 """How many events `totals` looks at."""
 
 _ERROR = 1e-12
-"""More than rounding can make of a probability of a total."""
+"""More than the rounding error of a total's probability."""
 
 _DEVIATIONS = 20
 
 
 def totals(name: str, rows: Integers, table: NoiseTable) -> Check:
-    """Ask whether totals of windows are as far from 0 as they should be."""
+    """Check whether totals of windows are as far from 0 as they should be."""
     windows, buckets = rows.shape
     sums = np.abs(rows.sum(axis=1))
     near, far, of_all = int(sums.max()), int(sums.max()), abs(int(rows.sum()))
@@ -50,7 +50,7 @@ def totals(name: str, rows: Integers, table: NoiseTable) -> Check:
 
 
 def order(name: str, pairs: Sequence[tuple[str, Integers, Integers]]) -> Check:
-    """Ask whether a row has the magnitudes of another, in whatever order."""
+    """Check whether a row has the magnitudes of another, in any order."""
     log_p, worst = 0.0, "no two have the same magnitudes"
     for label, left, right in pairs:
         found = alike_log_p(left, right)
@@ -60,7 +60,7 @@ def order(name: str, pairs: Sequence[tuple[str, Integers, Integers]]) -> Check:
 
 
 def alike_log_p(left: Integers, right: Integers) -> float | None:
-    """Return the logarithm of the probability that two rows are alike as they are, or None."""
+    """Return ln of the probability that rows are as alike as these; None if they differ."""
     values, counts = np.unique(np.abs(left), return_counts=True)
     others, of_others = np.unique(np.abs(right), return_counts=True)
     if not (np.array_equal(values, others) and np.array_equal(counts, of_others)):
@@ -71,9 +71,9 @@ def alike_log_p(left: Integers, right: Integers) -> float | None:
 def order_power(table: NoiseTable, buckets: int, log_threshold: float) -> float:
     """Return a lower bound on the probability that a permuted window is refused.
 
-    The p-value of one is a sum over magnitudes of a function that falls with their counts. Counts
-    of a fixed number of draws are negatively associated, so the variance of the sum is at most that
-    of its terms, and Cantelli's inequality bounds how often it is not low enough.
+    The p-value of a permuted window is a sum over magnitudes of a function that falls with their
+    counts. Counts of a fixed number of draws are negatively associated, so the variance of the sum
+    is at most that of its terms, and Cantelli's inequality bounds how often it is not low enough.
     """
     chances = table.magnitudes()
     chances = chances[(chances > 0) & (chances < 1)]
@@ -88,7 +88,7 @@ def order_power(table: NoiseTable, buckets: int, log_threshold: float) -> float:
 
 
 def within(table: NoiseTable, draws: int, largest: int) -> float:
-    """Return at least the probability that so many draws add up to at most this size."""
+    """Return a lower bound on the probability that draws add up to at most this size."""
     law = _total(table, draws)
     middle = len(law) // 2
     low, high = max(0, middle - largest), min(len(law), middle + largest + 1)
@@ -103,10 +103,10 @@ def _beyond(table: NoiseTable, draws: int, least: int) -> float:
 
 
 def _total(table: NoiseTable, draws: int) -> Floats:
-    """Return the law of the sum of so many draws, on a circle of which 0 is in the middle.
+    """Return the law of the sum of `draws` draws, on a circle with 0 in the middle.
 
-    Beyond 20 standard deviations and the reach of single draws, what comes round is far below
-    `_ERROR`, as is what is lost by rounding.
+    Beyond 20 standard deviations and the reach of single draws, the mass that wraps around is far
+    below `_ERROR`, and so is the rounding error.
     """
     reach = math.ceil(_DEVIATIONS * table.deviation * math.sqrt(draws)) + 4 * table.reach
     half = 1 << (min(reach, draws * table.reach) + 1).bit_length()
