@@ -1,12 +1,12 @@
-"""A survey: questions with labels, asked of people in windows; all of it is one task.
+"""A survey: questions with labels, asked of people in windows; a survey is one task.
 
     survey = survey_from_toml(Path("survey.toml").read_text())
     for planned in plan(survey).parts:
         print(planned.part.name, planned.share, planned.error)
 
-A question (`questions`) knows what an answer is and by which designs (`designs`) it can be asked;
-a `sheet` is all of them, and tables of two (`tables`), in one report. `plan` chooses the designs
-and splits the budget. What the numbers mean (`meaning`) is bound into the task.
+A question (`questions`) defines its answers and the designs (`designs`) that can ask it. A `sheet`
+is all questions, and tables of two (`tables`), in one report. `plan` chooses the designs and splits
+the budget. What the numbers mean (`meaning`) is bound into the task.
 """
 
 from typing import TYPE_CHECKING

@@ -27,11 +27,11 @@ Row = Mapping[str, Cell | datetime | date]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """A table that is read as it is gone through, once.
+    """A table whose rows are read as they are iterated over, once.
 
     Attributes:
-        names: Of its columns; those of a table without rows, too.
-        rows: By the names of their columns.
+        names: The columns' names, which a table without rows has, too.
+        rows: The rows' cells, by column name.
     """
 
     names: Collection[str]
@@ -40,17 +40,18 @@ class AnswerTable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Columns:
-    """Where in a table things stand.
+    """Which column of a table holds what.
 
     Attributes:
-        time: The column of the time of each row.
-        person: The column that says whose a row is; None where each is another person's.
-        of_question: Of questions that are read from other columns than their own names.
+        time: The column with each row's time.
+        person: The column that identifies each row's person; None if every row is another
+            person's.
+        of_question: The columns of questions that are not read from columns of their own names.
         decimal_mark: "." or ",".
-        zone: Of times that name none.
-        time_format: Of times that are text, as `datetime.strptime` reads it; ISO 8601 or seconds
-            since 1970 unless given.
-        missing: Texts that mean that there is no answer, beside an empty cell.
+        zone: The time zone of times that name none.
+        time_format: The format of times in text, as `datetime.strptime` reads it; ISO 8601 or
+            seconds since 1970 unless given.
+        missing: Texts that mean no answer, besides an empty cell.
     """
 
     time: str
@@ -65,7 +66,7 @@ class Columns:
         """Return the time of a row.
 
         Raises:
-            AnswerError: It has none.
+            AnswerError: The row has no time.
         """
         moment = _moment(row[self.time], self.time_format)
         return moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
@@ -74,7 +75,7 @@ class Columns:
         """Return the beginning of the window in which a row's time lies.
 
         Raises:
-            AnswerError: It has none, or one in which no report can be.
+            AnswerError: The row has no time, or a time that no report can have.
         """
         moment = self.moment(row)
         try:
@@ -90,12 +91,12 @@ class Columns:
         return is_missing(cell) or (isinstance(cell, str) and cell.strip() in self.missing)
 
     def of(self, question: Question) -> Sequence[str]:
-        """Return the columns of a question."""
+        """Return the columns that a question is read from."""
         return self.of_question.get(question.name, question.columns)
 
 
 Given: TypeAlias = tuple[Answer | None, ...]
-"""What one person answered to each question; None where nothing."""
+"""What one person answered to each question; None for no answer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ class Answers:
     """All answers in a table.
 
     Attributes:
-        by_start: By the window's beginning: one of each row, whatever is in it.
-        missing: By the name of a question, how many rows have no answer to it.
-        clipped: How many numbers lay beyond the range, and count as the nearest in it.
+        by_start: By the beginning of their window, the answers of each row, even if it has none.
+        missing: For each question's name, how many rows have no answer to it.
+        clipped: For each question's name, how many numbers beyond the range count as the nearest.
     """
 
     by_start: Mapping[datetime, Sequence[Given]]
@@ -121,20 +122,21 @@ class Answers:
 def read_answers(
     table: AnswerTable, questions: Sequence[Question], windows: Windows, columns: Columns
 ) -> Answers:
-    """Return the answers in a table, all of them checked.
+    """Return all answers in a table, checked.
 
-    A row without any answer is one of a person who gave none, and is kept: nothing about answers
-    decides whether there is a report.
+    A row without any answer stands for a person who gave none, and is kept: whether there is a
+    report must not depend on answers.
 
     Args:
-        table: One row per person and window.
-        questions: What is asked; each is read from its columns.
-        windows: In which a person may have one row.
-        columns: Where things stand.
+        table: One row for each person and window.
+        questions: The questions, each read from its columns.
+        windows: The windows, in each of which a person may have one row.
+        columns: Which column holds what.
 
     Raises:
-        AnswerError: Names the columns that the table has not, or row and column of faults, five of
-            a column; rows count from 1, without the line of column names. No person is named.
+        AnswerError: Names the columns that the table lacks, or the rows and columns of faults, at
+            most five of a column; rows count from 1, without the line of column names. It names no
+            person.
     """
     _check_columns(table.names, questions, columns)
     reader = _Reader(questions, windows, columns)
@@ -159,7 +161,7 @@ def _check_columns(names: Collection[str], questions: Sequence[Question], column
 
 
 class _Reader:
-    """Reads row by row and keeps what is wrong."""
+    """Reads row by row and collects the faults."""
 
     def __init__(self, questions: Sequence[Question], windows: Windows, columns: Columns) -> None:
         self._questions, self._windows, self._columns = questions, windows, columns
@@ -186,7 +188,7 @@ class _Reader:
         self._answers.setdefault(start, []).append(given)
 
     def _answer(self, number: int, row: Row, question: Question) -> Answer | None:
-        """Return the answer to a question; None where there is none, or a fault that is kept."""
+        """Return the answer to a question; None if there is none, or a fault, which is recorded."""
         names = self._columns.of(question)
         cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
         if any(map(self._columns.is_missing, cells)):
@@ -201,7 +203,7 @@ class _Reader:
         return reading.answer
 
     def _reading(self, question: Question, cells: Sequence[Cell]) -> Reading:
-        """Read cells; text that was read before is not read again, for most of it recurs."""
+        """Read cells; equal text is read only once, because most of it recurs."""
         if not all(isinstance(cell, str) for cell in cells):
             return question.read(cells, self._columns.decimal_mark)
         key = question.name, tuple(cells)
@@ -242,7 +244,7 @@ class _Reader:
             kept.append(f"row {number}, {column}: {error}")
 
     def _told(self) -> list[str]:
-        """Return what is wrong, column by column: what is wrong with one row often is with all."""
+        """Return the faults column by column, because a fault in one row is often in all."""
         lines = []
         for column in [*self._faults][:_MOST_COLUMNS]:
             lines += self._faults[column]
@@ -254,15 +256,15 @@ class _Reader:
 
 
 def table_in(path: Path, delimiter: str | None = None) -> AnswerTable:
-    """Return the table in a CSV or Parquet file; the ending of its name says which.
+    """Return the table in a CSV or Parquet file, by the ending of its name.
 
     Args:
         path: The file; CSV is UTF-8, with or without a byte order mark.
-        delimiter: Of CSV; the one most frequent in the first line unless given.
+        delimiter: Of CSV; by default the most frequent one in the first line.
 
     Raises:
-        AnswerError: The first line is not CSV; going through the rows also raises it, where one has
-            more or fewer cells than the first line has names.
+        AnswerError: The first line is not CSV. Iterating over the rows also raises it, for a row
+            with more or fewer cells than the first line has names.
         ConfigurationError: It is Parquet, and polars is not installed.
     """
     if path.suffix.lower() in (".parquet", ".pq"):
@@ -280,10 +282,10 @@ def csv_table(file: TextIO, delimiter: str | None = None) -> AnswerTable:
 
     Args:
         file: Opened as text with `newline=""`.
-        delimiter: The one most frequent in the first line unless given.
+        delimiter: By default the most frequent one in the first line.
 
     Raises:
-        AnswerError: The first line is not CSV in UTF-8; going through the rows also raises it.
+        AnswerError: The first line is not CSV in UTF-8; iterating over the rows also raises it.
     """
     return _table(_lines(file, delimiter))
 
@@ -294,7 +296,7 @@ def _table(lines: Iterator[list[str]]) -> AnswerTable:
 
 
 def _lines(file: TextIO, delimiter: str | None) -> Iterator[list[str]]:
-    """Give the cells of each line: those of the first are names, and no other has more or fewer."""
+    """Yield the cells of each line; the first line has the names, and the others as many cells."""
     try:
         line = file.readline()
         if delimiter is None:
@@ -336,7 +338,7 @@ def _parquet(path: Path) -> AnswerTable:
 
 
 def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:
-    """Return a time, without a zone if it names none."""
+    """Return a time; it has no zone if the cell names none."""
     match cell:
         case datetime():
             return cell

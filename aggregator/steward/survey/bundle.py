@@ -1,4 +1,4 @@
-"""What makes the task of a survey, and those of its text questions."""
+"""The contents of the task file of a survey, and of those of its text questions."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from aggregator.steward.survey.windows import Windows
 
 @dataclasses.dataclass(frozen=True)
 class TaskTables:
-    """The tables of a new task's file, but for the parties.
+    """The tables of a new task's file, without the parties.
 
     Attributes:
         vdaf: `[vdaf]`.
@@ -31,12 +31,12 @@ class TaskTables:
 def task_tables(
     survey: Survey, plan: Plan, texts: Sequence[PlannedText] | None = None
 ) -> TaskTables:
-    """Return what makes the task of a survey.
+    """Return the tables of a survey's task.
 
     Args:
         survey: The survey.
         plan: How its questions are asked.
-        texts: How its text questions are, if that is known already.
+        texts: How its text questions are asked, if that is already known.
     """
     windows = survey.windows
     planned = plan_texts(survey) if texts is None else texts
@@ -56,7 +56,7 @@ def task_tables(
 
 
 def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
-    """Return what makes the tasks of a text question, in their order."""
+    """Return the tables of a text question's tasks, in the tasks' order."""
     question, windows = planned.question, survey.windows
     return [
         TaskTables(

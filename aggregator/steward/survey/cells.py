@@ -1,4 +1,4 @@
-"""What stands in one cell of a table of answers."""
+"""The contents of one cell in a table of answers."""
 
 import dataclasses
 import math
@@ -13,23 +13,23 @@ from aggregator.errors import ParameterError
 from aggregator.steward.survey.exact import MAX_DIGITS, Grid
 
 Cell: TypeAlias = str | int | float | Decimal | Sequence[str] | None
-"""Text from CSV; numbers and lists of texts from Parquet; None where nothing stands."""
+"""Text from CSV; numbers and lists of texts from Parquet; None for an empty cell."""
 
 _SHOWN = 40
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
 
 
 class AnswerError(ParameterError):
-    """A cell holds no answer to the question; the message says what would be one."""
+    """A cell holds no answer to the question; the message says what an answer looks like."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """An answer as it was read.
+    """An answer that was read from cells.
 
     Attributes:
-        answer: In whole numbers.
-        is_clipped: Whether it stands for a number that lay beyond the range.
+        answer: The answer in whole numbers.
+        is_clipped: Whether the number was beyond the range and was replaced by the nearest in it.
     """
 
     answer: Answer
@@ -59,11 +59,11 @@ def number(cell: Cell, decimal_mark: str) -> Fraction:
 
     Args:
         cell: Text, or a number; a float counts as the shortest decimal number that reads back as
-            it.
+            the same float.
         decimal_mark: "." or ",", between the digits of a number written as text.
 
     Raises:
-        AnswerError: There is none.
+        AnswerError: The cell holds no number.
     """
     match cell:
         case bool():
@@ -89,7 +89,7 @@ def step(cell: Cell, grid: Grid, decimal_mark: str, *, clips: bool) -> tuple[int
     """Return how many steps above the least number a cell is, and whether it was clipped.
 
     Raises:
-        AnswerError: It holds no number, or one beyond the range where none is clipped.
+        AnswerError: The cell holds no number, or one beyond the range that may not be clipped.
     """
     value = number(cell, decimal_mark)
     if grid.low <= value <= grid.high:
@@ -103,10 +103,10 @@ def step(cell: Cell, grid: Grid, decimal_mark: str, *, clips: bool) -> tuple[int
 
 
 def label(cell: Cell, labels: Sequence[str]) -> int:
-    """Return the place of a cell's label.
+    """Return the index of a cell's label.
 
     Raises:
-        AnswerError: It is none of them.
+        AnswerError: The cell holds none of the labels.
     """
     written = text(cell)
     try:

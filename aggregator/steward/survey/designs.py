@@ -12,18 +12,18 @@ from aggregator.vdaf.circuits.section_lists import KINDS, sections_of_text
 from aggregator.vdaf.prio3 import Prio3
 
 NO_ANSWER = "no answer"
-"""The label of those who give none: the last of every question that has labels."""
+"""The label for people who give no answer: the last of every question with labels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
-    """One thing that a question's result says.
+    """One figure in a question's result.
 
     Attributes:
         shows: "count", "share", "sum", "mean", "variance" or a quantile.
-        quantity: With its label, unit and interval.
+        quantity: The value, with its label, unit and interval.
         is_wanted: Whether designs are compared by its error.
-        group: Of a table the label of the group of people that it is of.
+        group: In a table, the label of the group of people that the figure is about.
     """
 
     shows: str
@@ -34,12 +34,12 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sums:
-    """What was released of a report, or of some of its sections.
+    """The released sums of a report, or of some of its sections.
 
     Attributes:
-        best: The best estimates, in which answers and tables agree; they have noise in common.
-        released: The values as they were released, of independent noise.
-        reports: How many reports there are: public and exact.
+        best: The best estimates, in which answers and tables agree; they share noise.
+        released: The released values, whose noise is independent.
+        reports: The number of reports, which is public and exact.
     """
 
     best: Sequence[Noised]
@@ -47,7 +47,7 @@ class Sums:
     reports: int
 
     def part(self, first: int, count: int) -> "Sums":
-        """Return those of some sections, by their entries."""
+        """Return the sums of some sections, given by their entries."""
         end = first + count
         return Sums(self.best[first:end], self.released[first:end], self.reports)
 
@@ -57,13 +57,13 @@ class Design:
     """One way to ask a question.
 
     Attributes:
-        name: Told apart by it from the question's other designs, and bound into the task with it.
-        asked: As clients read it out of the task: they alone say what an answer adds.
-        figures: What the sums of these sections say.
-        extremes: Answers of which equal parts make a typical batch: the least and the largest.
-        labels: Of the first section where it is the answer and a table can be of it: those of
-            `onehot` without the last, which is no answer.
-        nobody: The entry that counts those who gave no answer.
+        name: Tells it apart from the question's other designs, and is bound into the task.
+        asked: How clients read it from the task; it alone defines what an answer adds.
+        figures: Returns what the sums of these sections show.
+        extremes: Answers that make up a typical batch in equal parts: the least and the largest.
+        labels: The labels of the first section, if it holds the answer and tables can be made of
+            it: those of `onehot` without the last, which is no answer.
+        nobody: The entry that counts people who gave no answer.
     """
 
     name: str
@@ -75,39 +75,39 @@ class Design:
 
     @property
     def length(self) -> int:
-        """Entries of all its sections."""
+        """The number of entries in all its sections."""
         return len(self.asked.nothing)
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """Their texts; what refers to a section counts from the first of these."""
+        """The sections' texts; references to sections count from the first of these."""
         return tuple(self.asked.sections(0))
 
     def measurement(self, answer: Answer | None) -> Entries:
-        """Return what an answer adds to each entry; None is no answer."""
+        """Return what an answer adds to each entry; None means no answer."""
         return self.asked.added(answer)
 
     def units(self, weight: Fraction = Fraction(1)) -> list[Fraction]:
-        """Return for each section the error that is as bad as one of 1 in a count.
+        """Return for each section the error that is as bad as an error of 1 in a count.
 
         Args:
-            weight: How many times more precise than the rest of a survey it shall be.
+            weight: How many times more precise than the rest of the survey it shall be.
         """
         made = sections_of_text(" ".join(self.sections))
         return [max_entry(each) / weight for each in made]
 
     def answered(self, sums: Sums) -> Noised:
-        """Return how many people gave an answer, of the sums of these sections."""
+        """Return how many people gave an answer, from the sums of these sections."""
         return (sums.reports - sums.best[self.nobody]).named("answered", "")
 
     def typical(self, people: int) -> list[Fraction]:
-        """Return the sums of a batch in which each of `extremes` is as frequent."""
+        """Return the sums of a batch in which all of `extremes` are equally frequent."""
         added = [self.measurement(answer) for answer in self.extremes]
         return [Fraction(people * sum(entries), len(added)) for entries in zip(*added, strict=True)]
 
 
 def moved(sections: Sequence[str], by: int) -> list[str]:
-    """Return texts of sections whose references count from another section than the first."""
+    """Return texts of sections whose references are moved by this many sections."""
     return [_moved(text, by) for text in sections]
 
 

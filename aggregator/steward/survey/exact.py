@@ -15,7 +15,7 @@ MAX_DIGITS = 30
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30}|/[1-9][0-9]{0,29})?")
 
 MAX_STEPS = 2**40
-"""The most steps of a grid: squares of them must fit a measurement."""
+"""The most steps of a grid: their squares must fit into a measurement."""
 
 
 def _exact(value: object) -> Fraction:
@@ -46,7 +46,7 @@ Exact: TypeAlias = Annotated[
 Positive: TypeAlias = Annotated[
     Fraction, BeforeValidator(_positive), PlainSerializer(format_rational, return_type=str)
 ]
-"""An exact number above 0 that a privacy policy has room for."""
+"""An exact number above 0 that fits into a privacy policy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Grid:
     """The numbers low, low + step, ... up to high.
 
     Attributes:
-        low: The least.
-        high: The largest, a whole number of steps above.
-        step: Above 0.
+        low: The least number.
+        high: The largest number, a whole number of steps above `low`.
+        step: The distance of the numbers, above 0.
     """
 
     low: Fraction

@@ -1,6 +1,6 @@
-"""What is wrong with a survey file, in words of its author: what could stand there, and what does.
+"""Faults of a survey file, in the words of its author: what a value must be, and what it is.
 
-Faults that our models raise say that already; those that pydantic finds are put into words here.
+Faults that our own models raise say that already; those that pydantic finds are translated here.
 """
 
 import json
@@ -20,7 +20,7 @@ _KINDS: Mapping[str, type[Question]] = {
     for kind in get_args(get_args(AnyQuestion)[0])
 }
 _ALL_KINDS = (*_KINDS, "text")
-"""With that whose questions are no part of a report."""
+"""With the kind whose questions are not part of a report."""
 _LISTS: Mapping[str, str] = {
     "labels": '["yes", "no", "do not know"]',
     "edges": "[0, 18, 65, 120]",
@@ -46,7 +46,7 @@ _SAID: Mapping[str, str] = {
     "greater_than_equal": "at least {ge}",
     "less_than": "below {lt}",
 }
-"""What a value must be, by pydantic's name for what is wrong with it."""
+"""What a value must be, by pydantic's name for the fault."""
 _OTHERS: Mapping[str, str] = {
     "string_too_short": "must not be empty",
     "union_tag_not_found": f"kind: missing; must be one of {', '.join(_ALL_KINDS)}",
@@ -58,25 +58,25 @@ _LINE = re.compile(r"at line ([0-9]+)")
 
 
 def told(error: ValidationError, table: Mapping[str, object], model: type[BaseModel]) -> str:
-    """Return the faults of a survey file, a line each.
+    """Return the faults of a survey file, one on each line.
 
     Args:
-        error: That the model raised.
-        table: The file.
-        model: Of the whole file.
+        error: The error that the model raised.
+        table: The contents of the file.
+        model: The model of the whole file.
     """
     found = error.errors(include_url=False)
     lists = {each["loc"][:place] for each in found for place in range(len(each["loc"]))}
     lines = []
     for each in found:
         if each["type"] == "too_short" and each["loc"] in lists:
-            continue  # entries with faults are left out, so there seem to be none
+            continue  # entries with faults are left out, so it looks as if there were none
         lines.append(": ".join([*_place(each["loc"], table), _words(each, model)]))
     return "\n".join(f"survey: {line}" for line in at_most(lines, _MOST_LINES))
 
 
 def not_toml(error: Exception, text: str) -> str:
-    """Return why a file is not TOML, with the line that is not."""
+    """Return why a file is not TOML, with the line at fault."""
     said = str(error)
     found = _LINE.search(said)
     lines = text.splitlines()
@@ -86,25 +86,25 @@ def not_toml(error: Exception, text: str) -> str:
 
 
 def another_file(table: Mapping[str, object]) -> str | None:
-    """Return which other file of ours this is, if it is one."""
+    """Return which of our other files this is, if it is one."""
     if table.keys() & {"task", "collector_hpke_config"}:
         return "a task file"
     return "a service file" if table.keys() & {"role", "service"} else None
 
 
 def at_most(lines: list[str], most: int) -> list[str]:
-    """Return the first of some lines, and one that says how many more there are."""
+    """Return the first lines, and one that says how many more there are."""
     if len(lines) <= most:
         return lines
     return [*lines[:most], f"and {len(lines) - most:,} more"]
 
 
 def _place(location: tuple[int | str, ...], table: Mapping[str, object]) -> list[str]:
-    """Return where in the file a fault is; a question goes by its name."""
+    """Return where in the file a fault is; a question is given by its name."""
     place = []
     if location[:1] == ("question",) and len(location) > 1:
         index, location = location[1], location[2:]
-        if location[:1] == ("question",):  # words of ours that the file does not have
+        if location[:1] == ("question",):  # words of ours that are not in the file
             location = location[2:]
         place = [f"question {name_of(table, index)}"]
     parts: list[str] = []
@@ -157,7 +157,7 @@ def _instead(value: object) -> str:
 
 
 def _known(location: tuple[int | str, ...], model: type[BaseModel]) -> set[str]:
-    """Return the settings that the table at a location may have."""
+    """Return the settings that are allowed in the table at a location."""
     models, own = [model], set[str]()
     for part in location:
         if part in _KINDS:
@@ -182,7 +182,7 @@ def _models(annotation: object) -> list[type[BaseModel]]:
 
 
 def _shown(value: object) -> str:
-    """Return the beginning of a value as the file has it."""
+    """Return the beginning of a value, as it is in the file."""
     if isinstance(value, Decimal):
         return _cut(str(value))
     return _cut(json.dumps(value, ensure_ascii=False, default=str))

@@ -1,7 +1,7 @@
 """What a task's numbers mean: the public part of a survey that travels with its task.
 
-It is one line of JSON in the task file, and the task's `task_info` ends with its digest. That is
-bound into every report: with labels in another order it is another task, in which no report opens.
+It is one line of JSON in the task file, and the task's `task_info` ends with its digest, which is
+bound into every report: with labels in another order it is another task, which opens no report.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ class Meaning:
     """What the numbers of one task mean.
 
     Attributes:
-        title: Of the survey.
+        title: The title of the survey.
         asked: Who is asked.
-        windows: In which answers are collected.
-        sheet: The questions in their order, with their labels, ranges and units and how each is
-            asked, and the tables after them.
-        texts: Of the text questions beside, each with its name the `meaning` of its tasks.
+        windows: The windows in which answers are collected.
+        sheet: The questions in order, with their labels, ranges, units and how each is asked, and
+            then the tables.
+        texts: The survey's text questions: their names, each with the `meaning` of its tasks.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Meaning:
     texts: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> str:
-        """Return the one text of this meaning."""
+        """Return the canonical text of this meaning."""
         table = {
             "version": _VERSION,
             "survey": self.title,
@@ -67,7 +67,7 @@ class Meaning:
         """Return the meaning in a text that `to_json` made.
 
         Raises:
-            ParameterError: It is none.
+            ParameterError: The text is not a meaning.
         """
         return _of_json(text)
 
@@ -76,7 +76,7 @@ class Meaning:
         """Return what a task's numbers mean.
 
         Raises:
-            ParameterError: The task is of no survey, or its reports have other sections than the
+            ParameterError: The task is not of a survey, or its reports have other sections than the
                 survey's questions.
         """
         if not task.meaning:
@@ -98,7 +98,7 @@ class Meaning:
 
 
 class _OtherVersion(ParameterError):
-    """A meaning of another version than this one."""
+    """A meaning of another format version."""
 
 
 def _check_version(version: int) -> None:

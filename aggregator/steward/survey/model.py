@@ -1,4 +1,4 @@
-"""`survey.toml`: what is asked of whom, how often, and what it may cost a person."""
+"""`survey.toml`: what is asked, of whom, how often, and what it may cost a person."""
 
 import itertools
 import tomllib
@@ -35,9 +35,9 @@ class Budget(BaseModel):
 
     Attributes:
         epsilon: In one window, over all questions together.
-        rho: The same of zero-concentrated differential privacy, in its place; noise is then
-            Gaussian.
-        delta: With epsilon: allows Gaussian noise where it is smaller.
+        rho: In one window, in place of epsilon, for zero-concentrated differential privacy; noise
+            is then Gaussian.
+        delta: With epsilon: allows Gaussian noise where that is smaller.
         windows: How many windows may be released; each aggregator refuses more.
     """
 
@@ -58,12 +58,12 @@ class Budget(BaseModel):
 
 
 class Asked(BaseModel):
-    """One question, with what only the survey's author decides about it.
+    """One question, with settings that only the survey's author decides.
 
     Attributes:
-        question: As its task is bound to it.
-        weight: How many times smaller its errors shall be than those of weight 1.
-        design: Its name, where the planner shall not choose.
+        question: The question, as its task is bound to it.
+        weight: How many times smaller its errors shall be than those of questions of weight 1.
+        design: The name of the design, if the planner shall not choose.
     """
 
     model_config = _CONFIG
@@ -88,15 +88,15 @@ class Survey(BaseModel):
     Attributes:
         title: For every reader.
         asked: Who is asked: costs add up over everything asked of the same people.
-        window: How long a window is: "week", "14 days".
-        first: When one begins; a date means midnight, and no time zone means UTC.
-        min_batch_size: The fewest answers released together.
-        max_reports: The most of one window.
-        budget: Of a person.
-        by: The question by whose answers every other one is shown, too, that can be.
+        window: The length of a window: "week", "14 days".
+        first: When a window begins; a date means midnight, and no time zone means UTC.
+        min_batch_size: The fewest answers that are released together.
+        max_reports: The most reports in one window.
+        budget: The budget of a person.
+        by: A question by whose answers every other question is shown as well, if it can be.
         tables: Pairs of questions, the answers to the first by those to the second; or all pairs.
-        questions: As `[[question]]`, all that are of one report.
-        texts: Those of the kind "text", which are in the same list of the file.
+        questions: The `[[question]]` entries that are part of the survey's one report.
+        texts: Questions of the kind "text", from the same list in the file.
     """
 
     model_config = _CONFIG
@@ -159,7 +159,7 @@ class Survey(BaseModel):
 
     @property
     def budget_of_a_report(self) -> Budget:
-        """What is left of the budget for all questions that are of one report."""
+        """The budget that is left for all questions of the survey's report."""
         if self.budget.epsilon is None:
             return self.budget
         taken = sum((each.epsilon for each in self.texts), Fraction(0))
@@ -167,16 +167,16 @@ class Survey(BaseModel):
 
     @property
     def part_of_a_report(self) -> Fraction:
-        """What part of the budget that is."""
+        """The part of the budget that `budget_of_a_report` is."""
         if self.budget.epsilon is None:
             return Fraction(1)
         left = self.budget_of_a_report.epsilon
-        assert left is not None  # noqa: S101  what is taken from an epsilon leaves one
+        assert left is not None  # noqa: S101  the model leaves some of an epsilon
         return left / self.budget.epsilon
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The tables: of each the question whose answers it has, and that of the groups."""
+        """The tables: for each, the question with the answers and the question with the groups."""
         questions = [asked.question for asked in self.questions]
         found: dict[tuple[str, str], None] = {}
         if self.by is not None:
@@ -184,7 +184,7 @@ class Survey(BaseModel):
             found = {(each.name, self.by): None for each in others if each.crossed_designs()}
         if self.tables == "all":
             pairs = list(itertools.combinations(questions, 2))
-            # Of two questions that make groups the one that is asked first is that of the rows.
+            # If both questions make groups, the one that is asked first has the rows.
             pairs = [pair if pair[1].makes_groups else pair[::-1] for pair in pairs]
             chosen = [
                 (of.name, by.name) for of, by in pairs if by.makes_groups and of.crossed_designs()
@@ -207,7 +207,7 @@ class Survey(BaseModel):
         return Windows.of(self.window, self.first)
 
     def question(self, name: str) -> Question:
-        """Return the question of a name.
+        """Return the question with this name.
 
         Raises:
             ParameterError: There is none.
@@ -219,7 +219,7 @@ class Survey(BaseModel):
 
 
 def _with_controls(table: Mapping[str, object]) -> str | None:
-    """Return where in a survey file a text has characters that act on who looks at it, if any."""
+    """Return where in a survey file a text has characters that act on its display, if any."""
     questions = table.get("question")
     for index, each in enumerate(questions if isinstance(questions, list) else []):
         if name := acting_member(each, MAY_HAVE_LINES, acts_or_misleads):
@@ -232,12 +232,12 @@ def survey_from_toml(text: str) -> Survey:
 
     Raises:
         ParameterError: It is not TOML, or something in it is missing, unknown or impossible; the
-            message names each.
+            message names every fault.
     """
     check_text(text, "survey file")
     try:
         table = tomllib.loads(text, parse_float=Decimal)
-    except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of reach
+    except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of range
         raise ParameterError(not_toml(error, text)) from None
     if other := another_file(table):
         raise ParameterError(f"survey: this is {other}, and a survey file is needed")
@@ -255,10 +255,10 @@ def survey_from_toml(text: str) -> Survey:
 
 
 def _parted(table: dict[str, object]) -> tuple[dict[str, object], tuple[Text, ...]]:
-    """Return a file without its text questions, and these.
+    """Return a file without its text questions, and the text questions.
 
     Raises:
-        ParameterError: One of them is not such a question, or there are no others.
+        ParameterError: A text question is invalid, or there are no other questions.
     """
     given = table.get("question")
     if not isinstance(given, list):

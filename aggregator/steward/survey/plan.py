@@ -1,8 +1,9 @@
-"""How a survey is asked: the design of each question, and one noise split over all of it.
+"""How a survey is asked: the design of each question, and one budget split over all sections.
 
-Every section has a unit: an error of one unit is as bad in each. The split makes the error of every
-section the same in its unit, by default 1 of a count and the largest number that can be given, so
-that what a person pays is spent where it is seen. A weight divides a question's units.
+Every section has a unit: an error of one unit is equally bad in each. The split makes every
+section's error the same in its unit, which is by default 1 for a count and the largest possible
+number otherwise, so that a person's budget is spent where it is seen. A weight divides a question's
+units.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ from aggregator.steward.survey.sheet import Part, Sheet
 Base = PureDpDiscreteLaplace | DiscreteGaussian
 
 _DELTA = Fraction(1, 10**6)
-"""Of a budget in rho, at which its guarantee is also said in epsilon."""
+"""The delta at which the guarantee of a budget in rho is also stated in epsilon."""
 _AGGREGATORS = 2
 
 
@@ -38,19 +39,19 @@ class Spread:
     """How precise some figures of one batch are.
 
     Attributes:
-        figure: One of them.
-        law: Of the noise in it; of a ratio, of what is linear in the noise where few have none.
+        figure: One of the figures.
+        law: The law of its noise; for a ratio, of its linear approximation.
     """
 
     figure: Figure
     law: SumLaw
 
     def half_width(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Fraction:
-        """Return the half width of their intervals."""
+        """Return the half-width of their intervals."""
         return self.law.width(confidence).size
 
     def difference(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Fraction:
-        """Return beyond what difference of two windows it can be concluded that they differ."""
+        """Return the least difference of two windows from which they can be said to differ."""
         twice = [dataclasses.replace(part, count=2 * part.count) for part in self.law.parts]
         return SumLaw(tuple(twice)).width(confidence).size
 
@@ -61,11 +62,11 @@ class Way:
 
     Attributes:
         design: How the answer is measured.
-        mechanism: What each aggregator adds; of a question's own sections only.
-        error: The largest half width of a 95 % interval of what the question is asked for, in a
-            batch of `min_batch_size` people of whom all answer.
-        shows: Whose: "count", "mean".
-        unit: In which it is.
+        mechanism: What each aggregator adds, for the question's own sections only.
+        error: The largest half-width of a 95 % interval of the wanted figures, in a batch of
+            `min_batch_size` people who all answer.
+        shows: What that figure shows: "count", "mean".
+        unit: The unit of that figure.
     """
 
     design: Design
@@ -80,15 +81,15 @@ class PlannedPart:
     """A question or a table, as it is asked.
 
     Attributes:
-        part: With its place in a report.
-        share: Of the epsilon or rho of one window.
-        error: The largest half width of a 95 % interval of what it is asked for, in a batch of
-            `min_batch_size` people of whom all answer.
-        difference: By more than which its figures of two such windows must differ, so that it can
-            be concluded that the truth differs, with 95 % confidence.
-        shows: Whose: "count", "mean".
-        unit: In which it is.
-        others: Of a question, other ways to ask it with the same share.
+        part: The question or table, with its place in a report.
+        share: Its share of the epsilon or rho of one window.
+        error: The largest half-width of a 95 % interval of the wanted figures, in a batch of
+            `min_batch_size` people who all answer.
+        difference: If figures of two such windows differ by more than this, the truth differs, with
+            95 % confidence.
+        shows: What the figure with `error` shows: "count", "mean".
+        unit: The unit of that figure.
+        others: For a question, other ways to ask it with the same share.
     """
 
     part: Part
@@ -101,7 +102,7 @@ class PlannedPart:
 
     @property
     def question(self) -> Question:
-        """Whose answers it has."""
+        """The question whose answers are counted."""
         return self.part.question
 
 
@@ -114,8 +115,8 @@ class Plan:
         mechanism: What each aggregator adds.
         privacy: The `[privacy]` table of its task.
         parts: The questions and tables.
-        rivals: Other mechanisms that the budget allows, each with how many times larger its
-            standard deviations are.
+        rivals: Other mechanisms that the budget allows, each with the factor by which its standard
+            deviations are larger.
     """
 
     sheet: Sheet
@@ -125,7 +126,7 @@ class Plan:
     rivals: Mapping[str, float]
 
     def part(self, name: str) -> PlannedPart:
-        """Return the question or the table of a name.
+        """Return the question or table with this name.
 
         Raises:
             ParameterError: There is none.
@@ -140,8 +141,8 @@ def plan(survey: Survey) -> Plan:
     """Return the best way to ask a survey.
 
     Raises:
-        ParameterError: A question has no design of the name that the survey gives, a table cannot
-            be made, or the budget cannot be written in a policy.
+        ParameterError: A question has no design with the name that the survey gives, a table cannot
+            be made, or the budget does not fit into a policy.
     """
     found, budget = [], survey.budget_of_a_report
     for base in bases(budget):
@@ -167,7 +168,7 @@ def plan(survey: Survey) -> Plan:
 
 
 def _split(base: Base, sheet: Sheet, units: Sequence[Fraction], budget: Budget) -> BySection:
-    """Return the noise of a report: Gaussian noise by its law, where epsilon is what is given."""
+    """Return the noise of a report; if epsilon is given, Gaussian noise is found by its law."""
     shares = equal_errors(base, sheet.circuit, units)
     if isinstance(base, DiscreteGaussian) and budget.epsilon is not None:
         return with_gaussian_epsilon(budget.epsilon, base.delta, sheet.circuit, shares)
@@ -177,14 +178,14 @@ def _split(base: Base, sheet: Sheet, units: Sequence[Fraction], budget: Budget) 
 def bases(budget: Budget) -> list[Base]:
     """Return the mechanisms that the budget of one window allows, whatever is asked.
 
-    Gaussian noise can be less, of which the whole of a report is (epsilon, delta)-DP by its law.
+    Gaussian noise can be smaller: by its law the whole report is (epsilon, delta)-DP.
 
     Raises:
-        ParameterError: It is too small for one of them, or too large.
+        ParameterError: The budget is too small for one of them, or too large.
     """
     if budget.rho is not None:
         return [DiscreteGaussian(budget.rho, _DELTA)]
-    assert budget.epsilon is not None  # noqa: S101  the model demands one of them
+    assert budget.epsilon is not None  # noqa: S101  the model demands epsilon or rho
     found: list[Base] = [PureDpDiscreteLaplace(budget.epsilon)]
     if budget.delta is not None:
         rho = rho_of(budget.epsilon, budget.delta)
@@ -199,10 +200,10 @@ def typical_sums(
 
     Args:
         sheet: What a report holds.
-        mechanism: Of each aggregator's noise.
-        people: In a batch; all of them answer.
-        as_released: Whether to take values as they are released, which takes less time, and not the
-            best estimates of them.
+        mechanism: The noise of each aggregator.
+        people: How many people are in the batch; all of them answer.
+        as_released: Whether to use the released values, which takes less time, instead of the best
+            estimates.
     """
     typical = [value for each in sheet.parts for value in each.source.typical(people)]
     laws = [law for run, law in mechanism.laws(sheet.circuit, _AGGREGATORS) for _ in range(run)]
@@ -214,14 +215,14 @@ def typical_sums(
 
 
 def spreads(part: Part, sums: Sums) -> list[Spread]:
-    """Return how precise the figures of a question are by which designs are compared.
+    """Return how precise the figures are by which a question's designs are compared.
 
     Args:
-        part: Of the sheet.
-        sums: As `typical_sums` makes them for the whole sheet.
+        part: A part of the sheet.
+        sums: The sums of the whole sheet, from `typical_sums`.
 
     Returns:
-        One for all figures of one law, which are as precise as each other.
+        One for all figures with the same law, which are equally precise.
     """
     found: dict[SumLaw, Figure] = {}
     for figure in part.figures(sums):
@@ -231,7 +232,7 @@ def spreads(part: Part, sums: Sums) -> list[Spread]:
 
 
 def _linear(figure: Figure) -> Noised | None:
-    """Return what is linear in the noise of a figure."""
+    """Return the part of a figure that is linear in the noise."""
     match figure.quantity:
         case Noised() as value:
             return value
@@ -247,7 +248,7 @@ def _worst(found: Sequence[Spread]) -> Spread:
 
 
 def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
-    """Return the design with the smallest error, were the question all of a report."""
+    """Return the design with the smallest error, if the question were all of a report."""
     if asked.design is not None:
         return asked.question.design(asked.design)
     in_tables = {name for pair in survey.pairs for name in pair}
@@ -261,7 +262,7 @@ def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
 
 
 def way(question: Question, design: Design, base: Base, people: int) -> Way:
-    """Return a design with all that a mechanism has for it, by values as they are released."""
+    """Return how precise a design is with a mechanism, from values as they are released."""
     sheet = Sheet(((question, design),))
     mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
     sums = typical_sums(sheet, mechanism, people, as_released=True)
@@ -290,7 +291,7 @@ def _with_share(base: Base, share: Fraction) -> Base:
 
 
 def _relative_error(mechanism: BySection, sheet: Sheet, units: Sequence[Fraction]) -> float:
-    """Return the largest standard deviation of a section, in its unit."""
+    """Return the largest standard deviation of a section, in the section's unit."""
     laws = (law for _, law in mechanism.laws(sheet.circuit, _AGGREGATORS))
     return max(
         (

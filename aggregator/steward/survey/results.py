@@ -1,4 +1,4 @@
-"""What a survey's collections say: labelled figures with intervals."""
+"""The results of a survey's collections: labelled figures with intervals."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ class Row:
     """One figure of one question in one window.
 
     Attributes:
-        window: For a reader.
-        question: Its name.
+        window: The window, for a reader.
+        question: The question's name.
         shows: "count", "share", "sum", "mean", "variance" or "quantile".
-        answered: How many answered the question in the window, of a table in the group: noised.
-        quantity: With its label, unit and interval.
-        by: Of a table the question whose answers are the groups.
+        answered: How many answered the question in the window, or in a table's group: noised.
+        quantity: The value, with its label, unit and interval.
+        by: In a table, the question whose answers are the groups.
         group: The label of the group.
     """
 
@@ -41,7 +41,7 @@ class Row:
 
     @property
     def named(self) -> Quantity:
-        """The quantity, named so that it can be told from that of any other row."""
+        """The quantity, with a name that tells it apart from that of any other row."""
         names = (self.question, self.shows, self.quantity.label)
         of = f" of {self.by} {self.group}" if self.by else ""
         label = f"{' '.join(filter(None, names))}{of}, {self.window}"
@@ -49,7 +49,7 @@ class Row:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What it is, in any window."""
+        """What the figure is, in any window."""
         return self.question, self.shows, self.quantity.label, self.by, self.group
 
 
@@ -77,9 +77,9 @@ class SurveyResults:
     """What was collected of a survey, or of some of its windows.
 
     Attributes:
-        results: The survey's task, or several of one title, with a batch of a window each, in the
-            order of the rows.
-        title: Of the survey.
+        results: The survey's task, or several tasks with one title, with a batch for each window,
+            in the order of the rows.
+        title: The survey's title.
     """
 
     results: Sequence[tuple[Task, Batch]]
@@ -90,7 +90,7 @@ class SurveyResults:
         """Every figure.
 
         Raises:
-            ParameterError: A task is of no survey, or a value is withheld.
+            ParameterError: A task is not of a survey, or a value is withheld.
         """
         rows = list[Row]()
         for task, batch in self.results:
@@ -101,12 +101,12 @@ class SurveyResults:
 
     @property
     def guarantee(self) -> str:
-        """What people are promised, for everything that they are asked."""
+        """What people are promised for everything that they are asked."""
         return "; ".join(dict.fromkeys(batch.guarantee for _, batch in self.results))
 
     @cached_property
     def windows(self) -> list[str]:
-        """The windows of which there is something, the earliest first."""
+        """The windows that have results, the earliest first."""
         return sorted({row.window for row in self.rows})
 
     def table(
@@ -121,11 +121,11 @@ class SurveyResults:
         """Return figures in one table, each with its window and question.
 
         Args:
-            question: Only of this one.
-            shows: Only these: "share", "mean".
-            by: Only the tables by this question's answers; "" for none of the tables.
+            question: Only this question's figures.
+            shows: Only these figures: "share", "mean".
+            by: Only tables by this question's answers; "" for no tables.
             confidence: Of each interval by itself, or of all at once.
-            jointly: Whether all hold at once.
+            jointly: Whether all intervals hold at once.
         """
         rows = self._chosen(question, shows, by)
         columns: dict[str, Sequence[Cell]] = {
@@ -154,15 +154,15 @@ class SurveyResults:
         """Return one figure to calculate with and to compare.
 
         Args:
-            question: Its name.
+            question: The question's name.
             shows: "count", "share", "sum", "mean", "variance" or "quantile".
-            label: Where there are several.
-            window: One of `windows`, or its place there: -1 is the last.
-            by: Of a table by group, the question whose answers are the groups.
+            label: Which figure, if there are several.
+            window: One of `windows`, or its index there: -1 is the last.
+            by: For a table by group, the question whose answers are the groups.
             group: The label of the group.
 
         Raises:
-            ParameterError: There is none.
+            ParameterError: There is no such figure.
         """
         try:
             name = self.windows[window] if isinstance(window, int) else window
@@ -178,7 +178,7 @@ class SurveyResults:
     def changes(
         self, question: str | None = None, shows: str | None = None
     ) -> list[tuple[Quantity, Quantity]]:
-        """Return `changed_rows` as quantities to compare, named by their windows, too."""
+        """Return `changed_rows` as quantities to compare, with their windows in their names."""
         return [(new.named, old.named) for new, old in self.changed_rows(question, shows)]
 
     def changed_rows(
@@ -187,11 +187,11 @@ class SurveyResults:
         """Return each figure of the last window with that of the window before.
 
         Args:
-            question: Only of this one.
-            shows: Only these.
+            question: Only this question's figures.
+            shows: Only these figures.
 
         Raises:
-            ParameterError: There are not two windows.
+            ParameterError: There are fewer than two windows.
         """
         if len(self.windows) < 2:  # noqa: PLR2004 - a change has two ends
             raise ParameterError(f"window: a change is of two, not {len(self.windows)}")

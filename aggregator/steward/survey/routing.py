@@ -1,6 +1,6 @@
 """Which questions are asked of whom: a question may depend on answers to earlier ones.
 
-Whoever is not asked gives no answer, which lies in the same report as every other answer.
+A person who is not asked gives no answer, which is in the report like any other answer.
 """
 
 import dataclasses
@@ -14,26 +14,26 @@ from aggregator.words import meant
 _SHOWN = 8
 
 Need = tuple[int, tuple[int, ...]]
-"""The place of a question, and those of its labels of which one must have been chosen."""
+"""The index of a question, and the indices of its labels, one of which must be chosen."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routing:
-    """The way of each person through the questions.
+    """Which questions each person is asked.
 
     Attributes:
-        needs: Of each question, what all must be so that it is asked.
+        needs: For each question, the conditions that must all hold for it to be asked.
     """
 
     needs: tuple[tuple[Need, ...], ...]
 
     @classmethod
     def of(cls, questions: Sequence[Question]) -> "Routing":
-        """Return the routing of questions in the order in which they are asked.
+        """Return the routing of questions, in the order in which they are asked.
 
         Raises:
-            ParameterError: One depends on a question that is not before it, has no labels or not
-                this one; the message names them.
+            ParameterError: A question depends on one that is not before it, has no labels, or lacks
+                the named label; the message names them.
         """
         needs = []
         for place, question in enumerate(questions):
@@ -50,9 +50,9 @@ class Routing:
         return any(self.needs)
 
     def asked(self, answers: Sequence[Answer | None]) -> list[bool]:
-        """Return of each question whether it is asked of who gives these answers.
+        """Return, for each question, whether it is asked of a person who gives these answers.
 
-        An answer to a question that is not asked counts for nothing.
+        An answer to a question that is not asked is ignored.
         """
         found = list[bool]()
         for needs in self.needs:
@@ -66,7 +66,7 @@ class Routing:
 
 
 def asked_if(question: Question) -> str:
-    """Return when a question is asked, for a reader; empty if always."""
+    """Return when a question is asked, for a reader; empty if it always is."""
     return " and ".join(f"{name} is {' or '.join(labels)}" for name, labels in question.ask_if)
 
 

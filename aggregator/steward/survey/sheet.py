@@ -22,10 +22,10 @@ class Part:
     """A question, or a table of two, with its place in a report.
 
     Attributes:
-        question: Whose answers it has.
-        source: How it is asked, or the table.
+        question: The question whose answers it has.
+        source: The design of the question, or the table.
         sections: The numbers of its sections.
-        first: Its first entry.
+        first: The index of its first entry.
     """
 
     question: Question
@@ -35,30 +35,30 @@ class Part:
 
     @property
     def by(self) -> str:
-        """The question whose answers are the groups of a table; empty where it is none."""
+        """The question whose answers are a table's groups; empty if it is not a table."""
         return self.source.group.name if isinstance(self.source, Table) else ""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.source.name if isinstance(self.source, Table) else self.question.name
 
     def of(self, sums: Sums) -> Sums:
-        """Return its part of all sums."""
+        """Return its part of the sums."""
         return sums.part(self.first, self.source.length)
 
     def figures(self, sums: Sums) -> list[Figure]:
-        """Return what all sums say of it."""
+        """Return the figures that all sums show about it."""
         return self.source.figures(self.of(sums))
 
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-    """What one report holds.
+    """The contents of one report.
 
     Attributes:
-        asked: The questions in their order, each with the way in which it is asked.
-        tables: Names of questions: whose answers, and of which the answers are the groups.
+        asked: The questions in order, each with its design.
+        tables: Pairs of names: the question with the answers, and the question with the groups.
     """
 
     asked: tuple[tuple[Question, Design], ...]
@@ -74,13 +74,13 @@ class Sheet:
         """The questions, and the tables after them.
 
         Raises:
-            ParameterError: A table is of no questions, or of questions that have none.
+            ParameterError: A table is of unknown questions, or of questions that cannot have one.
         """
         return self._laid_out[0]
 
     @property
     def texts(self) -> list[str]:
-        """The sections."""
+        """The texts of the sections."""
         return self._laid_out[1]
 
     @cached_property
@@ -97,8 +97,8 @@ class Sheet:
                 if each not in places:
                     raise ParameterError(f"tables: the survey has no question {each!r}")
             of, groups = places[name], places[by]
-            assert isinstance(of.source, Design)  # noqa: S101  as all so far
-            assert isinstance(groups.source, Design)  # noqa: S101  likewise
+            assert isinstance(of.source, Design)  # noqa: S101  as all parts so far
+            assert isinstance(groups.source, Design)  # noqa: S101  as all parts so far
             table = table_of(of.question, of.source, groups.question, groups.source)
             added = table.sections(len(texts), of.sections[0], groups.sections[0])
             sections = range(len(texts), len(texts) + len(added))
@@ -119,9 +119,9 @@ class Sheet:
         return circuit
 
     def measurement(self, answers: Sequence[Answer | None]) -> Entries:
-        """Return what one person adds to each sum; None of the answers is none.
+        """Return what one person adds to each sum; None means no answer.
 
-        It has the same length whatever the answers are.
+        Its length is the same whatever the answers are.
         """
         of = {
             question.name: design.measurement(answer)
@@ -134,10 +134,10 @@ class Sheet:
         return entries
 
     def units(self, weights: Sequence[Fraction] = ()) -> list[Fraction]:
-        """Return of each section the error that is as bad as one of 1 in a count.
+        """Return for each section the error that is as bad as an error of 1 in a count.
 
         Args:
-            weights: Of each question; 1 unless given. Tables have 1.
+            weights: One for each question; 1 unless given. Tables have weight 1.
         """
         units = list[Fraction]()
         given = weights or [Fraction(1)] * len(self.asked)
@@ -149,7 +149,7 @@ class Sheet:
         return units
 
     def sums(self, released: Sequence[Noised], reports: int) -> Sums:
-        """Return what was released, and the best estimates of it."""
+        """Return the released values, and the best estimates from them."""
         if not reports:
             return Sums(released, released, reports)
         made = Consistent(self.circuit, released, reports)
@@ -162,15 +162,15 @@ class Sheet:
         """Return the sums of a batch.
 
         Raises:
-            ParameterError: A value is withheld, or a threshold chose it.
+            ParameterError: A value is withheld, or was selected by a threshold.
         """
         return self.sums(batch.plain(), batch.report_count)
 
     def figures(self, part: Part, batch: Batch) -> list[Figure]:
-        """Return what a batch says of one question or table, without the others' estimates.
+        """Return the figures of one question or table, without estimates for the others.
 
         Raises:
-            ParameterError: A value is withheld, or a threshold chose it.
+            ParameterError: A value is withheld, or was selected by a threshold.
         """
         released, reports = batch.plain(), batch.report_count
         own = Sums(released, released, reports).part(part.first, part.source.length)
@@ -181,7 +181,7 @@ class Sheet:
         return part.source.figures(own)
 
     def question(self, name: str) -> Question:
-        """Return the question of a name.
+        """Return the question with this name.
 
         Raises:
             ParameterError: There is none.

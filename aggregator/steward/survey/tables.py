@@ -1,4 +1,4 @@
-"""Tables by group: the answers to one question among those who answered another alike."""
+"""Tables by group: the answers to one question among people who gave one answer to another."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -24,10 +24,10 @@ class Table(ABC):
     """A question by group.
 
     Attributes:
-        question: Whose answers are shown.
-        design: How it is asked.
+        question: The question whose answers are shown.
+        design: How that question is asked.
         group: The question whose answers are the groups.
-        groups: Their labels; whoever gave no answer is in none of them.
+        groups: The groups' labels; people who gave no answer to `group` are in none of them.
     """
 
     question: Question
@@ -37,7 +37,7 @@ class Table(ABC):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return f"{self.question.name} by {self.group.name}"
 
     @abstractmethod
@@ -46,33 +46,33 @@ class Table(ABC):
 
         Args:
             start: The number of its first section.
-            of: That of the question's.
-            by: That of the groups'.
+            of: The number of the question's first section.
+            by: The number of the first section of the groups' question.
         """
 
     def measurement(self, answer: Entries, group: Entries) -> Entries:
-        """Return what a person adds, by what they add to both questions' sections."""
+        """Return what a person adds, from what they add to both questions' sections."""
         return by_group(answer, group, is_number=isinstance(self, NumbersByGroup))
 
     @abstractmethod
     def figures(self, sums: Sums) -> list[Figure]:
-        """Return what its sums say, each figure with its group."""
+        """Return what its sums show, each figure with its group."""
 
     @abstractmethod
     def answered(self, sums: Sums) -> dict[str, Noised]:
-        """Return by its label how many of each group answered the question."""
+        """Return how many people of each group answered the question, by the group's label."""
 
     @property
     @abstractmethod
     def length(self) -> int:
-        """Entries of its sections."""
+        """The number of entries in its sections."""
 
     @abstractmethod
     def units(self) -> list[Fraction]:
-        """Return for each section the error that is as bad as one of 1 in a count."""
+        """Return for each section the error that is as bad as an error of 1 in a count."""
 
     def typical(self, people: int) -> list[Fraction]:
-        """Return the sums of a batch in which groups are as large and answer as in `design`."""
+        """Return the sums of a batch with groups of equal size that answer as in `design`."""
         size, answers = len(self.groups), self.design.extremes
         added = [
             self.measurement(self.design.measurement(answer), ones_at([group], size + 1))
@@ -83,7 +83,7 @@ class Table(ABC):
 
 
 class PairTable(Table):
-    """Counts of each pair of two answers, proved to be of the answers that were given."""
+    """Counts of each pair of two answers, proved to be the counts of the given answers."""
 
     @override
     def sections(self, start: int, of: int, by: int) -> list[str]:
@@ -113,7 +113,7 @@ class PairTable(Table):
         return {group: total(cells) for group, cells in self._cells(sums).items()}
 
     def _cells(self, sums: Sums) -> dict[str, list[Noised]]:
-        """Return by the label of each group how many of it gave each answer."""
+        """Return, by the label of each group, how many of its people gave each answer."""
         labels, columns = self.design.labels, len(self.groups) + 1
         return {
             group: [
@@ -125,9 +125,9 @@ class PairTable(Table):
 
 
 class NumbersByGroup(Table):
-    """How many of each group gave a number, and its moments among them.
+    """How many people of each group gave a number, and the moments of these numbers.
 
-    The last entry of the first section is of those who gave no number, or are in no group.
+    The last entry of the first section counts people who gave no number, or are in no group.
     """
 
     @property
@@ -166,7 +166,7 @@ class NumbersByGroup(Table):
 
 
 def table_of(question: Question, design: Design, group: Question, by: Design) -> Table:
-    """Return the table of a question by the groups that another one makes.
+    """Return the table of a question by the groups of another question.
 
     Raises:
         ParameterError: There is no such table.

@@ -1,7 +1,7 @@
-"""Text questions of a survey: each is a group of tasks beside the survey's one task.
+"""Text questions of a survey: each is a group of tasks besides the survey's one task.
 
-A person sends the survey's report and one report for each text question, whatever was skipped; of a
-question's tasks they are in one. Its epsilon is part of the budget of a person and window, and the
+A person sends the survey's report and one report for each text question, whatever was skipped, and
+is in one of each question's tasks. Its epsilon is part of a person's budget for a window, and the
 report of all other questions has the rest.
 """
 
@@ -37,16 +37,16 @@ _LARGEST_EPSILON = Fraction(64)
 
 
 class Text(BaseModel):
-    """A question that people answer in words of their own.
+    """A question that people answer in their own words.
 
     Attributes:
         kind: "text".
-        name: In files, commands and results.
+        name: Its name in files, commands and results.
         text: The question as people are asked it.
-        epsilon: Of a person and window, out of the survey's budget.
-        buckets: Of each task's histogram; an upload has 16 bytes for each.
-        tasks: How many there are; as many as find the rarest strings if not given.
-        people: How many are expected to answer in a window; `min_batch_size` if not given.
+        epsilon: The epsilon of a person and window, out of the survey's budget.
+        buckets: The buckets of each task's histogram; an upload has 16 bytes for each.
+        tasks: How many tasks there are; by default the number that finds the rarest strings.
+        people: How many are expected to answer in a window; `min_batch_size` unless given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -61,7 +61,7 @@ class Text(BaseModel):
 
 
 class Texts(BaseModel):
-    """All text questions of a file, by the name that they have there."""
+    """All text questions of a file, under the name that they have there."""
 
     questions: tuple[Text, ...] = Field(alias="question", strict=False)
 
@@ -71,8 +71,8 @@ class PlannedText:
     """A text question as it is asked.
 
     Attributes:
-        asked: As the file has it.
-        question: With the number of its tasks.
+        asked: The question as the file has it.
+        question: The question, with its number of tasks.
         plan: What will be found.
     """
 
@@ -99,7 +99,7 @@ def _planned(asked: Text, survey: "Survey") -> PlannedText:
         plan = best_plan(tail, epsilon, asked.buckets)
     else:
         plan = TextPlan(tail, epsilon, asked.tasks, asked.buckets)
-    # The name keeps two questions of one text apart: the title decides who is in which task.
+    # The name keeps two questions of one text apart: the title decides which task a person is in.
     title = f"{survey.title}, {asked.name}: {' '.join(asked.text.split())}".removesuffix(": ")
     return PlannedText(asked, TextQuestion(title, asked.epsilon, plan.tasks, asked.buckets), plan)
 
@@ -108,7 +108,7 @@ def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
     """Refuse text questions that a person's budget has no room for.
 
     Raises:
-        ValueError: It has no epsilon, or not more than they take.
+        ValueError: The budget has no epsilon, or not more than the text questions take.
     """
     if not texts:
         return
@@ -129,9 +129,9 @@ def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
 
 
 def check_bound(task: "Task", meaning: "Meaning", texts: "AskedTexts") -> None:
-    """Refuse text questions that are not those of a survey's task: those of its meaning.
+    """Refuse text questions other than those in the meaning of the survey's task.
 
     Raises:
-        ParameterError: It names the question and what is wrong.
+        ParameterError: Names the question and what is wrong.
     """
     beside.check_bound(task, dict(meaning.texts), texts)

@@ -10,17 +10,17 @@ from aggregator.errors import ParameterError
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _TEXT = re.compile(r"(?:(?P<count>[1-9][0-9]{0,5}) )?(?P<unit>hour|day|week)s?")
 _MAX_DAYS = 3660
-"""Ten years: a survey's dates stay among those that calendars have."""
+"""Ten years, so that a survey's dates stay within those that calendars have."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows of equal length, one after the other, for ever in both directions.
+    """Windows of equal length, back to back, without beginning or end.
 
     Attributes:
-        seconds: The length of each.
-        offset: Seconds since the epoch at which one begins, below the length.
+        seconds: The length of each window.
+        offset: Seconds from the epoch to the beginning of a window, less than the length.
     """
 
     seconds: int
@@ -28,14 +28,14 @@ class Windows:
 
     @classmethod
     def of(cls, length: str, first: datetime) -> "Windows":
-        """Return the windows of a length, one of which begins at a time.
+        """Return the windows of this length, one of which begins at `first`.
 
         Args:
             length: "week", "day", "hour", or a number of them: "14 days".
             first: With a time zone.
 
         Raises:
-            ParameterError: The length is not such a text or over ten years, or the time has parts
+            ParameterError: The length is no such text or over ten years, or `first` has fractions
                 of a second.
         """
         match = _TEXT.fullmatch(length)
@@ -54,7 +54,7 @@ class Windows:
 
     @property
     def time_precision(self) -> int:
-        """The coarsest unit of time, in seconds, in which every window is a whole number."""
+        """The coarsest unit of time, in seconds, that divides every window into whole units."""
         return math.gcd(self.seconds, self.offset)
 
     def start(self, moment: datetime) -> datetime:
@@ -74,7 +74,7 @@ class Windows:
         return self.start(now) - timedelta(seconds=self.seconds)
 
     def describe(self, start: datetime) -> str:
-        """Return a window for a reader: dates where windows are whole days."""
+        """Return a window for a reader: dates if windows are whole days."""
         end = self.end(start)
         if self.time_precision % 86400 == 0:
             return f"{start:%Y-%m-%d} to {end - timedelta(days=1):%Y-%m-%d}"

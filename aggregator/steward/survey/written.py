@@ -1,4 +1,4 @@
-"""What people wrote to the text questions of a survey, in a table of all their answers."""
+"""What people wrote in answer to a survey's text questions, in a table of all their answers."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -9,19 +9,19 @@ from aggregator.steward.survey.cells import AnswerError, Cell
 from aggregator.steward.survey.windows import Windows
 
 Written: TypeAlias = dict[datetime, dict[str, dict[str, str]]]
-"""By the window's beginning and the question: what each person wrote, "" where nothing."""
+"""By the window's beginning and the question: what each person wrote, "" for nothing."""
 
 
 def with_written(
     table: AnswerTable, names: Mapping[str, str], windows: Windows, columns: Columns
 ) -> tuple[AnswerTable, Written]:
-    """Return a table that fills what people wrote while `read_answers` reads it.
+    """Return a table that collects what people wrote while `read_answers` reads it.
 
     Args:
         table: One row per person and window.
-        names: Of each text question its column.
-        windows: In which a person may have one row.
-        columns: Where the rest stands; a person's column is among it.
+        names: For each text question, its column.
+        windows: The windows, in each of which a person may have one row.
+        columns: Which column holds what else; the column of the person is given.
 
     Raises:
         AnswerError: There is no such column.
@@ -41,7 +41,7 @@ def with_written(
             try:
                 start = columns.start(row, windows)
             except AnswerError:
-                pass  # which the reader of the other answers tells
+                pass  # the reader of the other answers reports it
             else:
                 _take(row, names, columns, written.setdefault(start, {}))
             yield row

@@ -1,7 +1,7 @@
 """The page of a survey, as one file that needs no other and can lie anywhere.
 
-It is the same file, byte for byte, for everybody who makes it from the same task with the same
-version, so that a page that is served can be compared with it.
+Everybody who makes the page from the same task with the same version gets the same file, byte for
+byte, so that a served page can be compared with it.
 """
 
 import base64
@@ -30,20 +30,20 @@ from aggregator.steward.survey.texts import check_bound
 
 Words = Mapping[str, str]
 Texts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
-"""Text questions by their names, each with its tasks."""
+"""Text questions by name, each with its tasks."""
 
 _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 
 MOST_OPTIONS = 200
-"""A question with more labels is nothing that a person reads through."""
+"""The most labels of a question: nobody would read through more."""
 
 
 def check_task(task: Task) -> None:
-    """Refuse a task that a page could not send reports to.
+    """Refuse a task that a page cannot send reports to.
 
     Raises:
-        ParameterError: It is in a group, of which a person is in one task, or it follows what the
-            module of browsers does not speak.
+        ParameterError: The task is in a group, in which each person has one task, or its profile
+            is one that the browser module does not speak.
     """
     group = task.policy.group
     if group is not None:
@@ -67,14 +67,14 @@ def form_page(
     """Return the page of a survey.
 
     Args:
-        task: Of the survey.
-        meaning: What it asks.
+        task: The survey's task.
+        meaning: What the survey asks.
         words: Every string that is not the survey's own.
-        texts: Its text questions.
+        texts: The survey's text questions.
 
     Raises:
-        ParameterError: A question is of a kind, or has more labels, than a page has a form for; the
-            text questions are not those of the survey; or as `check_task`.
+        ParameterError: A page has no form for a question of this kind or with this many labels; the
+            text questions are not those of the survey; or `check_task` raises it.
     """
     check_task(task)
     check_bound(task, meaning, texts)
@@ -154,14 +154,14 @@ def form_page(
 
 
 def policy_of(page: str) -> str:
-    """Return the content security policy that a page states, to be said by its server, too."""
+    """Return the content security policy that a page states, for its server to send as well."""
     found = _POLICY.search(page)
     assert found is not None, "every page states one"  # noqa: S101  as `form_page` makes them
     return unescape(found[1])
 
 
 def fingerprint(page: str) -> str:
-    """Return what a page is compared by: its SHA-256, in hexadecimal."""
+    """Return a page's SHA-256 in hexadecimal, by which pages are compared."""
     return hashlib.sha256(page.encode()).hexdigest()
 
 
@@ -169,7 +169,7 @@ class _Part:
     """One question of the page.
 
     Attributes:
-        is_hidden: Whether it is not asked before others are answered.
+        is_hidden: Whether it appears only once other questions are answered.
     """
 
     def __init__(self, number: int, question: Question, words: Words, *, is_hidden: bool) -> None:
@@ -187,7 +187,7 @@ class _Part:
         return self._question.text or self._question.name
 
     def _names(self) -> dict[str, str]:
-        """Return what stands for the names in braces of the words about this question."""
+        """Return the values of names in braces, in the words about this question."""
         match self._question:
             case Number(low=low, high=high, step=step):
                 return {"low": as_text(low), "high": as_text(high), "step": as_text(step)}
@@ -197,11 +197,11 @@ class _Part:
                 return {}
 
     def data(self) -> dict[str, object]:
-        """Return what the script says of it."""
+        """Return the question's data for the script."""
         return {"text": self._text, "names": self._names()}
 
     def html(self, words: Words, place: int, count: int) -> str:
-        """Return its fields; of so many that are shown at first it is the one at a place."""
+        """Return its fields; it is number `place` of the `count` questions shown at first."""
         number = self._number
         said = filled(words["question"], number=str(place), count=str(count))
         is_some, is_number = (
@@ -267,12 +267,12 @@ def _labels_of(question: Question, words: Words) -> Sequence[str]:
 
 
 def _not_here(words: Words) -> str:
-    """Return what is said in place of text questions by a browser that cannot ask them."""
+    """Return the words shown instead of text questions by a browser that cannot ask them."""
     return f'<p class="soft" id="not-here" hidden>{escape(words["not_here"])}</p>\n'
 
 
 def _origins(task: Task) -> list[str]:
-    """Return whom the page may talk to; nobody else."""
+    """Return the only origins that the page may talk to."""
     urls = (
         task.configuration.leader_aggregator_endpoint,
         task.configuration.helper_aggregator_endpoint,
@@ -281,7 +281,7 @@ def _origins(task: Task) -> list[str]:
 
 
 def _inline(module: str) -> str:
-    """Return a module without imports and exports, to stand before the page's own script."""
+    """Return a module without imports and exports, to be put before the page's own script."""
     lines = module.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(("import ", "export ")))
 

@@ -1,4 +1,4 @@
-"""What a survey's page says becomes of an answer, and what it costs: no more than is so."""
+"""What a survey's page promises about an answer and its cost: nothing that is not so."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from aggregator.protocol.task import Task
 from aggregator.steward.survey.form.words import filled
 
 _LARGEST_EPSILON = 6
-"""Up to this one, its factor is a number that one reads."""
+"""Up to this epsilon, its factor is a readable number."""
 
 
 def what_happens(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> str:
-    """Return what happens to the answers, closed until somebody asks.
+    """Return what happens to the answers, folded until somebody opens it.
 
     Args:
-        task: Of the survey.
+        task: The survey's task.
         words: Every string that is not the survey's own.
-        texts: What people answer in words of their own.
+        texts: The questions that people answer in their own words.
     """
     configuration = task.configuration
     leader, helper = (
@@ -50,7 +50,7 @@ def what_happens(task: Task, words: Mapping[str, str], texts: Sequence[TextQuest
 
 
 def _cost(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> list[str]:
-    """Return what an answer costs a person, with all that they write, if anything bounds it."""
+    """Return what an answer costs a person, with all that they write, if the cost is bounded."""
     promised = task.policy.mechanism.guarantee(task.prio3.circuit)
     if promised.epsilon is None:
         return []

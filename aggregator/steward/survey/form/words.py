@@ -93,8 +93,8 @@ def words_of(text: str) -> dict[str, str]:
     """Return the words of a translation; what it leaves out stays English.
 
     Raises:
-        ParameterError: It is no JSON object of texts, has a name that is not known, or a text
-            lacks a name in braces or has another.
+        ParameterError: It is not a JSON object of texts, has an unknown name, or a text has other
+            names in braces than the English one.
     """
     try:
         given = json.loads(text)

@@ -1,4 +1,4 @@
-"""A question on the page that people answer in words of their own: its fields, and its tasks."""
+"""A question on the page that people answer in their own words: its fields, and its tasks."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import filled
 
 MOST_CHARACTERS = 200
-"""What a field holds. Every string is counted, but nobody writes a longer one twice."""
+"""The most characters of a field. Every string counts, but a longer one is never written twice."""
 
 
 class WrittenPart:
     """One text question of the page.
 
     Attributes:
-        is_hidden: Whether it is not asked before others are answered.
+        is_hidden: Whether it appears only once other questions are answered.
     """
 
     is_hidden = False
@@ -28,11 +28,11 @@ class WrittenPart:
         self._question, self._tasks = question, tasks
 
     def _names(self) -> dict[str, str]:
-        """Return what stands for the names in braces of the words about this question."""
+        """Return the values of names in braces, in the words about this question."""
         return {"most": str(MOST_CHARACTERS)}
 
     def data(self) -> dict[str, object]:
-        """Return what the script needs of it; it adds nothing to the survey's own report."""
+        """Return the question's data for the script; the survey's own report has none of it."""
         return {
             "kind": "text",
             "text": self._text,
@@ -44,10 +44,10 @@ class WrittenPart:
         }
 
     def html(self, words: Mapping[str, str], place: int, count: int) -> str:
-        """Return its fields; of so many that are shown at first it is the one at a place.
+        """Return its fields; it is number `place` of the `count` questions shown at first.
 
-        Nobody else may hear of what is written: some browsers send what is checked for spelling,
-        or completed, to whoever makes them.
+        Nobody else may learn what is written: some browsers send text that they check for spelling,
+        or complete, to their makers.
         """
         name = f"q{self._number}"
         said = filled(words["question"], number=str(place), count=str(count))
@@ -68,6 +68,6 @@ class WrittenPart:
 
 
 def wording(question: TextQuestion, survey: str, name: str) -> str:
-    """Return how a survey's text question is asked: its title names the survey and itself first."""
+    """Return how a survey's text question is asked: its title without survey and name."""
     asked = question.title.removeprefix(f"{survey}, {name}").removeprefix(": ")
     return asked or name

@@ -1,4 +1,4 @@
-"""The kinds of questions: what an answer is, and which designs can ask for it.
+"""The kinds of questions: what an answer is, and which designs can ask it.
 
 A new kind is a class with `read` and `designs`, and its place in `AnyQuestion`.
 """
@@ -19,4 +19,4 @@ AnyQuestion: TypeAlias = Annotated[
     Choice | Multiple | YesNo | Number | Bins | Scale | Vector | Hierarchy,
     Field(discriminator="kind"),
 ]
-"""A question of any kind, as `[[question]]` in a survey file says."""
+"""A question of any kind: a `[[question]]` of a survey file."""

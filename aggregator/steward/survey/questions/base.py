@@ -1,4 +1,4 @@
-"""What every question has and does."""
+"""The properties and methods of every question."""
 
 import bisect
 import itertools
@@ -19,20 +19,20 @@ from aggregator.steward.survey.exact import Grid
 
 MAX_LABELS = 100_000
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"
-"""What a question may be called."""
+"""The names that a question may have."""
 
 MAY_HAVE_LINES = frozenset({"text"})
-"""Members of a question that may be more than one line of text."""
+"""The members of a question whose text may have more than one line."""
 
 _PERCENT = 100
 _MOST_ENTRIES = 2**32 - 1
 
 
 def _conditions(value: object) -> object:
-    """Read `{ smoker = "yes", age = ["0 to under 18"] }`: one label, or any of some."""
+    """Read `{ smoker = "yes", age = ["0 to under 18"] }`: one label, or a list of them."""
     if not isinstance(value, dict):
         message = 'must be the name of a question and its labels, as { smoker = "yes" }'
-        raise ValueError(message)  # noqa: TRY004  pydantic tells the author of a file
+        raise ValueError(message)  # noqa: TRY004  pydantic reports it to the file's author
     found = []
     for name, given in value.items():
         labels = [given] if isinstance(given, str) else given
@@ -56,10 +56,10 @@ class Question(BaseModel, ABC):
     """What every question has.
 
     Attributes:
-        name: In files, commands and results.
+        name: Its name in files, commands and results.
         text: The question as people are asked it.
-        ask_if: Earlier questions, each with the labels of which one must be the answer; others are
-            not asked this one.
+        ask_if: Earlier questions, each with labels; people whose answers are not among these are
+            not asked this question.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -70,24 +70,24 @@ class Question(BaseModel, ABC):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The labels among which a person chooses; none where they do not."""
+        """The labels from which a person chooses; empty if there are none."""
         return ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a table of answers that it is read from, unless others are named."""
+        """The columns of a table of answers from which it is read, unless others are given."""
         return (self.name,)
 
     @abstractmethod
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        """Return the answer in some cells, none of which is missing.
+        """Return the answer in cells, none of which is missing.
 
         Args:
             cells: One for each of `columns`.
             decimal_mark: "." or ",", in numbers that are text.
 
         Raises:
-            AnswerError: There is no answer in them; the message says what would be one.
+            AnswerError: They hold no answer; the message says what an answer looks like.
         """
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Question(BaseModel, ABC):
         """Return every way to ask it, the simplest first."""
 
     def as_asked(self, design: str) -> AsAsked:
-        """Return it as clients read it out of a task, asked in the way of this name."""
+        """Return the question as clients read it from a task, asked with the named design."""
         table = self.model_dump(mode="json", by_alias=True)
         return question_of(table, design, _MOST_ENTRIES)
 
@@ -105,12 +105,12 @@ class Question(BaseModel, ABC):
         labels: Sequence[str],
         figures: Callable[[Sums], list[Figure]] | None = None,
     ) -> Design:
-        """Return the design of one answer among labels, of which "no answer" is the last.
+        """Return the design of one answer among labels, the last of which is "no answer".
 
         Args:
-            name: Of the design.
+            name: The name of the design.
             labels: Without "no answer".
-            figures: What the sums say; counts and shares unless given.
+            figures: Returns what the sums show; counts and shares unless given.
         """
         return Design(
             name,
@@ -121,12 +121,12 @@ class Question(BaseModel, ABC):
         )
 
     def crossed_designs(self) -> tuple[Design, ...]:
-        """Return the ways to ask it of which a table by group can be made; none if it has no."""
+        """Return the designs of which tables by group can be made; empty if there are none."""
         return tuple(design for design in self.designs() if design.labels)
 
     @property
     def makes_groups(self) -> bool:
-        """Whether tables by its answers can be made."""
+        """Whether tables by this question's answers can be made."""
         return bool(self.crossed_designs())
 
     def of_counts(
@@ -135,14 +135,14 @@ class Question(BaseModel, ABC):
         people: Noised,  # noqa: ARG002  others need it
         group: str = "",  # noqa: ARG002  others need it
     ) -> list[Figure]:
-        """Return what counts by label say beside themselves, of a group of people."""
+        """Return what counts by label show besides themselves, for a group of people."""
         return []
 
     def design(self, name: str) -> Design:
-        """Return the design of this name.
+        """Return the design with this name.
 
         Raises:
-            ParameterError: The question has none of this name.
+            ParameterError: The question has no such design.
         """
         for design in self.designs():
             if design.name == name:
@@ -155,7 +155,7 @@ def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
     """Return a grid.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such grid.
     """
     try:
         return Grid(low, high, step)
@@ -164,7 +164,7 @@ def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
 
 
 def check_labels(labels: Sequence[str], least: int = 2) -> None:
-    """Refuse labels that are too few, empty, or the same.
+    """Refuse labels that are too few, empty, or repeated.
 
     Raises:
         ValueError: Names the label.
@@ -183,12 +183,12 @@ def check_labels(labels: Sequence[str], least: int = 2) -> None:
 
 
 def answered(sums: Sums) -> Noised:
-    """Return how many gave an answer: all but those of the last entry."""
+    """Return how many people gave an answer: all but those in the last entry."""
     return (sums.reports - sums.best[-1]).named("answered", "")
 
 
 def counts(sums: Sums, labels: Sequence[str]) -> list[Figure]:
-    """Return counts by label, that of no answer, and shares of those who answered."""
+    """Return counts by label, that of no answer, and shares of the people who answered."""
     named = [value.named(label) for value, label in zip(sums.best, labels, strict=False)]
     found = [Figure("count", value, is_wanted=True) for value in named]
     nothing = Figure("count", sums.best[len(labels)].named(NO_ANSWER))
@@ -196,7 +196,7 @@ def counts(sums: Sums, labels: Sequence[str]) -> list[Figure]:
 
 
 def shares(counts: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
-    """Return what part of some people each count is."""
+    """Return which part of the people each count is."""
     return [
         Figure("share", ratio(count * _PERCENT, people, label=count.label, unit="%"), group=group)
         for count in counts
@@ -206,7 +206,7 @@ def shares(counts: Sequence[Noised], people: Noised, group: str = "") -> list[Fi
 def sum_and_mean(
     sum_: Noised, people: Noised, unit: str, label: str = "", group: str = ""
 ) -> list[Figure]:
-    """Return a sum, and the mean of those who gave a number."""
+    """Return a sum, and the mean over the people who gave a number."""
     mean = ratio(sum_, people, label=label, unit=unit)
     return [
         Figure("sum", sum_.named(label, unit), group=group),
@@ -215,10 +215,10 @@ def sum_and_mean(
 
 
 def bin_of(cell: Cell, edges: Sequence[Fraction], decimal_mark: str, *, clips: bool) -> Reading:
-    """Return the bin in which a cell's number lies; the last one holds its upper edge, too.
+    """Return the bin of a cell's number; the last bin includes its upper edge.
 
     Raises:
-        AnswerError: It holds no number, or one beyond the edges where none is clipped.
+        AnswerError: It holds no number, or one beyond the edges that may not be clipped.
     """
     value = number(cell, decimal_mark)
     is_beyond = not edges[0] <= value <= edges[-1]
@@ -232,9 +232,9 @@ def bin_of(cell: Cell, edges: Sequence[Fraction], decimal_mark: str, *, clips: b
 
 
 def range_labels(edges: Sequence[Fraction]) -> list[str]:
-    """Return what the ranges between edges are called, each with the edge that it has.
+    """Return the names of the ranges between edges; each shows the edge that it includes.
 
-    They are display only: a task is bound to the edges.
+    The names are for display only: a task is bound to the edges.
     """
     *others, last = itertools.pairwise(edges)
     return [
@@ -244,5 +244,5 @@ def range_labels(edges: Sequence[Fraction]) -> list[str]:
 
 
 def as_text(number: Fraction) -> str:
-    """Return a number for a reader."""
+    """Return a number as text for a reader."""
     return str(number) if number.denominator == 1 else f"{float(number):.6g}"

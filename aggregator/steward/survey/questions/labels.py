@@ -16,7 +16,7 @@ _NO = frozenset({"no", "false", "0"})
 
 
 class Choice(Question):
-    """One of some labels."""
+    """One label out of several."""
 
     kind: Literal["choice"]
     labels: tuple[str, ...] = Field(strict=False)
@@ -41,13 +41,13 @@ class Choice(Question):
 
 
 class Multiple(Question):
-    """Some of some labels.
+    """Several labels out of a list.
 
     Attributes:
-        labels: All that can be chosen.
-        at_most: How many one person may choose; all unless given.
-        separator: Between the labels in one cell of text.
-        nothing: The text of a cell for none of them; an empty cell is a missing answer.
+        labels: All labels.
+        at_most: How many labels one person may choose; all unless given.
+        separator: What separates the labels in one cell of text.
+        nothing: A cell's text for choosing none of them; an empty cell is a missing answer.
     """
 
     kind: Literal["multiple"]

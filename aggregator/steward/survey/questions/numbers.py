@@ -28,19 +28,19 @@ from aggregator.steward.survey.questions.base import (
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _PERCENT = 100
 _MOST_BINS = 1000
-"""A number with more possible values is not asked for by a histogram of them."""
+"""The most possible values of a number that is asked with a histogram."""
 
 
 class Number(Question):
     """A number on a grid: its sum and mean, and its variance if that is asked for.
 
     Attributes:
-        low: The least possible.
-        high: The largest possible.
-        step: What possible numbers lie apart; others are rounded to the nearest.
-        unit: In what it is measured.
-        clip: Whether a number beyond the range counts as the nearest in it, or is refused.
-        variance: Whether squares are added up, too.
+        low: The least possible number.
+        high: The largest possible number.
+        step: The distance of possible numbers; others are rounded to the nearest.
+        unit: The unit of the number.
+        clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
+        variance: Whether squares are added up as well.
     """
 
     kind: Literal["number"]
@@ -101,12 +101,12 @@ class Number(Question):
         return [*self.moments(people, moments), Figure("count", nobody.named(NO_ANSWER))]
 
     def moments(self, people: Noised, moments: Sequence[Noised], group: str = "") -> list[Figure]:
-        """Return what moments say, of numbers counted in steps from the least one.
+        """Return what moments show, for numbers counted in steps from the least.
 
         Args:
             people: How many gave a number.
             moments: The sum and, for the variance, the sum of squares.
-            group: Of the people, if they are not all.
+            group: The group of people, if they are not all.
         """
         count = Figure("count", people.named("answered"), group=group)
         sum_ = moments[0] * self.step + people * self.low
@@ -114,7 +114,7 @@ class Number(Question):
         if len(moments) == 1:
             return figures
         unit = f"{self.unit}²" if self.unit else ""
-        # A variance is the same wherever one counts from, so here from the least number.
+        # A variance is the same whatever the origin, so count from the least number.
         variance = VarianceOfSome(
             people,
             moments[0] * self.step,
@@ -126,13 +126,13 @@ class Number(Question):
 
 
 class Bins(Question):
-    """In which of some bins a number lies: counts and quantiles.
+    """In which of several bins a number lies: counts and quantiles.
 
     Attributes:
-        edges: In ascending order; a bin holds its lower edge, and the last one its upper, too.
-        unit: In what they are measured.
-        clip: Whether a number beyond the edges counts in the nearest bin, or is refused.
-        quantiles: Which: 1/2 is the median.
+        edges: In ascending order; a bin includes its lower edge, the last bin its upper edge, too.
+        unit: The unit of the edges.
+        clip: Whether a number beyond the edges counts in the nearest bin; otherwise it is refused.
+        quantiles: Which quantiles: 1/2 is the median.
     """
 
     kind: Literal["bins"]
@@ -143,7 +143,7 @@ class Bins(Question):
 
     @model_validator(mode="after")
     def _check(self) -> "Bins":
-        if not 3 <= len(self.edges) <= MAX_LABELS:  # noqa: PLR2004 - those of two bins
+        if not 3 <= len(self.edges) <= MAX_LABELS:  # noqa: PLR2004 - the edges of two bins
             raise ValueError(f"edges: must be at least 3, those of two bins, not {len(self.edges)}")
         if any(low >= high for low, high in itertools.pairwise(self.edges)):
             raise ValueError("edges: must be in ascending order")
@@ -157,7 +157,7 @@ class Bins(Question):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the bins are called."""
+        """The names of the bins."""
         return tuple(range_labels(self.edges))
 
     @property
@@ -177,19 +177,19 @@ class Bins(Question):
         figures = counts(sums, self.labels)
         for part in self.quantiles:
             name = "median" if part == Fraction(1, 2) else f"{float(part * _PERCENT):.6g} %"
-            # Of the values as released: quantiles are of bins without noise in common.
+            # Use the released values: a quantile needs bins with independent noise.
             quantile = Quantile(sums.released[:-1], self.edges, part, label=name, unit=self.unit)
             figures.append(Figure("quantile", quantile))
         return figures
 
 
 class Scale(Question):
-    """A whole number of a scale such as 1 to 5: how often each, and the mean.
+    """A point on a scale of whole numbers, such as 1 to 5: how often each, and the mean.
 
     Attributes:
-        low: Its first point.
-        high: Its last.
-        labels: What the points are called, if they have other names than their numbers.
+        low: The first point.
+        high: The last point.
+        labels: The names of the points, if they are not their numbers.
     """
 
     kind: Literal["scale"]
@@ -212,7 +212,7 @@ class Scale(Question):
 
     @property
     def points(self) -> tuple[str, ...]:
-        """What the points are called."""
+        """The names of the points."""
         return self.labels or tuple(str(point) for point in range(self.low, self.high + 1))
 
     @property

@@ -22,11 +22,11 @@ from aggregator.steward.survey.questions.base import (
 )
 
 _MOST_LEAVES = 1024
-"""Every node's consistent estimate is made of every count."""
+"""The most leaves: every node's consistent estimate is computed from every count."""
 
 
 class Region(BaseModel):
-    """A node of a hierarchy: its label, and what is below it."""
+    """A node of a hierarchy: its label, and the nodes below it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -35,19 +35,19 @@ class Region(BaseModel):
 
 
 class Hierarchy(Question):
-    """A leaf of a hierarchy: counts of every node, which agree over the levels.
+    """A leaf of a hierarchy: counts of every node, which agree across levels.
 
-    Either `regions` is a hierarchy of labels, as deep everywhere, or `low`, `high` and `leaves` cut
-    a number's range in equal parts.
+    Either `regions` is a hierarchy of labels, equally deep everywhere, or `low`, `high` and
+    `leaves` cut a range of numbers into equal parts.
 
     Attributes:
-        regions: The top nodes, each with what is below it.
+        regions: The top nodes, each with the nodes below it.
         low: The least possible number.
-        high: The largest.
-        leaves: How many parts.
-        branches: How many of them, and of their ranges, make up the next larger range.
-        unit: In what the number is measured.
-        clip: Whether a number beyond the range counts in the nearest leaf, or is refused.
+        high: The largest possible number.
+        leaves: How many parts the range is cut into.
+        branches: How many ranges of one level make up a range of the next.
+        unit: The unit of the number.
+        clip: Whether a number beyond the range counts in the nearest leaf; otherwise it is refused.
     """
 
     kind: Literal["tree"]
@@ -81,13 +81,13 @@ class Hierarchy(Question):
 
     @property
     def _range(self) -> tuple[Fraction, Fraction, int] | None:
-        """The range of a tree of numbers and in how many leaves it is cut; None of regions."""
+        """The range of a tree of numbers and its number of leaves; None for regions."""
         if self.low is None or self.high is None or self.leaves is None:
             return None
         return self.low, self.high, min(self.leaves, _MOST_LEAVES + 1)
 
     def levels(self) -> tuple[list[list[str]], list[list[int]]]:
-        """Return each level's labels, and for each level but the first its nodes' parents."""
+        """Return each level's labels, and for each level but the first, its nodes' parents."""
         if self._range is None:
             return _levels_of_regions(self.regions)
         return _levels_of_ranges(_edges(*self._range), self.branches)
@@ -101,14 +101,14 @@ class Hierarchy(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         labels, parents = self.levels()
-        # Ranges of one name are the same range.
+        # Ranges with the same name are the same range.
         names = labels if self._range is not None else _told_apart(labels, parents)
         leaves = len(labels[-1])
-        # For each leaf its place in every level, top first.
+        # Each leaf's index in every level, top first.
         paths = [list(range(leaves))]
         for above in reversed(parents):
             paths.insert(0, [above[place] for place in paths[0]])
-        # Of each level its first entry: the last of a level is no answer.
+        # The first entry of each level: the last of a level is no answer.
         starts = [0, *itertools.accumulate(len(level) + 1 for level in labels)]
 
         def from_leaves(sums: Sums) -> list[Figure]:
@@ -145,7 +145,7 @@ def _nodes(
 def _told_apart(
     labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]
 ) -> list[list[str]]:
-    """Return each level's names: labels, with all that is above them where there are several."""
+    """Return each level's names: labels, with everything above them where a label repeats."""
     full = [list(labels[0])]
     for level, above in zip(labels[1:], parents, strict=True):
         full.append(

@@ -14,15 +14,15 @@ from aggregator.steward.survey.questions.base import Question, grid_of, sum_and_
 
 
 class Column(BaseModel):
-    """One column of a vector, with a range of its own.
+    """One column of a vector, with its own range.
 
     Attributes:
-        name: What it is called, here and in tables of answers.
+        name: Its name, here and in tables of answers.
         low: The least possible number.
-        high: The largest.
-        step: What possible numbers lie apart.
-        unit: In what it is measured.
-        clip: Whether a number beyond the range counts as the nearest in it, or is refused.
+        high: The largest possible number.
+        step: The distance of possible numbers.
+        unit: The unit of the number.
+        clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -46,10 +46,10 @@ class Column(BaseModel):
 
 
 class Vector(Question):
-    """Several numbers of one person, each with a range of its own: their sums and means.
+    """Several numbers of one person, each with its own range: their sums and means.
 
-    Each column is a section of its own, whose noise is in proportion to its own range. Whoever
-    leaves one out has given no answer.
+    Each column is its own section, whose noise is in proportion to the column's range. A person who
+    leaves a column out has given no answer.
 
     Attributes:
         entries: The columns, as `[[question.column]]`.
