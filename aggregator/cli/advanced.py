@@ -1,4 +1,4 @@
-"""Options that most people never need: help shows them with `--help-all` only."""
+"""Options that few people need: help shows them only with `--help-all`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -59,7 +59,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
     ),
     "upload": _FLOOR,
 }
-"""By the names that lead to a command."""
+"""The advanced options of each command, by the names that lead to it."""
 
 
 def folded(command: Any, path: str) -> Any:  # noqa: ANN401  # typer does not export its commands' type

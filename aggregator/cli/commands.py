@@ -1,8 +1,8 @@
 """Every command by name, with the module that runs it, loaded only when the command is called.
 
-`prio --help`, `prio --version` and a shell's completion read only the tables, of which each wing
-has its own. The module of a command imports what it needs (numba, FastAPI, SQLAlchemy), which takes
-a second or more.
+`prio --help`, `prio --version` and a shell's completion read only the tables; each wing has its
+own. A command's module imports what it needs (numba, FastAPI, SQLAlchemy), which takes a second or
+more.
 """
 
 from collections.abc import Mapping
@@ -59,14 +59,14 @@ GROUPS: Final[Mapping[str, Rows]] = {
         "check": "Replay test vectors: every step, and every byte that a file publishes.",
     },
 }
-"""What each command of a group does: the first line of its docstring, by the names that lead to it.
+"""The first docstring line of each command in a group, by the names that lead to the group.
 
-A name of which there are rows of its own is a group.
+A name that has rows of its own is a group.
 """
 
 
 class Commands(CommandFirst):
-    """The commands of the table, each loaded when it is called."""
+    """The commands of the table; each is loaded when it is called."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # typer's own
         """Take typer's settings and put a placeholder for each command."""

@@ -1,6 +1,6 @@
-"""`prio decode`: prints any DAP message as text, field by field.
+"""`prio decode`: prints a DAP message as text, field by field.
 
-For ciphertexts and shares it shows the size and the first bytes. It does not print plaintext input
+Of ciphertexts and shares it shows the size and the first bytes. It never prints plaintext input
 shares, which are secret.
 """
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from aggregator.codec import Message
 
 PREFIX_SIZE = 16
-"""Bytes shown of a long byte string."""
+"""How many bytes of a long byte string are shown."""
 
 _REPORT_ERRORS = ("error", "report_error")
-"""What messages call a report error's number."""
+"""The members of messages that hold a report error's number."""
 
 MESSAGES: "Mapping[str, type[Message]]" = {
     AggregateShare.message: AggregateShare,
@@ -62,7 +62,7 @@ MESSAGES: "Mapping[str, type[Message]]" = {
     UploadRequest.message: UploadRequest,
     "verify-init": VerifyInit,
 }
-"""What can be printed, by its name on the command line: the media type's name if it has one."""
+"""The messages that can be printed, by name: the media type's name if there is one."""
 
 
 def decode_file(
@@ -109,7 +109,7 @@ def _fields(value: object, depth: int) -> Iterator[str]:
     elif dataclasses.is_dataclass(value):
         names = [described.name for described in dataclasses.fields(value)]
         if isinstance(value, Query | BatchSelector):
-            names.insert(0, "batch_mode")  # the class says it
+            names.insert(0, "batch_mode")  # the class implies it
         for name in names:
             if isinstance(value, ReportUploadStatus | VerifyRespReject) and name in _REPORT_ERRORS:
                 yield f"{'  ' * depth}{name}: {_report_error(getattr(value, name))}"
@@ -120,7 +120,7 @@ def _fields(value: object, depth: int) -> Iterator[str]:
 
 
 def _report_error(code: int) -> str:
-    """Return what a report error's number means, in each draft if they differ."""
+    """Return the meaning of a report error's number, in each draft if they differ."""
     means = {each.report_error(code).draft_name for each in PROFILES.values()}
     if len(means) == 1:
         return f"{means.pop()} ({code})"

@@ -1,4 +1,4 @@
-"""What the table of commands says of each of them. Every wing has the rows of its own."""
+"""The rows of the table of commands; every wing has its own."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ TASKS: Final = "Ask a question"
 PRIVACY: Final = "Choose and check the privacy"
 LOOK: Final = "Look inside"
 PANELS: Final = (TRY, RUN, TASKS, PRIVACY, LOOK)
-"""In the order of the help."""
+"""The headings, in the order of the help."""
 
 _STORED: Final = ("alembic", "pydantic", "sqlalchemy")
 _SERVED: Final = (*_STORED, "fastapi", "uvicorn")
@@ -37,7 +37,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "warm": ("numba",),
     "plan": ("pydantic", "fastapi", "uvicorn"),
 }
-"""What the commands of a wing import that the bare package does not bring, and some other ones."""
+"""Imports that the bare package does not bring, for each wing's and some other commands."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Entry:
     Attributes:
         panel: The heading under which the help shows it.
         name: What the user types.
-        module: The module that runs it, of its wing's in `aggregator.cli`.
+        module: The module that runs it, in its wing's package of `aggregator.cli`.
         attribute: Its function in that module, or the `typer.Typer` of a group.
-        help: What it does: the first line of the function's docstring or of the group's help.
-        example: How it is called, for the end of its help.
+        help: The first line of the function's docstring, or of the group's help.
+        example: A call of it, for the end of its help.
         cls: The class of the command made from a function.
         hands_on: Whether it passes all its arguments on, `--help` included.
-        is_daily: Whether the first help shows it; `prio --help-all` shows them all.
-        wing: Whose command it is: the package of `aggregator.cli` that has its module; of the same
-            name is the extra that brings what it needs.
+        is_daily: Whether the first help shows it; `prio --help-all` shows every command.
+        wing: The package of `aggregator.cli` that holds its module, and the extra that brings what
+            it needs.
     """
 
     panel: str
@@ -70,7 +70,7 @@ class Entry:
     wing: str = ""
 
     def open(self, groups: Mapping[str, Rows]) -> Any:  # noqa: ANN401  # typer does not export its commands' type
-        """Return the command; of a group only what leads to its commands, without the module."""
+        """Return the command; for a group, only the names of its commands, without their module."""
         if self.name not in groups:
             return self.load()
         settings = {"help": self.help, "epilog": f"Example: {self.example}"}
@@ -90,7 +90,7 @@ class Entry:
             return getattr(import_module(".".join(parts)), self.attribute)
 
     def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
-        """Import the module and return the command, with all commands of a group."""
+        """Import the module and return the command; a group comes with all its commands."""
         command: Any
         found = self._found()
         if isinstance(found, typer.Typer):

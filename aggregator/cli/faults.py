@@ -1,4 +1,4 @@
-"""How a command fails: one line that names the fault, and an exit status (`STATUSES`)."""
+"""How a command fails: with one line that names the fault, and an exit status (`STATUSES`)."""
 
 import errno
 import sys
@@ -50,7 +50,7 @@ def status_of(error: BaseException) -> int:
 
 
 def _status_of_store(error: StoreError) -> int:
-    # Imported here because only who has a store has a database library, and help waits for none.
+    # Imported here because only parties with a store have a database library, and help is quick.
     from aggregator.service.storage.engine.backends import Conflict, Damaged, Unreachable
     from aggregator.service.storage.engine.schema import SchemaMismatch
     from aggregator.service.storage.ledger.journal import JournalError
@@ -72,11 +72,11 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
     Args:
         status: Returns the exit status for a fault; some commands have their own.
     """
-    # Not `except*`: what is raised in it for a group comes out as a group on Python 3.11.2.
+    # Not `except*`: on Python 3.11.2, an exception raised in it for a group comes out as a group.
     try:
         yield
     except ExceptionGroup as group:
-        if group.split(_FAULTS)[1] is not None:  # something else, too
+        if group.split(_FAULTS)[1] is not None:  # the group holds something else, too
             raise
         raise SystemExit(_told(_first(group), status)) from None
     except _FAULTS as fault:
@@ -84,14 +84,14 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
 
 
 def _told(fault: BaseException, status: Callable[[BaseException], int]) -> int:
-    """Say what is wrong; return the exit status, or raise the fault again if it is our own."""
+    """Print the fault and return the exit status; raise the fault again if it is our own."""
     if isinstance(fault, ModuleNotFoundError):
         name = str(fault.name or "").partition(".")[0]
         if name in ("", "aggregator", "field"):
             raise fault
         print(f"prio: this needs {name}: pip install 'prio-aggregator[all]'", file=sys.stderr)
         return BAD_INPUT
-    if isinstance(fault, BrokenPipeError):  # as of `prio … | head -1`, who wants no more
+    if isinstance(fault, BrokenPipeError):  # as for `prio … | head -1`, which reads no further
         leave_output()
         return PARTLY
     print(f"prio: {escaped(_text(fault))}", file=sys.stderr)
@@ -101,12 +101,12 @@ def _told(fault: BaseException, status: Callable[[BaseException], int]) -> int:
 def _text(fault: BaseException) -> str:
     match fault:
         case UnicodeDecodeError():
-            # The offending bytes are not shown: they may be a secret's.
+            # The offending bytes are not shown: they may belong to a secret.
             return "a file is not UTF-8 text"
         case OSError(filename=str() | Path() as path, strerror=str(reason)):
             return f"{path}: {reason}"
         case OSError(filename=None, errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
-            # Whatever else writes says what it writes.
+            # Any other write names its file in the error.
             leave_output()
             return f"standard output: {fault.strerror}"
         case _:

@@ -1,4 +1,4 @@
-"""Files that commands are given: tasks and surveys, whose faults are named with the file."""
+"""Files that commands are given, tasks and surveys; their errors name the file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def named(file: Path) -> Iterator[None]:
-    """Name the file in what is wrong with what it holds."""
+    """Name the file in errors about its contents."""
     try:
         yield
     except (ParameterError, ConfigurationError) as error:
@@ -25,7 +25,7 @@ def read_tasks(file: Path) -> "list[Task]":
     """Read a public task file, of one task or of several.
 
     Raises:
-        ParameterError: It is not one; the message names the file and the setting.
+        ParameterError: It is not a task file; the message names the file and the setting.
         ConfigurationError, OSError: See `read_text`.
     """
     from aggregator.protocol.task import tasks_from_toml
@@ -37,14 +37,14 @@ def read_tasks(file: Path) -> "list[Task]":
 
 
 def read_task(file: Path, which: str | None = None) -> "Task":
-    """Read one task of a public task file; raises as `read_tasks`.
+    """Read one task of a public task file; raises what `read_tasks` does.
 
     Args:
-        file: Of one task or of several.
-        which: Of them, if there are several: the title of a survey, or a task id.
+        file: The file, with one task or several.
+        which: Which task, if there are several: the title of a survey, or a task id.
 
     Raises:
-        ParameterError: None is meant, or several; the message lists what there is.
+        ParameterError: No task or several match; the message lists the tasks.
     """
     tasks = read_tasks(file)
     with named(file):
@@ -52,7 +52,7 @@ def read_task(file: Path, which: str | None = None) -> "Task":
 
 
 def chosen(tasks: "Sequence[Task]", which: str | None) -> "Task":
-    """Return the task that is meant; see `read_task`."""
+    """Return the task that is named; see `read_task`."""
     if which is None and len(tasks) == 1:
         return tasks[0]
     names = [name_of(task) for task in tasks]
@@ -70,7 +70,7 @@ def chosen(tasks: "Sequence[Task]", which: str | None) -> "Task":
 
 
 def name_of(task: "Task") -> str:
-    """Return the title of a task's survey, or the task's id if it is of none."""
+    """Return the title of a task's survey, or the task's id if it has no survey."""
     if not task.meaning:
         return str(task.task_id)
     from aggregator.steward.survey import Meaning

@@ -1,4 +1,4 @@
-"""The options by which whoever uploads refuses tasks that protect people too little."""
+"""Options by which a client refuses tasks that protect people too little."""
 
 import inspect
 from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options of a floor in place of its argument `floor`."""
+    """Return a command with the options of a floor instead of its argument `floor`."""
     return with_options(command, "floor", inspect.signature(_floor).parameters, _floor)
 
 
@@ -57,10 +57,10 @@ def _floor(
         ),
     ] = None,
 ) -> "Floor":
-    """Return what these options require of a task.
+    """Return the protection that these options require of a task.
 
     Raises:
-        ParameterError: A number is none; the message names its option.
+        ParameterError: A value is not a number; the message names its option.
     """
     from aggregator.dp.rationals import parse_rational
     from aggregator.protocol.floor import Floor, parse_max_delta

@@ -1,6 +1,6 @@
-"""The commands of every group by name, so that a group's help and a shell's TAB load no command.
+"""The commands of every group by name, so that help and completion load no command.
 
-A command's module is imported, and its options are made, when it is called.
+A command's module is imported, and its options are built, when it is called.
 """
 
 import copy
@@ -15,18 +15,19 @@ from typing_extensions import override
 from aggregator.cli.advanced import folded
 
 Rows: TypeAlias = Mapping[str, str]
-"""What each command of a group does, by its name."""
+"""The help of each command in a group, by its name."""
 
 
 class CommandFirst(TyperGroup):
-    """A group that looks for options of its own only if no command comes first.
+    """A group that looks for its own options only if no command comes first.
 
-    To find that an option is not there typer would import pydantic, which takes longer than help.
+    To find that an option does not exist, typer would import pydantic, which takes longer than
+    help.
     """
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what comes before the name of a command, and that name."""
+        """Parse the arguments up to and including the name of a command."""
         if not (args[0] in self.commands if args else ctx.resilient_parsing):
             return super().parse_args(ctx, args)
         own = self.params, self.add_help_option
@@ -38,7 +39,7 @@ class CommandFirst(TyperGroup):
 
 
 class Group(CommandFirst):
-    """The commands of a group, each loaded when it is called."""
+    """The commands of a group; each is loaded when it is called."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Group(CommandFirst):
         load: Callable[[], typer.Typer],
         **settings: Any,  # noqa: ANN401  # typer's own
     ) -> None:
-        """Take the names that lead to the group, all groups, what imports it, typer's settings."""
+        """Take the names that lead to the group, all groups, the import, and typer's settings."""
         rows = groups[path]
         stand_ins = {name: TyperCommand(name, help=does) for name, does in rows.items()}
         super().__init__(
@@ -79,7 +80,7 @@ def _group_in(app: typer.Typer, name: str) -> Any:  # noqa: ANN401  # a `typer.T
 
 
 def _command_in(app: typer.Typer, name: str) -> Any:  # noqa: ANN401  # typer does not export its commands' type
-    """Return one command, without making the options of the others."""
+    """Return one command, without building the options of the others."""
     alone = copy.copy(app)
     alone.registered_groups = []
     alone.registered_commands = [

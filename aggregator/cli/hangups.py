@@ -1,8 +1,8 @@
-"""SIGHUP: read the settings again; or the terminal from which the service was started is gone.
+"""SIGHUP: either a request to read the settings again, or the loss of the terminal.
 
-Both come as the same signal. A service that had a terminal and has none any more ends, as a program
-does whose window is closed. One that was started with the signal ignored (`nohup`) is to outlive
-its terminal: it reads its settings again in both cases.
+Both come as the same signal. A service that had a terminal and has lost it ends, as a program does
+when its window is closed. One that was started with the signal ignored (`nohup`) is meant to
+outlive its terminal: it reads its settings again in both cases.
 """
 
 import os
@@ -12,13 +12,13 @@ from contextlib import contextmanager
 
 
 def hold() -> None:
-    """Let the signal wait, which would end the process until somebody takes it (`taken`)."""
+    """Block the signal, which would otherwise end the process, until it is handled (`released`)."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Let the signal come during the block, at whose beginning somebody takes it."""
+    """Unblock the signal during the block, which starts by handling it."""
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         yield
@@ -27,7 +27,7 @@ def released() -> Iterator[None]:
 
 
 class Terminal:
-    """The terminal with which the process ends, if any; make it before the signal is taken."""
+    """The terminal with which the process ends, if any; make it before the signal is handled."""
 
     def __init__(self) -> None:
         is_to_outlive_it = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -35,7 +35,7 @@ class Terminal:
 
     @property
     def is_gone(self) -> bool:
-        """Whether there was one, and is none now."""
+        """Whether there was a terminal that is gone now."""
         return self._was_there and not _is_there()
 
 

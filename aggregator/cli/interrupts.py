@@ -1,4 +1,4 @@
-"""Signals that end a program: while it imports modules, and while it looks after others."""
+"""Signals that end a program: during imports, and while it watches other processes."""
 
 import signal
 import threading
@@ -11,9 +11,9 @@ _TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ends_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process within the block, which has nothing to clean up: an import.
+    """Let Ctrl-C end the process at once in the block, an import, which has nothing to clean up.
 
-    An exception would leave half a module behind, or vanish in a library's finalizer.
+    An exception would leave half a module behind, or be swallowed by a library's finalizer.
     """
     is_ours = (
         threading.current_thread() is threading.main_thread()
@@ -32,7 +32,7 @@ class Ending:
     """Whether a program is to end, and how soon.
 
     Attributes:
-        is_urgent: Whether a signal came while it was ending.
+        is_urgent: Whether another signal came while it was ending.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Ending:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Say that the program is ending: no further signal interrupts it."""
+        """Mark the program as ending: no further signal interrupts it."""
         self._has_begun = True
 
     def take(self, _number: int, _frame: FrameType | None) -> None:
-        """Take a signal: the first one interrupts."""
+        """Handle a signal: the first one interrupts."""
         if self._has_begun:
             self.is_urgent = True
             return
@@ -54,9 +54,9 @@ class Ending:
 
 @contextmanager
 def ended_by_signals() -> Iterator[Ending]:
-    """Let the first SIGINT, SIGTERM or SIGHUP interrupt the block, and no other what it cleans up.
+    """Let the first SIGINT, SIGTERM or SIGHUP interrupt the block, and none its clean-up.
 
-    A signal stays ignored that whoever started us had us ignore, as `nohup` does.
+    A signal that was ignored when the program started stays ignored, as `nohup` wants.
     """
     ending = Ending()
     before = {each: signal.getsignal(each) for each in _TO_END}

@@ -15,7 +15,7 @@ from typing_extensions import override
 from aggregator.errors import ParameterError
 
 _TASK_ID_WITH_HYPHEN = re.compile(r"-[A-Za-z0-9_-]{42}")
-"""One task id in 64 begins with a hyphen, as an option does; no option is that long."""
+"""One task id in 64 begins with a hyphen, like an option; no option is as long as an id."""
 
 
 class TaskCommand(TyperCommand):
@@ -25,7 +25,7 @@ class TaskCommand(TyperCommand):
     def parse_args(  # type: ignore[override]  # typer runs its commands in its own context
         self, ctx: typer.Context, args: list[str]
     ) -> list[str]:
-        """Parse arguments, taking such task ids for arguments and not for options."""
+        """Parse arguments, treating such task ids as arguments and not as options."""
         if "--" not in args:
             task_ids = [arg for arg in args if _TASK_ID_WITH_HYPHEN.fullmatch(arg)]
             others = [arg for arg in args if arg not in task_ids]
@@ -100,12 +100,12 @@ def parse_time(text: str | None, name: str) -> int | None:
 
 
 def not_yet(*, is_driven: bool) -> str:
-    """Return why a job has not ended that nothing has hindered so far."""
+    """Return why a job that nothing has blocked so far has not ended."""
     return "a worker is at it" if is_driven else "no worker has come to it yet"
 
 
 def time_text(seconds: int) -> str:
-    """Return a time as `parse_time` takes it; seconds since 1970 beyond the calendar's end."""
+    """Return a time as `parse_time` reads it; beyond the calendar's end, seconds since 1970."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -122,10 +122,10 @@ def with_options(
     """Return a command that has further options in place of one argument.
 
     Args:
-        command: A function of typer's.
-        argument: The name of its argument that stands for all of the options.
-        options: By name, which no other argument of the command has.
-        make: Gets the options by their names, and returns what the argument is to be.
+        command: A function for typer.
+        argument: The name of the argument that stands for all of the options.
+        options: The options by name; no other argument of the command has these names.
+        make: Called with the options by name; returns the argument's value.
     """
 
     @functools.wraps(command)

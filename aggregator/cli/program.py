@@ -55,4 +55,4 @@ def run() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # at the exit nobody would report what cannot be written
+            sys.stdout.flush()  # at the exit, a failure to write would go unreported

@@ -36,7 +36,7 @@ CLASSES: Final[Mapping[str, type[ServiceSettings]]] = {
     "Helper": HelperSettings,
     "Collector": CollectorSettings,
 }
-"""Who has the settings that a class adds to those of the class above it."""
+"""Which parties have the settings that a class adds to those of its base class."""
 
 _WRITTEN: Final = "*Written by `python -m aggregator.cli.reference docs`; do not edit by hand.*"
 
@@ -140,7 +140,7 @@ def commands_document() -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Name every command that does something."""
+    """Yield every command that does something, with its name."""
     for entry in COMMANDS:
         yield from _below(entry.load(), f"prio {entry.name}")
 
@@ -161,7 +161,7 @@ def _own(kind: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _of(table: str) -> Iterator[tuple[str, str, FieldInfo]]:
-    """Yield the settings of a table, each with who has it."""
+    """Yield the settings of a table, each with the parties that have it."""
     own = [
         (name, who.lower(), field) for who, kind in CLASSES.items() for name, field in _own(kind)
     ]
@@ -198,7 +198,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _spoken(name: str, value: object) -> str:
-    """Return a large number in words' units, such as (30 days)."""
+    """Return a large number in readable units, such as (30 days)."""
     units: tuple[tuple[str, int], ...] = ()
     if name.endswith("_seconds"):
         units = (("days", 86_400), ("hours", 3600), ("minutes", 60))
@@ -212,7 +212,7 @@ def _spoken(name: str, value: object) -> str:
 
 
 def _values(field: FieldInfo) -> str:
-    """Return what a setting may be."""
+    """Return the values that a setting may have."""
     (kind, *_) = [each for each in _members(field.annotation) if each is not type(None)]
     metadata = [*field.metadata]
     while hasattr(kind, "__metadata__"):  # an annotated type, with bounds of its own

@@ -1,4 +1,4 @@
-"""Shows on a terminal that something moves, and for how long it has: on standard error."""
+"""Shows on standard error that work goes on, and for how long it has."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,14 +9,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 @contextmanager
 def at_work(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """Show a bar with the time taken while something is done; it is gone afterwards.
+    """Show a bar with the time taken while work goes on; it disappears afterwards.
 
     Args:
-        what: What is done.
-        total: How many steps it has; None if nobody knows.
+        what: A name for the work.
+        total: How many steps it has; None if that is unknown.
 
     Yields:
-        Says what is done next, after a step.
+        A function to call after each step, with the name of the next one.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -26,7 +26,7 @@ def at_work(what: str, total: int | None = None) -> Iterator[Callable[[str], Non
         transient=True,
         disable=not console.is_terminal,
         redirect_stdout=False,
-        refresh_per_second=2,  # what is measured meanwhile must not suffer
+        refresh_per_second=2,  # a measurement meanwhile must not suffer
     ) as progress:
         bar = progress.add_task(what, total=total)
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error where whoever started the program has closed or left them."""
+"""Standard input, output and error if they were closed at the start or are abandoned later."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def hold_closed_streams() -> None:
-    """Put the null device in the place of streams that are closed.
+    """Open the null device in place of closed standard streams.
 
     A file that is opened later, such as a database, would otherwise get their number.
     """
@@ -18,8 +18,8 @@ def hold_closed_streams() -> None:
 
 
 def leave_output() -> None:
-    """Write no more to standard output, whose reader has gone: nothing is said at the exit."""
-    with suppress(OSError, ValueError):  # where it is no file
+    """Stop writing to standard output, whose reader is gone: nothing is reported at the exit."""
+    with suppress(OSError, ValueError):  # where it is not a file
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)

@@ -1,4 +1,4 @@
-"""Types of measurement and noise on the command line: names and parameters, as in their tables."""
+"""Types of measurement and noise on the command line: names and parameters from their tables."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -26,15 +26,15 @@ MechanismDelta = Annotated[str | None, typer.Option(help="Of the mechanism, if i
 MechanismRho = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
 
 Parameters = Mapping[str, Value]
-"""Those of a type's parameters that were given, by name."""
+"""The parameters of a type that were given, by name."""
 
 
 def type_of(name: str, option: str = "circuit") -> VdafType:
-    """Return the type that an option names, shortly or wholly; case and hyphens do not matter.
+    """Return the type that an option names, short or in full; case and hyphens do not matter.
 
     Args:
         name: Such as `sumvec`, `sum-vec` or `Prio3SumVec`.
-        option: For the message.
+        option: The option's name, for the error.
 
     Raises:
         ParameterError: No type has that name.
@@ -49,11 +49,11 @@ def type_of(name: str, option: str = "circuit") -> VdafType:
 def mechanism_of(
     name: str, epsilon: str | None, delta: str | None, rho: str | None, max_reports_per_person: int
 ) -> mechanisms.Mechanism:
-    """Return the mechanism that options name.
+    """Return the mechanism that the options name.
 
     Raises:
-        ParameterError: There is no such mechanism, or a parameter is missing, out of its range or
-            not the mechanism's.
+        ParameterError: There is no such mechanism, or a parameter is missing, out of range or not
+            the mechanism's.
     """
     given = {"mechanism": name, "epsilon": epsilon, "delta": delta, "rho": rho}
     table: dict[str, object] = {key: text for key, text in given.items() if text is not None}
@@ -65,7 +65,7 @@ def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with an option for each parameter of any type.
 
     Args:
-        command: Gets those that were set as its argument `parameters`.
+        command: Gets the parameters that were set as its argument `parameters`.
     """
     options = {
         parameter.name: inspect.Parameter(
@@ -85,7 +85,7 @@ def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _help(name: str) -> str:
-    """Return what a parameter means, and which types have it."""
+    """Return the meaning of a parameter, and the types that have it."""
     rows = {
         row.short_name: parameter.help
         for row in TYPES.values()

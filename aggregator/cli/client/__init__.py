@@ -1,4 +1,4 @@
-"""Commands of whoever uploads."""
+"""Commands for clients, who upload measurements."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`prio client-vectors`: what a client in another language is tested with."""
+"""`prio client-vectors`: test vectors for a client in another language."""
 
 import json
 from pathlib import Path

@@ -12,10 +12,10 @@ PATH: Final = f"/module/{__version__}/prio.js"
 _FILES: Final = {"prio.js": joined_module, "prio-text.js": joined_text}
 
 _HEADERS: Final = {
-    "Access-Control-Allow-Origin": "*",  # pages that name its hash ask for it so
+    "Access-Control-Allow-Origin": "*",  # pages that name its hash request it so
     "Cross-Origin-Resource-Policy": "cross-origin",
     "X-Content-Type-Options": "nosniff",
-    # Of one version it is the same for ever; but until a release its bytes may change.
+    # The bytes of a version never change once it is released, but may until then.
     "Cache-Control": "public, max-age=86400",
 }
 

@@ -1,4 +1,4 @@
-"""`prio upload`: measurements in, from a shell."""
+"""`prio upload`: uploads measurements from a shell."""
 
 import dataclasses
 import io
@@ -35,7 +35,7 @@ MEANINGS = {
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
     ReportError.REPORT_TOO_EARLY: "the time lies in the future",
 }
-"""What the leader's reasons mean to whoever uploads."""
+"""What the leader's reasons mean to a client."""
 
 
 @takes_floor
@@ -163,7 +163,7 @@ def _resumed(
     *,
     as_json: bool,
 ) -> None:
-    """Send what is not settled, with reports that wait in a file, and say what became of all."""
+    """Send the unsettled reports, which wait in a file, and print what became of all of them."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -193,7 +193,7 @@ def _resumed(
     for outcome, count in outcomes.items():
         counts[outcome.state] += count
         if outcome.state in (State.LATE, State.REFUSED):
-            refused[outcome.reason] += count  # which may be late here and refused there
+            refused[outcome.reason] += count  # some may be late here and refused there
     _say(counts[State.COUNTED], len(measurements), refused, as_json=as_json)
     if seen and seen[0] == len(measurements):
         print(
@@ -212,7 +212,7 @@ def _resumed(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Limits:
-    """What the client takes part in and how often."""
+    """How often, and at what protection, the client takes part."""
 
     contributions: "Contributions | None"
     floor: "Floor"
@@ -238,12 +238,12 @@ def _measurements(
         with csv_text(csv) as file:
             return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
     except UnicodeDecodeError:
-        # `from None`: the cause has the bytes.
+        # `from None`: the cause contains the bytes.
         raise ParameterError(f"{csv}: is not UTF-8 text") from None
 
 
 def check_delimiter(delimiter: str) -> None:
-    """Refuse what cannot stand between the cells of CSV.
+    """Refuse a delimiter that cannot separate the cells of CSV.
 
     Raises:
         ParameterError: It is not one character.
@@ -295,7 +295,7 @@ async def _upload(
                 )
         except PeerError:
             if settled:
-                # Whoever repeats the command must know what was already counted.
+                # A person who repeats the command must know what was already counted.
                 console.print(
                     f"prio: the first {settled} of {len(measurements)} measurements are settled; "
                     f"the next {min(per_request, len(measurements) - settled)} may or may not be"

@@ -1,4 +1,4 @@
-"""Commands of whoever collects results."""
+"""Commands for collectors, who receive results."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`prio collect`: results out, from a shell."""
+"""`prio collect`: collects a batch from a shell."""
 
 import json
 import sys
@@ -87,7 +87,7 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            # The leader has only said that it is not ready: its operator knows more.
+            # The leader has only said that the batch is not ready; its operator can see why.
             reason = document["reason"] or "the leader's `prio job list` says why"
             why = f": {reason}; the same command goes on waiting"
             print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
@@ -103,7 +103,7 @@ async def _collect(
     now: bool,
     labels: Sequence[str],
 ) -> "Document":
-    """Ask for a collection; return it when it has ended, or when the time is over."""
+    """Ask for a collection; return it when it has ended, or when the time is up."""
     from rich.console import Console
 
     from aggregator.cli.service.parties import task_id_of
@@ -120,7 +120,7 @@ async def _collect(
                 f"buckets: must be {length}, one for each value, not {len(labels)}"
             )
         if rule is not None:
-            # A rule that cannot apply to any result is refused before we ask for one.
+            # Refuse a rule that cannot apply to any result before asking for one.
             post_process(rule, task.prio3.circuit, [0] * length, task.min_batch_size)
         console = Console(stderr=True)
         with (

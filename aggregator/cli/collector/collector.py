@@ -1,4 +1,4 @@
-"""`prio collector`: the service, its results and what never ends, and the key that tasks name."""
+"""`prio collector`: the service, its results and collections without end, and its public key."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 TELL_SECONDS = 10
-"""How long the leader may take to answer a command."""
+"""How long the leader may take to answer when it is told of a collection that was given up."""
 
 app = typer.Typer(no_args_is_help=True, help="Run the collector.")
 
@@ -73,7 +73,7 @@ def give_up(
 
 
 async def _give_up(desk: "CollectorDesk", text: str) -> str:
-    """Give the collection up; return what its leader knows of it, for a person."""
+    """Give the collection up; return what its leader says about it, for a person."""
     from aggregator.collector.abandoning import abandon, tell_leader
     from aggregator.collector.collect import TaskCollector
     from aggregator.collector.store import get_collector_task
@@ -90,7 +90,7 @@ async def _give_up(desk: "CollectorDesk", text: str) -> str:
     if stored.location is None:
         return "the leader has no job of it that we know of"
     record = desk.database.read_sync("get task", lambda tx: get_collector_task(tx, stored.task_id))
-    assert record is not None  # noqa: S101 - a collection is of a task
+    assert record is not None  # noqa: S101 - every collection belongs to a task
     settings = desk.settings
     client = client_of(settings, TELL_SECONDS)
     task = task_from_toml(record.definition)
@@ -185,7 +185,7 @@ def make_token(settings: "CollectorSettings") -> None:
 
 
 def _token_place(settings: "CollectorSettings") -> str:
-    """Return where the token is, for a page that strangers may see: no folder is named."""
+    """Return where the token is; strangers may see this, so it names no folder."""
     if settings.token is not None:
         return "its setting token (PRIO_TOKEN)"
     name = settings.token_path.name

@@ -61,7 +61,7 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
 
 
 def _print_selection(console: "Console", selection: "Document | None") -> None:
-    """Print the rule by which values are shown, how many it withheld, and what that promises."""
+    """Print the rule that selects values, how many it withheld, and what it promises."""
     if selection is None:
         return
     if selection["rule"] == "threshold":

@@ -1,7 +1,7 @@
-"""What processes of this machine spend, as Linux counts it, and what one exchange costs here.
+"""What processes on this machine cost, as Linux counts it, and what one exchange costs here.
 
-An exchange (X25519) is the least that opening an input share takes: costs in exchanges can be
-compared between machines.
+Opening an input share takes at least one exchange (X25519), so costs in exchanges can be compared
+between machines.
 """
 
 import os
@@ -19,12 +19,13 @@ _PROC: Final = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What some processes have spent since they began.
+    """What some processes have used since they began.
 
     Attributes:
-        cpu_seconds: Of processors.
-        written_bytes: To disks; None if one of them does not tell us, being another user's.
-        peak_mib: The most memory that one of them ever had.
+        cpu_seconds: Processor time.
+        written_bytes: Bytes written to disks; None if a process belongs to another user and so does
+            not tell.
+        peak_mib: The most memory that one of the processes ever had.
     """
 
     cpu_seconds: float = 0.0
@@ -41,7 +42,7 @@ class Costs:
         )
 
     def since(self, before: "Costs") -> "Costs":
-        """Return what was spent since then; the peak is that of all time."""
+        """Return what was used since `before`; the peak is that of all time."""
         return Costs(
             self.cpu_seconds - before.cpu_seconds,
             None
@@ -52,7 +53,7 @@ class Costs:
 
 
 def costs_of(processes: Iterable[int]) -> Costs:
-    """Return what processes, and their children that have ended, have spent."""
+    """Return what processes, and their children that have ended, have used."""
     return sum((_costs(process) for process in processes), Costs())
 
 
@@ -62,7 +63,7 @@ def _costs(process: int) -> Costs:
         fields = (place / "stat").read_text().rpartition(")")[2].split()
         peak = _line(place / "status", "VmHWM:") // 2**10
         written = _written(place)
-    except (FileNotFoundError, ProcessLookupError):  # it has ended: its parent counts its time
+    except (FileNotFoundError, ProcessLookupError):  # it has ended, and its parent counts its time
         return Costs()
     return Costs(sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"), written, peak)
 
@@ -85,7 +86,7 @@ def processes_with(argument: Path) -> list[int]:
     """Return the processes that were started with a file as one of their arguments.
 
     Raises:
-        ConfigurationError: There are none, or this system does not say.
+        ConfigurationError: There are none, or this system cannot tell.
     """
     if not _PROC.is_dir():
         raise ConfigurationError("what processes spend is counted on Linux only")
@@ -96,7 +97,7 @@ def processes_with(argument: Path) -> list[int]:
             continue
         try:
             arguments = (place / "cmdline").read_bytes().split(b"\0")
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         if wanted in arguments:
             found.append(int(place.name))
@@ -106,7 +107,7 @@ def processes_with(argument: Path) -> list[int]:
 
 
 def server_processes(process: int) -> list[int]:
-    """Return a PostgreSQL server's processes, given one of its sessions'."""
+    """Return the processes of a PostgreSQL server, given one of its session processes."""
     try:
         name = (_PROC / str(process) / "comm").read_text().strip()
         fields = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()

@@ -1,7 +1,7 @@
-"""`prio demo`: puts a survey of real people through a leader, a helper and a collector here.
+"""`prio demo`: runs a survey of real people through a leader, a helper and a collector here.
 
-One operator holds all three parties' keys, as nobody does in a deployment: the demo shows the
-machinery at work, and says that it protects nobody from whoever runs it.
+One operator holds all three parties' keys, which nobody does in a deployment: the demo shows how
+everything works, and says that it protects nobody from its operator.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ ANSWERS = DATA / "rand_health_insurance.csv"
 SURVEY = survey_from_toml((DATA / "rand_health_insurance.toml").read_text(encoding="utf-8"))
 WINDOW = timedelta(seconds=SURVEY.windows.seconds)
 LOOK = timedelta(seconds=5)
-"""How often the services are looked after while a result is waited for."""
+"""How often the services are checked while the demo waits for a result."""
 _GUARANTEE = (
     "Guaranteed to each person in the data, if one of the two aggregators is honest: all "
     "results together would be as likely, within a factor of "
@@ -50,12 +50,12 @@ console = Console()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The survey's task, with everybody's answers.
+    """The survey's task, with all answers.
 
     Attributes:
-        sheet: What a report holds.
+        sheet: The contents of a report.
         task: The task that asks it.
-        measurements: The answers, a report of each person.
+        measurements: The answers, one report for each person.
     """
 
     sheet: "Sheet"
@@ -100,13 +100,13 @@ def demo(
             folder = keep
             folder.mkdir(parents=True)
         local = LocalFolder.made(folder)
-        # A window that is over: one that runs would take no answers after it was collected.
+        # Take a window that is over: a current window takes no answers once it is collected.
         window = SURVEY.windows.last(datetime.now(UTC))
         console.print("starting leader and helper (one operator for all: a demo only)")
         services = stack.enter_context(running([]))
         for program in local.programs(("leader", "helper")):
             services.start(program)
-        # While they start: what takes longest to load, and the answers.
+        # While the services start, load what takes longest, and the answers.
         import anyio
 
         from aggregator.collector import Collector
@@ -142,7 +142,7 @@ def demo(
 def _write_page(
     file: Path, shown: "Sequence[Answered]", local: "LocalFolder | None" = None
 ) -> None:
-    """Write the page of the results beside the truth, with links to those services that stay up."""
+    """Write the page of results beside the truth, with links to the services that stay up."""
     from aggregator.cli.local.demo_page import truth_page
     from aggregator.cli.local.pages import pages_of
 
@@ -161,7 +161,7 @@ def _write_page(
 
 
 def _with_pages(shown: "Answered", asked: Asked, place: int, local: "LocalFolder") -> "Answered":
-    """Return a question with the addresses of the collector's pages."""
+    """Return a question with the addresses of its pages at the collector."""
     home = f"{local.url('collector')}questions/{asked.task.task_id}"
     pages = [
         (f"{home}?part={place}", "the result"),
@@ -172,7 +172,7 @@ def _with_pages(shown: "Answered", asked: Asked, place: int, local: "LocalFolder
 
 
 def _stay_open(page: Path, local: "LocalFolder", services: "Running") -> None:
-    """Say where to look, and wait until somebody ends it or a service dies."""
+    """Print where to look, and wait until the user ends it or a service dies."""
     from aggregator.cli.local.pages import open_in_browser
 
     open_in_browser(page.as_uri(), local.url("collector"))
@@ -189,13 +189,13 @@ def _stay_open(page: Path, local: "LocalFolder", services: "Running") -> None:
 
 
 def _say(*lines: str) -> None:
-    """Print lines of which none is broken."""
+    """Print lines without wrapping them."""
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _ask(local: "LocalFolder", window: datetime) -> Asked:
-    """Make the survey's task, hand each party its file, and read the answers."""
+    """Make the survey's task, give each party its file, and read the answers."""
     from aggregator.cli.local.tasks import hand_out
     from aggregator.cli.service.parties import open_collector
     from aggregator.cli.service.tasks import make_task
@@ -232,7 +232,7 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
 
 
 async def _upload(asked: Asked, window: datetime) -> int:
-    """Upload everybody's answers; return how many reports were accepted."""
+    """Upload all answers; return how many reports were accepted."""
     from rich.progress import Progress
 
     from aggregator.client import Client
@@ -278,7 +278,7 @@ def _collect(
 def _answered(
     asked: Asked, collected: "Collected", verified: Mapping[str, int]
 ) -> "list[Answered]":
-    """Return what was released of each question, each figure beside its true value."""
+    """Return the released figures of each question, each beside its true value."""
     from aggregator.collector.results import Noised
 
     circuit, sheet = asked.task.prio3.circuit, asked.sheet
@@ -295,7 +295,7 @@ def _of_part(
     collected: "Collected",
     verified: Mapping[str, int],
 ) -> "Answered":
-    """Return what was released of one question."""
+    """Return the released figures of one question."""
     from aggregator.cli.local.demo_page import Answered, Beside
     from aggregator.service.web.pages.charts import Mark
 
@@ -303,7 +303,7 @@ def _of_part(
     for figure, beside in zip(part.figures(released), part.figures(true), strict=True):
         quantity, interval = figure.quantity, figure.quantity.interval()
         truth = beside.quantity.estimate
-        assert truth is not None  # noqa: S101  exact sums have one
+        assert truth is not None  # noqa: S101  exact sums have a truth
         value = None if quantity.estimate is None else float(quantity.estimate)
         mark = Mark(quantity.label, value, float(interval.low), float(interval.high))
         is_held = interval.low <= truth <= interval.high

@@ -1,6 +1,6 @@
-"""Results beside the truth, as a file: for a demo, whose maker alone knows both.
+"""Results beside the truth, as a file: for a demo, whose operator alone knows both.
 
-A collector never knows the truth, so none of its pages shows one.
+A collector never knows the truth, so none of its pages shows it.
 """
 
 import dataclasses
@@ -26,11 +26,11 @@ class Beside:
     """One figure beside its true value.
 
     Attributes:
-        shows: What kind of figure, such as "count".
-        unit: In which it is; empty if it only counts.
-        mark: The figure as it was released, with its interval.
-        truth: What it would be without noise.
-        is_held: Whether the interval holds that.
+        shows: The kind of figure, such as "count".
+        unit: The unit of the figure; empty for a count.
+        mark: The released figure, with its interval.
+        truth: The figure without noise.
+        is_held: Whether the interval holds the truth.
     """
 
     shows: str
@@ -41,12 +41,12 @@ class Beside:
 
     @property
     def name(self) -> str:
-        """Told apart by it from the others of a question."""
+        """A name that tells it apart from the question's other figures."""
         return f"{self.shows} {self.mark.label}".strip()
 
     @property
     def verdict(self) -> str:
-        """Whether the interval holds the truth, for a reader who expects that it always does."""
+        """Whether the interval holds the truth, for a reader who expects it always to."""
         return "yes" if self.is_held else "no: 1 in 20 may miss"
 
 
@@ -57,10 +57,10 @@ class Answered:
     Attributes:
         title: The question as people are asked it.
         counted: How many reports there were, and who verified them.
-        figures: Each beside its true value.
+        figures: The figures, each beside its true value.
         promise: What is guaranteed, in a line.
-        conditions: What has to be known of that, each with what it is about.
-        pages: Of this question, by address and name.
+        conditions: What to know about the promise, each with its subject.
+        pages: The question's pages, by address and name.
     """
 
     title: str
@@ -74,13 +74,13 @@ class Answered:
 def truth_page(
     title: str, about: str, answered: Sequence[Answered], services: Sequence[Link], note: str
 ) -> str:
-    """Return the page of some results beside the truth, as a file of its own.
+    """Return the page of some results beside the truth, as a self-contained file.
 
     Args:
-        title: Its heading.
-        about: Whose answers these are, and who knows what of them.
+        title: The heading.
+        about: Whose answers these are, and who knows which part of them.
         answered: The questions.
-        services: Pages of the services that run, by address and name.
+        services: Pages of the running services, by address and name.
         note: What a reader needs to open them.
     """
     figures = [each for one in answered for each in one.figures]
@@ -160,7 +160,7 @@ def _links(answered: Answered) -> Html | None:
 
 
 def _from_near(answered: Answered) -> Html:
-    """Return a chart of all intervals, each in units of its own half width."""
+    """Return a chart of all intervals, each in units of its own half-width."""
     marks, truths = [], []
     for each in answered.figures:
         value, low, high = each.mark.value, each.mark.low, each.mark.high

@@ -1,13 +1,13 @@
 """The folder of one operator who runs all three parties on one machine.
 
-    up.toml             says so, and how the folder is laid out
+    up.toml             marks the folder, and says how it is laid out
     leader.toml, …      each party's service file; its store, key and log lie beside it
-    form.toml           where the pages are on which surveys are answered
-    surveys/NAME/       what a survey's task.toml says to everybody, and each party's file to it
+    form.toml           the address of the pages on which surveys are answered
+    surveys/NAME/       a survey's public task.toml, and each party's file
     pages.html          leads to the pages and logs in, while the services run
-    up.lock             held while they run
+    up.lock             locked while the services run
 
-Whoever has the folder has all three parties' keys, so it is its owner's alone.
+The folder holds all three parties' keys, so only its owner may read it.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ from aggregator.service.config import read_text
 from aggregator.service.storage.secrets.files import create_private
 
 DEFAULT: Final = Path("prio-up")
-"""The folder, unless another one is named."""
+"""The folder, unless another is named."""
 PARTIES: Final = ("leader", "helper", "collector")
 WARNING: Final = (
     "One operator runs all three parties here, so nobody has privacy from whoever that is."
@@ -48,7 +48,7 @@ _LAYOUT: Final = 1
 _PRIVATE: Final = 0o700
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _FIRST_PORT: Final = 10_000
-_LAST_PORT: Final = 30_000  # above, systems take ports for calls that go out
+_LAST_PORT: Final = 30_000  # above it, systems assign ports to outgoing connections
 _OVERRULING: Final = frozenset(
     f"PRIO_{name}"
     for name in (
@@ -61,10 +61,10 @@ _OVERRULING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder:
-    """Such a folder, which exists.
+    """A folder of `prio up`, which exists.
 
     Attributes:
-        path: Where it is.
+        path: The path of the folder.
     """
 
     path: Path
@@ -74,12 +74,12 @@ class LocalFolder:
         """Return the folder at a path.
 
         Raises:
-            ConfigurationError: It is none, of a layout that we do not know, or another user's; or
-                others may read it, or the environment overrules its settings.
+            ConfigurationError: It is not one, has an unknown layout or another owner, others may
+                read it, or the environment overrides its settings.
         """
         if not is_one(path):
             raise ConfigurationError(f"{path}: is no folder that `prio up` has made")
-        _check_own(path)  # Whose folder it is chooses who gets the answers.
+        _check_own(path)  # the owner of the folder chooses who gets the answers
         marker = path / _MARKER
         layout = _toml(marker).get("layout")
         if layout != _LAYOUT:
@@ -100,7 +100,7 @@ class LocalFolder:
         """Return the folder at a path, made or completed: each party's service file, and a marker.
 
         Raises:
-            ConfigurationError: As `at`; or something else is there.
+            ConfigurationError: As for `at`, or something else is there.
             OSError: It cannot be made.
         """
         if not is_one(path):
@@ -125,7 +125,7 @@ class LocalFolder:
 
     @property
     def surveys(self) -> Path:
-        """The folder that has one for each survey."""
+        """The folder with one folder for each survey."""
         return self.path / "surveys"
 
     @property
@@ -138,16 +138,16 @@ class LocalFolder:
         return self.path / f"{party}.toml"
 
     def url(self, party: str) -> str:
-        """Return where a party serves."""
+        """Return the URL at which a party serves."""
         return f"http://{self._address(party, 'listen')}/"
 
     def status_url(self, party: str) -> str:
-        """Return where a party says how it is."""
+        """Return the URL of a party's health listener."""
         return f"http://{self._address(party, 'health_listen')}/"
 
     @property
     def form_server(self) -> Program:
-        """What serves the pages on which surveys are answered."""
+        """The program that serves the pages on which surveys are answered."""
         address = self._address(_FORM, "listen")
         return Program(
             "form server",
@@ -160,14 +160,14 @@ class LocalFolder:
         )
 
     def form_url(self, survey: str) -> str:
-        """Return where a survey is answered, by the name of its folder."""
+        """Return the URL at which a survey is answered, given the name of its folder."""
         return f"{self.url(_FORM)}{quote(survey)}"
 
     def chart_url(self, survey: str) -> str:
-        """Return where the collector shows the results of a survey.
+        """Return the URL at which the collector shows a survey's results.
 
         Raises:
-            ConfigurationError: Its public file says no id.
+            ConfigurationError: The survey's public file has no id.
         """
         file = self.surveys / survey / "task.toml"
         task_id = _toml(file).get("id")
@@ -186,7 +186,7 @@ class LocalFolder:
             Program(
                 party,
                 (
-                    # -P: nothing is imported from the folder in which the user stands.
+                    # -P: import nothing from the user's current folder.
                     *(sys.executable, "-P", "-m", "aggregator.cli", *_COMMANDS[party]),
                     *("--config", self.config(party).absolute()),
                 ),
@@ -198,14 +198,14 @@ class LocalFolder:
 
     @property
     def is_up(self) -> bool:
-        """Whether the leader answers, and so, as it does with the others, all of them."""
+        """Whether the leader answers, which stands for all: they start and end together."""
         return answers(f"{self.status_url('leader')}healthz")
 
     def check_ports(self) -> None:
-        """Refuse to start what could not listen.
+        """Check that every party can listen at its port.
 
         Raises:
-            ConfigurationError: Another program listens where a party does.
+            ConfigurationError: Another program listens at a party's port.
         """
         listening = [(party, each) for party in PARTIES for each in ("listen", "health_listen")]
         for party, setting in [*listening, (_FORM, "listen")]:
@@ -223,10 +223,10 @@ class LocalFolder:
 
     @contextmanager
     def held(self) -> Iterator[int]:
-        """Let nobody else run the services; yields a descriptor that holds the folder while open.
+        """Hold the folder's lock, so that nobody else runs the services; yields its descriptor.
 
         Raises:
-            ConfigurationError: Somebody does.
+            ConfigurationError: Somebody else holds it.
         """
         place = self.path / _LOCK
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -249,7 +249,7 @@ class LocalFolder:
         """Return the public file of the one survey that is asked here.
 
         Raises:
-            ParameterError: There is none, or there are several.
+            ParameterError: There is no survey, or there are several.
         """
         found = sorted(self.surveys.glob("*/task.toml"))
         if not found:
@@ -265,7 +265,7 @@ class LocalFolder:
 
     def _address(self, party: str, setting: str) -> str:
         table = _toml(self.config(party))
-        settings = table.get("service", table)  # the form's has no tables
+        settings = table.get("service", table)  # the form's file has no tables
         address = settings.get(setting) if isinstance(settings, dict) else None
         if not isinstance(address, str):
             raise ConfigurationError(f"{self.config(party)}: {setting}: missing")
@@ -273,15 +273,15 @@ class LocalFolder:
 
 
 def is_one(path: Path) -> bool:
-    """Return whether a path is such a folder."""
+    """Return whether a path is a folder of `prio up`."""
     return (path / _MARKER).exists()
 
 
 def found(path: Path | None = None) -> LocalFolder | None:
-    """Return the folder that is named, or else the one that we are in or that has its usual name.
+    """Return the named folder, or else the current one or the one with the usual name.
 
     Raises:
-        ConfigurationError: As `LocalFolder.at`.
+        ConfigurationError: As for `LocalFolder.at`.
     """
     if path is not None:
         return LocalFolder.at(path)
@@ -289,7 +289,7 @@ def found(path: Path | None = None) -> LocalFolder | None:
 
 
 def around(tasks: Path) -> LocalFolder | None:
-    """Return the folder in whose surveys a public file lies, if it lies in any."""
+    """Return the folder of `prio up` whose surveys include a public file, if there is one."""
     place = tasks.absolute().parent.parent
     path = place.parent
     return LocalFolder.at(path) if place.name == "surveys" and is_one(path) else None
@@ -309,7 +309,7 @@ def _check_own(path: Path) -> None:
 
 
 def _service_file(party: str, port: int, health_port: int) -> str:
-    # A result is looked at as soon as it can be, by one person.
+    # Results are read as soon as they can be, and by one person.
     at_once = "\n[tuning]\nlinger_seconds = 0\n" if party == "leader" else ""
     return (
         f"# {WARNING}\n"
@@ -333,7 +333,7 @@ def _form_file(port: int) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return loopback ports that nobody listens on, drawn so that two folders have others."""
+    """Return free loopback ports, drawn at random so that two folders get different ones."""
     with ExitStack() as stack:
         ports: list[int] = []
         while len(ports) < count:
@@ -354,15 +354,15 @@ def _toml(file: Path) -> dict[str, object]:
 
 
 def public_file(file: Path | None, up: Path | None) -> tuple[Path, LocalFolder | None]:
-    """Return a survey's public file, and the folder that it lies in if it is asked by `prio up`.
+    """Return a survey's public file, and its folder of `prio up` if it is asked there.
 
     Args:
-        file: It, if it is named.
-        up: The folder that is named instead.
+        file: The public file, if it is named.
+        up: The folder, if that is named instead.
 
     Raises:
-        ParameterError: Neither is there, or both are named; or several surveys are asked there.
-        ConfigurationError: As `LocalFolder.at`.
+        ParameterError: Neither is found, both are named, or several surveys are asked there.
+        ConfigurationError: As for `LocalFolder.at`.
     """
     if file is not None:
         if up is not None:

@@ -1,6 +1,6 @@
-"""`prio interop`: one party that a test of interoperability gives its orders.
+"""`prio interop`: runs one party under the orders of an interoperability test.
 
-Everything is fresh and in a folder that goes with the process.
+Everything is fresh, in a folder that is deleted with the process.
 """
 
 import tempfile
@@ -90,7 +90,7 @@ async def _caller(
 async def _aggregator(
     role: "Role", address: str, habits: "Habits", folder: Path
 ) -> "AsyncIterator[Service]":
-    """Open a leader, with its workers, or a helper, over a fresh store."""
+    """Open a leader with its workers, or a helper, over a fresh store."""
     from aggregator.cli.local.interop_api import PREFIX, InteropAggregator
     from aggregator.cli.service import services
     from aggregator.cli.service.parties import AggregatorDesk
@@ -118,7 +118,7 @@ async def _aggregator(
 
 
 def _beside(prefix: str, orders: "ASGIApp", resources: "ASGIApp") -> "ASGIApp":
-    """Return an application that gives one of two what is under a prefix, the other the rest."""
+    """Return an application that sends a prefix's requests to `orders`, others to `resources`."""
 
     async def route(scope: object, receive: object, send: object) -> None:
         path = scope.get("path", "") if isinstance(scope, dict) else ""

@@ -1,9 +1,8 @@
 """The interoperability test API, by which a test runner gives orders to a party.
 
-Every request is a POST of JSON to `/internal/test/…`; every answer is 200, and its `status` says
-what came of it. Only for tests: whoever reaches it can make us do anything. A browser is refused,
-or any page that the operator looks at could give orders.
-
+Every request is a POST of JSON to `/internal/test/…`; every answer is 200, and its `status` gives
+the outcome. Only for tests: anybody who reaches the API can make us do anything. Browsers are
+refused, or any page that the operator looks at could give orders.
 Source:
     draft-dcook-ppm-dap-interop-test-design.
 """
@@ -41,7 +40,7 @@ Handler = Callable[[Members], Awaitable[Answer]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Habits:
-    """What the API cannot say of a task."""
+    """Settings that the API cannot express for a task."""
 
     profile: Profile
     token_header: TokenHeader
@@ -51,7 +50,7 @@ def interop_router(handlers: Mapping[str, Handler]) -> APIRouter:
     """Return the routes of one party.
 
     Args:
-        handlers: What is done for each order, by its name.
+        handlers: The function for each order, by its name.
     """
     router = APIRouter()
     for name, handler in {"ready": _ready, **handlers}.items():
@@ -62,7 +61,7 @@ def interop_router(handlers: Mapping[str, Handler]) -> APIRouter:
 def _route(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            if "origin" in request.headers:  # every browser says it of a POST, a test runner never
+            if "origin" in request.headers:  # browsers send it with a POST, test runners never
                 raise ParameterError("Origin: no web page may give orders")
             made = await handler(await _members(request))
         except (AggregatorError, OSError) as error:
@@ -106,7 +105,7 @@ class InteropAggregator:
         )
 
     async def endpoint_for_task(self, _members: Members) -> Answer:
-        """Say where resources are: beside the API's own."""
+        """Return where the resources are: beside the API."""
         return {"status": "success", "endpoint": "/"}
 
     async def add_task(self, members: Members) -> Answer:
@@ -128,7 +127,7 @@ class InteropAggregator:
 
 
 class InteropClient:
-    """Uploads what it is told."""
+    """Uploads the measurements it is told to."""
 
     def __init__(self, http: httpx.AsyncClient, habits: Habits) -> None:
         """Send over `http`."""
@@ -161,7 +160,7 @@ def _measurement(members: Members) -> int | list[int]:
 
 @dataclasses.dataclass(slots=True)
 class _Collecting:
-    """A collection that a handle names, with its result once it is there."""
+    """A collection with a handle, and its result once there is one."""
 
     task: Task
     collector: TaskCollector
@@ -170,7 +169,7 @@ class _Collecting:
 
 
 class InteropCollector:
-    """Collects what it is told; all of it is in memory only."""
+    """Collects the batches it is told to; everything is in memory only."""
 
     def __init__(self, http: httpx.AsyncClient, habits: Habits) -> None:
         """Send over `http`."""
@@ -192,7 +191,7 @@ class InteropCollector:
         )
 
     async def add_task(self, members: Members) -> Answer:
-        """Make a key pair for a task, to which its results are to be sealed."""
+        """Make a key pair for a task's results."""
         keypair = generate_keypair(len(self._tasks) % 256, SystemEntropy())
         task = task_of(members, keypair.config, self._habits.profile, self._habits.token_header)
         if task.task_id in self._tasks:
@@ -219,7 +218,7 @@ class InteropCollector:
         return {"status": "success", "handle": handle}
 
     async def collection_poll(self, members: Members) -> Answer:
-        """Say how far a collection is."""
+        """Return how far a collection is."""
         collecting = self._collections.get(text_of(members, "handle"))
         if collecting is None:
             raise ParameterError("handle: is of no collection")
@@ -264,4 +263,4 @@ def _request(task: Task, members: Members) -> CollectionJobReq:
 ROLES = {
     role.name.lower(): role for role in (Role.CLIENT, Role.LEADER, Role.HELPER, Role.COLLECTOR)
 }
-"""By the names that the command has for them."""
+"""The roles, by the names that the command has for them."""

@@ -1,10 +1,10 @@
 """Tasks as the interoperability test API describes them: JSON members to a `Task`.
 
-Numbers may be text, members that are null are as good as missing, and those that we do not know are
-passed over. Older names of the API are taken beside the present ones.
+Numbers may be text, null members count as missing, and unknown members are ignored. The API's older
+names are accepted beside the present ones.
 
 Source:
-    draft-dcook-ppm-dap-interop-test-design, and the names that implementations have today.
+    draft-dcook-ppm-dap-interop-test-design, and the names that implementations use today.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_table
 
 TASK_INFO = "task-info"
-"""What all implementations have for `task_info`, which the API cannot name."""
+"""The `task_info` that all implementations use, because the API cannot express it."""
 
 _MOST_REPORTS = 10**6
 _MOST_DIGITS = 20
@@ -27,10 +27,10 @@ Members = Mapping[str, object]
 
 
 def text_of(members: Members, *names: str) -> str:
-    """Return the text of the first member that there is.
+    """Return the text of the first member that is present.
 
     Raises:
-        ParameterError: There is none, or it is something else.
+        ParameterError: None is present, or it is not text.
     """
     value = _first(members, *names)
     if not isinstance(value, str):
@@ -39,16 +39,16 @@ def text_of(members: Members, *names: str) -> str:
 
 
 def number_of(members: Members, *names: str) -> int:
-    """Return the whole number of the first member that there is, which may be text of digits.
+    """Return the whole number of the first member that is present; it may be text of digits.
 
     Raises:
-        ParameterError: There is none, or it is something else.
+        ParameterError: None is present, or it is not a whole number.
     """
     return _number(names[0], _first(members, *names))
 
 
 def optional(members: Members, *names: str) -> object:
-    """Return the first member that there is and that is not null."""
+    """Return the first member that is present and not null."""
     return next((members[name] for name in names if members.get(name) is not None), None)
 
 
@@ -74,7 +74,7 @@ def task_of(
         "profile": profile.name,
         "token_header": token_header.value,
         "vdaf": _vdaf(_first(members, "vdaf")),
-        # The API knows no privacy: whoever tests interoperability compares sums.
+        # The API does not cover privacy: interoperability tests compare exact sums.
         "privacy": {"mechanism": "None", "bound": False},
         **_interval(members, precision),
     }
@@ -83,7 +83,7 @@ def task_of(
         try:
             return task_from_table(table | {"max_reports": most})
         except ParameterError as error:
-            # So many of such measurements might wrap around the field.
+            # The sum of this many measurements might wrap around the field.
             if not str(error).startswith("max_reports") or most == 1:
                 raise
             most = max(1, most // 10)
@@ -124,7 +124,7 @@ def _vdaf(described: object) -> dict[str, str | int]:
         for name, value in described.items()
         if name not in ("type", "bits")
     }
-    if "bits" in described:  # what the sum of an earlier VDAF draft had
+    if "bits" in described:  # the sum's parameter in an earlier VDAF draft
         bits = _number("vdaf.bits", described["bits"])
         numbers["max_measurement"] = 2 ** min(bits, 64) - 1
     return {"type": text_of(described, "type"), **numbers}

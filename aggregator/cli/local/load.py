@@ -1,4 +1,4 @@
-"""`prio load`: what a report costs here, from the client's request to the collector's result."""
+"""`prio load`: measures a report's cost here, from the client's request to the result."""
 
 import json
 import secrets
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_REPORTS: Final = 1_000_000
 _AT_ONCE: Final = 50_000
-"""How many reports are sealed before they are sent; so many are held in memory."""
+"""How many reports are sealed, and held in memory, before they are sent."""
 _WINDOW: Final = timedelta(hours=1)
 
 console = Console(stderr=True)
@@ -138,15 +138,15 @@ def _measure(
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """What came of some reports.
+    """The outcome for some reports.
 
     Attributes:
         is_right: Whether the result counts all of them, within its noise.
         upload_seconds: How long sending took.
         total_seconds: From the first request to the result.
-        serving: What the process that takes uploads spent while they came.
-        spent: What each process spent until the result.
-        seconds: After how long each request was answered, sorted.
+        serving: What the process that takes uploads used while they came.
+        spent: What each process used until the result.
+        seconds: How long each request waited for its answer, sorted.
         stored_bytes: By how much the stores grew.
     """
 
@@ -159,7 +159,7 @@ class _Phase:
     stored_bytes: int
 
     def percentiles(self) -> dict[str, float]:
-        """Return after how many milliseconds requests were answered."""
+        """Return percentiles of the requests' times to an answer, in milliseconds."""
         last = len(self.seconds) - 1
         return {
             name: round(1000 * self.seconds[round(last * part)], 1)
@@ -170,7 +170,7 @@ class _Phase:
 def _phase(
     stack: Stack, length: int, window: datetime, count: int, per_request: int, connections: int
 ) -> _Phase:
-    """Send reports of one task, and collect them."""
+    """Send the reports of one task, and collect them."""
     from aggregator.cli.local import load_client
 
     task = _task(stack.folder, length, count)
@@ -201,7 +201,7 @@ def _phase(
             serving += stack.costs()["leader"].since(at_first)
             progress.advance(bar, min(_AT_ONCE, count - first))
         is_right = _is_right(stack.folder, task, window, buckets)
-    # Of all reports but the first, this client seals some while nobody sends.
+    # This client seals all but the first reports between sendings: subtract that time.
     total = time.perf_counter() - (began or 0.0) - pauses
     after = stack.costs()
     return _Phase(
@@ -238,7 +238,7 @@ def _task(folder: "LocalFolder", length: int, reports: int) -> "Task":
 def _is_right(
     folder: "LocalFolder", task: "Task", window: datetime, buckets: Sequence[int]
 ) -> bool:
-    """Collect the reports; return whether all are counted, each bucket within the noise's bound."""
+    """Collect the reports; return whether all count, with each bucket within the noise's bound."""
     from aggregator.collector import Collector
 
     with Collector.open(folder.config("collector")) as collector:
@@ -246,7 +246,7 @@ def _is_right(
     truth, circuit = Counter(buckets), task.prio3.circuit
     most = task.policy.mechanism.tail_bound(circuit, aggregators=2)
     values = collected.result["values"]
-    assert isinstance(values, list)  # noqa: S101  of a histogram
+    assert isinstance(values, list)  # noqa: S101  the result is a histogram
     return collected.result["report_count"] == len(buckets) and all(
         abs(value - truth[bucket]) <= most for bucket, value in enumerate(values)
     )

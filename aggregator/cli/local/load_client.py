@@ -1,6 +1,6 @@
 """Many clients on one machine: real reports, sealed beforehand, sent over a few connections.
 
-It speaks just enough HTTP for that: a client library would take longer than the leader does.
+It speaks just enough HTTP for that, because a client library would take longer than the leader.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def sealed(
     per_request: int,
     progress: Callable[[int], None],
 ) -> list[bytes]:
-    """Return the bodies of the requests that upload measurements."""
+    """Return the bodies of the requests that upload the measurements."""
     bodies = []
     for first in range(0, len(measurements), per_request):
         some = measurements[first : first + per_request]
@@ -57,10 +57,10 @@ def sealed(
 
 
 def send(task: Task, bodies: Sequence[bytes], connections: int) -> list[float]:
-    """Send requests; return after how many seconds each was answered, sorted.
+    """Send requests; return the seconds until each was answered, sorted.
 
     Raises:
-        PeerError: One was refused, or a report in it; the message has the answer's first line.
+        PeerError: A request or a report was refused; the message has the answer's first line.
     """
     return sorted(asyncio.run(_send(task, iter(bodies), min(connections, len(bodies)))))
 

@@ -1,4 +1,4 @@
-"""The services that `prio load` measures: its own, or those of a `prio up` that runs."""
+"""The services that `prio load` measures: its own, or those of a running `prio up`."""
 
 import json
 import secrets
@@ -44,7 +44,7 @@ class Stack:
         return "worker" in self.configs
 
     def costs(self) -> dict[str, Costs]:
-        """Return what each of them has spent since it began, the database under `database`."""
+        """Return what each process has used since it began, the database's under `database`."""
         found = {party: costs_of(processes_with(file)) for party, file in self.configs.items()}
         if self.server is not None:
             with _connected(self.server) as connection:
@@ -63,7 +63,7 @@ class Stack:
 
 
 def running_stack(up: Path | None) -> Stack:
-    """Return the services of a `prio up`; of the default folder's, if none is named.
+    """Return the services of a `prio up`, by default those of the default folder.
 
     Raises:
         ConfigurationError: There is no such folder, or nothing runs there.
@@ -78,11 +78,11 @@ def running_stack(up: Path | None) -> Stack:
 
 
 def started_stack(resources: ExitStack, postgres: str | None) -> Stack:
-    """Start services over fresh stores until the end, the leader's workers apart.
+    """Start services over fresh stores until the end, the leader's workers in their own process.
 
     Args:
         resources: Ends the services, and deletes their stores.
-        postgres: The URL of a server that is to keep the stores, if not files.
+        postgres: The URL of a database server for the stores; files unless given.
 
     Raises:
         ConfigurationError: The server cannot be used.
@@ -121,10 +121,10 @@ def started_stack(resources: ExitStack, postgres: str | None) -> Stack:
 
 
 def check_here(url: str) -> None:
-    """Refuse a server whose processes are not this machine's, and a password for all to read.
+    """Refuse a server that does not run on this machine, and a URL with a readable password.
 
     Raises:
-        ParameterError: It is one, or no URL.
+        ParameterError: It is such a server or URL, or not a URL.
     """
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
@@ -133,7 +133,7 @@ def check_here(url: str) -> None:
 
     try:
         given = make_url(url)
-    except (ArgumentError, ValueError):  # `from None`: it may have a password in it
+    except (ArgumentError, ValueError):  # `from None`: the error may hold a password
         raise ParameterError("postgres: is not the URL of a database") from None
     if given.get_backend_name() != "postgresql":
         raise ParameterError("postgres: must begin with postgresql://")
@@ -164,7 +164,7 @@ def _keep_on_server(folder: "LocalFolder", party: str, url: str) -> None:
 
 @contextmanager
 def _database(url: str, party: str) -> Iterator[str]:
-    """Make a database on the server of `url`, and drop it in the end."""
+    """Make a database on the server of `url`, and drop it at the end."""
     from sqlalchemy.engine import make_url
 
     name = f"prio_load_{party}_{secrets.token_hex(4)}"
@@ -189,7 +189,7 @@ def _connected(url: str) -> Iterator[Any]:
         connection = psycopg.connect(url, autocommit=True)
     except psycopg.OperationalError as error:
         raise ConfigurationError(f"postgres: {str(error).splitlines()[0]}") from None
-    except psycopg.Error:  # its message may have the whole URL
+    except psycopg.Error:  # the message may hold the whole URL
         raise ConfigurationError("postgres: the URL has options that are none") from None
     with connection:
         yield connection

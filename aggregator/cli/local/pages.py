@@ -1,7 +1,7 @@
-"""Where the services of one machine are looked at, and a file that leads there and logs in.
+"""The pages of one machine's services, and a file that links to them and logs in.
 
-The collector's pages ask for a token. A link that carries it is in a file of the folder's owner,
-and neither on the terminal nor among a browser's arguments, where others would see it.
+The collector's pages ask for a token. The link that carries it is in a file that only the folder's
+owner can read, and neither on the terminal nor in a browser's arguments, where others could see it.
 """
 
 import os
@@ -18,7 +18,7 @@ FILE: Final = "pages.html"
 
 
 def pages_of(folder: LocalFolder) -> list[tuple[str, str]]:
-    """Return where the services are looked at, each with its name."""
+    """Return the services' pages, each address with its name."""
     return [
         (folder.url("collector"), "The collector"),
         (folder.status_url("leader"), "The leader"),
@@ -51,7 +51,7 @@ def page_of_links(folder: LocalFolder) -> Iterator[str]:
 
 
 def open_in_browser(*addresses: str) -> None:
-    """Open pages where a person at this terminal sees them."""
+    """Open pages where a person at this terminal can see them."""
     if not (sys.stdout.isatty() and _has_desktop()):
         return
     import webbrowser
@@ -61,5 +61,5 @@ def open_in_browser(*addresses: str) -> None:
 
 
 def _has_desktop() -> bool:
-    """Return whether a browser that is opened gets a window of its own, and not this terminal."""
+    """Return whether a browser would open its own window, and not take over this terminal."""
     return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

@@ -1,12 +1,12 @@
-"""One party's folder for a deployment: what is made of it, and what its operator does next.
+"""One party's folder for a deployment: makes its files, and lists its operator's next steps.
 
     leader.toml     the service file
     store/          the database, which the service makes
     key/            the store's key: for another disk, and other backups, than store/
     journal/        an aggregator's journal of releases: for another disk, and for no backup
 
-A file that is there is kept, whatever it says, so what was half made is completed and what an
-operator has changed stays.
+A file that exists is kept, whatever is in it, so that a half-made folder is completed and an
+operator's changes stay.
 """
 
 import shlex
@@ -24,7 +24,7 @@ from aggregator.service.storage.secrets.crypter import new_store_key
 from aggregator.service.storage.secrets.files import create_private, create_secret, read_secret
 
 PORTS: Final = {"leader": (8001, 9001), "helper": (8002, 9002), "collector": (8003, 9003)}
-"""Of the service and of its health, as everything in deploy/ has them."""
+"""The ports of each service and its health listener, which deploy/ uses as well."""
 
 _PRIVATE: Final = 0o700
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -45,15 +45,15 @@ _PAGES: Final = """\
 
 
 def prepare(party: str, folder: Path) -> list[Path]:
-    """Make one party's folder, or complete it; starts nothing.
+    """Make one party's folder, or complete it; start nothing.
 
     Returns:
-        What was made, and was not there before.
+        The files that were made now.
 
     Raises:
-        ConfigurationError: A file that is there cannot be used: it is another party's, or others
-            may read it; or the store is there and its key is not.
-        OSError: Something cannot be made.
+        ConfigurationError: An existing file cannot be used, because it is another party's or others
+            may read it; or the store exists without its key.
+        OSError: A file cannot be made.
     """
     folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     file, made = service_file(party, folder), []
@@ -89,7 +89,7 @@ def service_file(party: str, folder: Path) -> Path:
 
 
 def next_steps(party: str, file: Path) -> list[str]:
-    """Return what the party's operator does next, a line each."""
+    """Return the operator's next steps, one on each line."""
     _, health_port = PORTS[party]
     config = f"--config {shlex.quote(str(file))}"
     if party == "collector":
@@ -125,7 +125,7 @@ def next_steps(party: str, file: Path) -> list[str]:
 
 
 def _places(settings: AnySettings) -> Iterator[Path]:
-    """Return the files of a store, its key and its journal, as far as they are files."""
+    """Return those of a store, its key and its journal that are files."""
     if "://" not in settings.database:
         yield Path(settings.database)
     if settings.store_key_file is not None:

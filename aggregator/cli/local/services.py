@@ -1,7 +1,7 @@
-"""Services as processes of this one: waited for while they live, ended with it, missed if they die.
+"""Services as child processes: awaited while they live, ended with us, reported if they die.
 
-However slow a machine is, a process that lives may still become a service: nothing but its end
-decides that it does not. What it printed last is then shown.
+However slow a machine is, a living process may still start to serve: only its death decides that it
+does not. Its last output is then shown.
 """
 
 import ctypes
@@ -22,13 +22,13 @@ from aggregator.errors import LocalError
 from aggregator.words import escaped
 
 TELL_SECONDS = 5.0
-"""How often a person hears what is waited for."""
+"""How often a person is told what the program waits for."""
 LAST_LINES = 20
-"""How many lines are shown of what a process printed that died."""
+"""How many lines of a dead process's output are shown."""
 
 _LOOK_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
-_STOP_SECONDS = 30.0  # what is under way may take 20 (`listening.GRACE_SECONDS`)
+_STOP_SECONDS = 30.0  # requests under way may take 20 (`listening.GRACE_SECONDS`)
 _LAST_BYTES = 8192
 _LONGEST_LINE = 500
 _PR_SET_PDEATHSIG = 1
@@ -39,10 +39,10 @@ class Program:
     """A service to run.
 
     Attributes:
-        name: Whose it is, such as "leader".
+        name: The name of the service, such as "leader".
         command: The program and its arguments.
-        log: The file that gets what it prints; what an earlier one printed is kept beside it.
-        url: Answers once it serves.
+        log: The file for its output; the output of an earlier run is kept beside it.
+        url: A URL that answers once the program serves.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Program:
 def running(programs: Sequence[Program], hold: Sequence[int] = ()) -> Iterator["Running"]:
     """Run programs until the block ends, which begins when all of them serve.
 
-    SIGINT, SIGTERM and SIGHUP interrupt the block; another one ends the programs at once.
+    SIGINT, SIGTERM and SIGHUP interrupt the block; a second signal ends the programs at once.
 
     Args:
         programs: The services.
         hold: File descriptors that each of them keeps open, such as that of a lock.
 
     Raises:
-        LocalError: One of them died; the message has its last lines.
-        OSError: A log cannot be written, or no process made.
+        LocalError: A program died; the message has its last lines.
+        OSError: A log cannot be written, or a process cannot be started.
     """
     with ended_by_signals() as ending:
         services = Running()
@@ -78,13 +78,13 @@ def running(programs: Sequence[Program], hold: Sequence[int] = ()) -> Iterator["
 
 
 class Running:
-    """Programs that run."""
+    """Programs that are running."""
 
     def __init__(self) -> None:
         self._processes: list[tuple[Program, subprocess.Popen[bytes]]] = []
 
     def start(self, program: Program, hold: Sequence[int] = ()) -> None:
-        """Start a program, which gets no signal of our terminal, and ends with us (Linux)."""
+        """Start a program that gets no signals from our terminal and ends with us (Linux)."""
         log = program.log
         if log.exists():
             log.replace(log.with_name(f"{log.name}.1"))
@@ -104,7 +104,7 @@ class Running:
         self._processes.append((program, process))
 
     def wait(self) -> None:
-        """Wait until every program serves, and say now and then what is waited for."""
+        """Wait until every program serves, and say now and then which one is awaited."""
         began = told = time.monotonic()
         for program, _ in self._processes:
             while not answers(program.url):
@@ -114,23 +114,23 @@ class Running:
                     told = now
                     _tell(f"the {program.name} is starting, since {now - began:.0f} s")
                 time.sleep(_LOOK_SECONDS)
-        self.check()  # something else may have answered in the place of one that died
+        self.check()  # another program may have answered in place of one that died
 
     def watch(self) -> None:
-        """Look after the programs until one dies, or a signal comes; raises as `check`."""
+        """Watch the programs until one dies or a signal comes; raises what `check` does."""
         while True:
             self.check()
             time.sleep(_LOOK_SECONDS)
 
     def check(self) -> None:
-        """Raise a `LocalError` that says how a program died, if one did."""
+        """Raise a `LocalError` that tells how a program died, if one did."""
         for program, process in self._processes:
             code = process.poll()
             if code is not None:
                 raise LocalError(_obituary(program, code))
 
     def stop(self, ending: Ending) -> None:
-        """Let the programs end what is under way; a further signal or too long a wait ends it."""
+        """Let the programs finish their work; another signal or too long a wait ends them."""
         for _, process in self._processes:
             process.terminate()
         began = told = time.monotonic()
@@ -152,7 +152,7 @@ class Running:
 
 
 def _ending_with(parent: int) -> Callable[[], None] | None:
-    """Return what makes a new process end when this one is killed, where the system can do so."""
+    """Return a function that makes a new process end when this one is killed, if supported."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -166,7 +166,7 @@ def _ending_with(parent: int) -> Callable[[], None] | None:
 
 
 def answers(url: str) -> bool:
-    """Return whether a service answers, whatever proxies the environment names."""
+    """Return whether a service answers; proxies in the environment are ignored."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(
         parts.hostname or "", parts.port, timeout=_ANSWER_SECONDS
@@ -192,12 +192,12 @@ def _obituary(program: Program, code: int) -> str:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # one of those without names
+    except ValueError:  # the signal has no name
         return f"signal {number}"
 
 
 def _last_lines(log: Path) -> list[str]:
-    """Return the last lines of a file, however large it is and whatever is in it."""
+    """Return the last lines of a file, however large it is and whatever it holds."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -207,7 +207,7 @@ def _last_lines(log: Path) -> list[str]:
         return [f"(it cannot be read: {error.strerror})"]
     lines = [each for each in text.split("\n") if each.strip()]
     if size > _LAST_BYTES and len(lines) > 1:
-        del lines[0]  # of which the beginning is missing
+        del lines[0]  # its beginning is missing
     return [
         each if len(each) <= _LONGEST_LINE else f"… {each[-_LONGEST_LINE:]}"
         for each in lines[-LAST_LINES:]

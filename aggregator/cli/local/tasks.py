@@ -1,4 +1,4 @@
-"""Adds tasks to all three parties of one machine, as their operators would one by one."""
+"""Adds tasks to all three parties on one machine, as each operator would in a deployment."""
 
 import re
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from aggregator.service.config import read_text
 from aggregator.steward.survey import Survey
 
 SURVEY_FILE = "survey.toml"
-"""What a survey's task was made of, beside it."""
+"""The survey file from which a task was made, kept beside the task."""
 
 _LONGEST_NAME = 40
 
 
 def hand_out(folder: LocalFolder, files: Mapping[Role, str]) -> None:
-    """Give each party its file of some tasks; one that has it already changes nothing."""
+    """Add each party's file of some tasks to its store; adding one again changes nothing."""
     for role in (Role.LEADER, Role.HELPER):
         with open_aggregator(folder.config(role.name.lower())) as desk:
             desk.add_tasks(files[role])
@@ -29,7 +29,7 @@ def hand_out(folder: LocalFolder, files: Mapping[Role, str]) -> None:
 
 
 def collector_config(folder: LocalFolder) -> HpkeConfig:
-    """Return the configuration to which the folder's collector has results sealed."""
+    """Return the HPKE configuration of the folder's collector, to which results are sealed."""
     with open_collector(folder.config("collector")) as desk:
         return desk.keypair().config
 
@@ -41,14 +41,14 @@ def place_of(folder: LocalFolder, survey: Survey) -> Path:
 
 
 def is_asked(place: Path, text: str) -> bool:
-    """Return whether a survey has its files already.
+    """Return whether a survey already has its files.
 
     Args:
-        place: Its folder.
-        text: What its file says.
+        place: The survey's folder.
+        text: The text of its survey file.
 
     Raises:
-        ParameterError: Another file of the same title has.
+        ParameterError: A different survey file with the same title has them.
     """
     if not place.exists():
         return False
@@ -61,5 +61,5 @@ def is_asked(place: Path, text: str) -> bool:
 
 
 def files_in(place: Path) -> dict[Role, str]:
-    """Return each party's file of a survey."""
+    """Return each party's file of a survey's tasks."""
     return {role: read_text(place / f"{role.name.lower()}.toml") for role in PARTIES}

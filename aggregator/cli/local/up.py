@@ -1,6 +1,6 @@
 """`prio up`: runs all three parties on one machine, or makes one party's folder elsewhere.
 
-What it needs is imported when it runs, so that help and completion load nothing else.
+Imports happen when they are needed, so that help and completion stay fast.
 """
 
 import os
@@ -87,7 +87,7 @@ def up(
 
 @contextmanager
 def _owners_alone() -> Iterator[None]:
-    """Let whatever is made in the block be its owner's alone, by us and by what we start."""
+    """Let only the owner read files made in the block, by us and by the programs we start."""
     before = os.umask(0o077)
     try:
         yield
@@ -96,7 +96,7 @@ def _owners_alone() -> Iterator[None]:
 
 
 def _prepare(party: str, folder: Path) -> None:
-    """Make one party's folder, and say what its operator does next."""
+    """Make one party's folder, and print its operator's next steps."""
     from aggregator.cli.local import party_folder
     from aggregator.cli.local.folder import is_one
 
@@ -117,7 +117,7 @@ def _prepare(party: str, folder: Path) -> None:
 
 
 def _ask(local: "LocalFolder", survey: Path) -> None:
-    """Add a survey in a process of its own: what it takes to make tasks would stay in memory."""
+    """Add a survey in its own process: the memory that making tasks takes would not be freed."""
     from aggregator.cli import faults
 
     command = [sys.executable, "-P", "-m", "aggregator.cli", "survey", "new", str(survey)]
@@ -127,7 +127,7 @@ def _ask(local: "LocalFolder", survey: Path) -> None:
 
 
 def _say(local: "LocalFolder", page: str) -> None:
-    """Print what there is and what can be done with it."""
+    """Print what is running and what can be done with it."""
     from aggregator.cli.local.folder import WARNING
 
     lines = [f"The collector: {local.url('collector')}"]
@@ -147,7 +147,7 @@ def _say(local: "LocalFolder", page: str) -> None:
 
 
 def _named(local: "LocalFolder") -> str:
-    """Return the folder as a shell takes it."""
+    """Return the folder, quoted for a shell."""
     import shlex
 
     return shlex.quote(str(local.path))

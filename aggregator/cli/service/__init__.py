@@ -1,4 +1,4 @@
-"""Commands of whoever runs a party."""
+"""Commands for operators, who run a party."""
 
 from typing import Final
 

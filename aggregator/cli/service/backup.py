@@ -1,4 +1,4 @@
-"""`prio backup`: a copy of a party's store, made while it is used."""
+"""`prio backup`: a copy of a party's store, made while the store is in use."""
 
 from pathlib import Path
 from typing import Annotated

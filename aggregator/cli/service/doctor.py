@@ -108,7 +108,7 @@ def _endpoints(task: "Task") -> tuple[str, str]:
 async def _of_task(
     desk: "Desk", http: "httpx.AsyncClient", task: "Task", endpoint: str
 ) -> "Finding":
-    """Say what a shared task's fingerprint is and, as its leader, whether the helper serves it."""
+    """Report a shared task's fingerprint and, at its leader, whether the helper serves it."""
     from aggregator.cli.service.parties import AggregatorDesk
     from aggregator.dap.ids import AggregationJobId
     from aggregator.dap.problems import UnrecognizedAggregationJob
@@ -129,7 +129,7 @@ async def _of_task(
     )
     nowhere = AggregationJobId(secrets.token_bytes(AggregationJobId.size))
     try:
-        # A job that is not there: who serves the task, and knows our token, says just that.
+        # Ask for a job that does not exist: a helper that serves the task says just that.
         await helper.get(path("aggregation_job", task_id=task.task_id, aggregation_job_id=nowhere))
     except PeerRefused as error:
         if isinstance(error.problem, UnrecognizedAggregationJob):

@@ -1,4 +1,4 @@
-"""What each aggregator's operator tells the other: version, limits, tasks; and where they clash.
+"""Both aggregators' versions, limits and tasks, compared by their operators.
 
 Nobody publishes these, so each `prio doctor --ours` prints its own side, and `--theirs` reads the
 other's.
@@ -29,20 +29,21 @@ _DIGEST_DIGITS = 16
 
 
 class Side(BaseModel):
-    """An aggregator's own side; JSON, to be handed to the other operator.
+    """An aggregator's own side, as JSON for the other operator.
 
     Attributes:
-        version: Of this document.
-        role: Whose it is.
+        version: The version of this document.
+        role: The aggregator's role.
         prio: The version of its program.
         clock_skew_seconds: How far ahead of its clock a report may lie.
         max_report_age_seconds: How far behind its clock a report may lie.
-        answer_seconds: How long a request may wait there for an answer.
-        request_timeout_seconds: How long a leader waits for its helper; None at a helper.
-        max_job_bytes: The most bytes of reports in a leader's job; None at a helper.
-        max_body_size: The most bytes of one job at a helper; None at a leader.
-        tasks: Fingerprints of the tasks that it shares with the other, by their ids.
-        verify_keys: What tells their verification keys apart, and nothing else of 32 random bytes.
+        answer_seconds: How long it may take to answer a request.
+        request_timeout_seconds: How long a leader waits for its helper; None for a helper.
+        max_job_bytes: The most bytes of reports in a leader's job; None for a helper.
+        max_body_size: The most bytes of one job at a helper; None for a leader.
+        tasks: Fingerprints of the tasks that it shares with the other, by task id.
+        verify_keys: Digests by which verification keys can be compared; they reveal nothing else of
+            the 32 random bytes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -86,7 +87,7 @@ def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
 def _key_digests(desk: AggregatorDesk, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
     for task_id in (task.task_id for task in shared):
         stored = desk.database.read_sync("task", partial(get_task, task_id=task_id.value))
-        if stored is not None:  # and not forgotten
+        if stored is not None:  # a task that is not forgotten
             content = b"prio verification key" + task_id.value + stored.record.verify_key
             yield task_id, hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
@@ -95,7 +96,7 @@ def read_side(file: Path) -> Side:
     """Read what the other operator's `prio doctor --ours` printed.
 
     Raises:
-        ParameterError: It is not that; the message names the member.
+        ParameterError: It is something else; the message names the member.
     """
     with file.open("rb") as stream:
         text = stream.read(_MOST_BYTES)
@@ -109,10 +110,10 @@ def read_side(file: Path) -> Side:
 
 
 def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
-    """Say where the two sides do not fit together.
+    """Yield findings where the two sides do not fit together.
 
     Raises:
-        ParameterError: Both are one role's.
+        ParameterError: Both sides have the same role.
     """
     if ours.role == theirs.role:
         raise ParameterError(f"theirs: a {theirs.role}'s, as ours is; give the other aggregator's")

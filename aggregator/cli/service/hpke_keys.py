@@ -1,7 +1,7 @@
 """`prio hpke`: an aggregator's HPKE key pairs, to which clients seal input shares.
 
-A service changes its key by age. To change it now: `new`, then `retire` the old one, which is still
-taken for as long as clients may use it, and destroyed by the service when no report can need it.
+A service replaces its key by age. To replace it now: `new`, then `retire` the old one, which is
+accepted for as long as clients may use it, and destroyed by the service once no report can need it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""An aggregator's jobs as its operator lists, compares and decides on them."""
+"""An aggregator's jobs, as its operator lists, compares and decides them."""
 
 import json
 import re
@@ -36,12 +36,12 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A job of which the aggregators have not counted the same reports.
+    """A job for which the aggregators have counted different reports.
 
     Attributes:
-        job: SHA-256 of its request, as text.
-        here: Reports that we counted; None if we did not count the job.
-        there: The same for the other aggregator.
+        job: The SHA-256 of its request, as text.
+        here: How many reports we counted; None if we did not count the job.
+        there: How many the other aggregator counted; None if it did not count the job.
     """
 
     job: str
@@ -58,7 +58,7 @@ class JobDesk:
     journal: Journal
 
     def waiting(self, task_id: TaskId | None) -> list[ListedJob]:
-        """Return what waits, of one task or of all."""
+        """Return the waiting jobs of one task or of all."""
         key = None if task_id is None else task_id.value
         return self.database.read_sync("list jobs", lambda tx: list_waiting(tx, key))
 
@@ -66,7 +66,7 @@ class JobDesk:
         """Return a job by its id or the digest of its request.
 
         Raises:
-            ParameterError: There is none.
+            ParameterError: There is no such job.
         """
         found = self.database.read_sync("find job", lambda tx: find_job(tx, job))
         if found is None:
@@ -88,7 +88,7 @@ class JobDesk:
         """Drive a job at once.
 
         Raises:
-            ParameterError: There is none, or it is the helper's.
+            ParameterError: There is no such job, or it is the helper's.
             Conflict: It has ended.
         """
         found = self._leaders(job)
@@ -103,11 +103,11 @@ class JobDesk:
         """Give a job up; return it as it was.
 
         Args:
-            job: Its id, or the digest of its request.
+            job: The job's id, or the digest of its request.
             returned: Whether its reports may be claimed again, or its batch collected again.
 
         Raises:
-            ParameterError: There is none, or it is the helper's.
+            ParameterError: There is no such job, or it is the helper's.
             Conflict: It has ended.
         """
         found = self._leaders(job)
@@ -129,7 +129,7 @@ class JobDesk:
         return found
 
     def batch(self, task: Task, batch: Batch) -> Document:
-        """Return what we have counted of a batch, job by job, for the other aggregator."""
+        """Return our counts of a batch, job by job, for the other aggregator."""
         task_id = task.task_id.value
         totals, jobs = self.database.read_sync(
             "list counted jobs",
@@ -150,13 +150,13 @@ class JobDesk:
         }
 
     def compare(self, theirs: Mapping[str, object]) -> list[Difference]:
-        """Return the jobs of which the other aggregator has counted other reports than we.
+        """Return the jobs for which the other aggregator has counted different reports.
 
         Args:
-            theirs: What `batch` returned to it, as it came.
+            theirs: The result of `batch` at the other aggregator, unchecked.
 
         Raises:
-            ParameterError: It is not that, or it is our own.
+            ParameterError: It is something else, or it is our own.
         """
         task_id, batch = batch_of(theirs)
         if theirs["role"] == self.role.name.lower():
@@ -172,15 +172,15 @@ class JobDesk:
         ]
 
     def leave_out(self, task: Task, batch: Batch, jobs: Sequence[bytes]) -> dict[str, int]:
-        """Leave jobs out of a batch, counted or waiting; return how many reports each lost here.
+        """Leave jobs out of a batch, counted or waiting; return how many reports each had here.
 
         Args:
             task: The task.
             batch: The batch, which is open.
-            jobs: Digests of their requests.
+            jobs: The digests of their requests.
 
         Raises:
-            BatchClosed: The batch, or a part of it, is being collected or was.
+            BatchClosed: The batch, or a part of it, is being or was collected.
         """
         vdaf = task.vdaf(NO_PARAMETER)
 
@@ -209,8 +209,8 @@ class JobDesk:
 
 
 def _free(tx: Transaction, task: Task, batch: Batch) -> None:
-    """Let a batch be collected again whose collection failed."""
-    if task.batching.leader_selects:  # otherwise whoever asks names it
+    """Let a batch be collected again after a failed collection."""
+    if task.batching.leader_selects:  # otherwise the collector names the batch
         select_again(tx, task.task_id.value, batch)
 
 

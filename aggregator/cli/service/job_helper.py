@@ -1,4 +1,4 @@
-"""Tells a helper that its leader has given an aggregation job up, if it can be told.
+"""Tells a helper that its leader has given an aggregation job up.
 
 Source: DAP, "Aggregation Job Abandonment and Deletion".
 """
@@ -22,11 +22,11 @@ def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
     """Have the helper delete a job that was given up.
 
     Args:
-        leader: Whose job it was.
+        leader: The desk of the leader whose job it was.
         job: The job as it was.
 
     Returns:
-        What came of it, for a person; None if it has surely nothing to delete.
+        The outcome, for a person; None if the helper surely has nothing to delete.
     """
     import anyio
 
@@ -52,7 +52,7 @@ async def _tell(leader: "AggregatorDesk", job: "ListedJob", location: str) -> st
 async def delete_at_helper(
     database: "Database", http: "httpx.AsyncClient", task_id: bytes, location: str
 ) -> str:
-    """Ask the helper to delete the job at `location`; return what came of it, for a person."""
+    """Ask the helper to delete the job at `location`; return the outcome, for a person."""
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.answers import Refusal
     from aggregator.protocol.task import task_from_toml

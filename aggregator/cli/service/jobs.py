@@ -1,4 +1,4 @@
-"""`prio job`: what waits at an aggregator and why, and what its operator decides."""
+"""`prio job`: the waiting jobs of an aggregator, with reasons, and the operator's decisions."""
 
 import functools
 import json
@@ -130,7 +130,7 @@ def compare(
 
     try:
         document = json.loads(read_text(theirs))
-    except (ValueError, RecursionError) as error:  # the latter if lists are nested too deeply
+    except (ValueError, RecursionError) as error:  # RecursionError if lists are nested too deeply
         raise ParameterError(f"{theirs}: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ParameterError(f"{theirs}: not a list of counted jobs")
@@ -283,7 +283,7 @@ def _print_waiting(jobs: "list[ListedJob]") -> None:
         return
     now = int(time.time())
     for job in jobs:
-        # Lines and no table: an id that is folded into a cell cannot be copied.
+        # Print lines, not a table: an id that is folded into a cell cannot be copied.
         tries = max(job.attempts, job.failures)
         print(f"{job.kind} {job.job_id.hex()}".rstrip() + f", task {TaskId(job.task_id)}")
         print(

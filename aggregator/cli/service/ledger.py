@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RELEASE_COLUMNS = ("batch", "mechanism", "epsilon", "delta", "rho", "state")
 RELEASE_MEMBERS = (*RELEASE_COLUMNS, "at")
-"""The members of a release's document besides those that name its batch."""
+"""The members of a release's document, except those that name its batch."""
 
 
 def ledger(
@@ -121,9 +121,9 @@ def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fracti
 
 
 def _declared(task: "Task", made: int) -> "Document | None":
-    """Return what a person has spent who keeps to `max_batches_per_person`, if it is declared.
+    """Return the cost of a person who keeps to `max_batches_per_person`, if that is declared.
 
-    Of releases that promise nothing there is no cost to declare.
+    Releases that promise nothing have no cost to declare.
     """
     from aggregator.protocol.budget import declared_releases
 
@@ -172,7 +172,7 @@ def _population_document(
 
 
 def _groups(tasks: "Sequence[Task]", everything: "Sequence[Releases]") -> "Document | None":
-    """Return the groups of a population, with what whoever does not keep to one place pays."""
+    """Return a population's groups, with the cost of a person who does not keep to one place."""
     from aggregator.dp.composition import spent
 
     groups = [each.policy.group for each in tasks if each.policy.group is not None]
@@ -188,14 +188,14 @@ def _groups(tasks: "Sequence[Task]", everything: "Sequence[Releases]") -> "Docum
 
 
 def _of_a_person(releases: "Sequence[Releases]") -> "Document":
-    """Return what the releases cost by adding up, those that promise nothing left out."""
+    """Return the added-up cost of the releases, without those that promise nothing."""
     from aggregator.dp.composition import spent
 
     return {f"{name}_of_a_person": value for name, value in _cost(spent(releases)).items()}
 
 
 def _cost(cost: "Cost | None") -> "Document":
-    """Return a cost as text; null where there is none."""
+    """Return a cost as text; null if there is none."""
     if cost is None:
         return dict.fromkeys(("epsilon", "delta", "rho"))
     return {"epsilon": _text(cost.epsilon), "delta": _text(cost.delta), "rho": _text(cost.rho)}
@@ -208,7 +208,7 @@ def _text(value: Fraction | None) -> str | None:
 
 
 def _that_promise_nothing(releases: "Sequence[Releases]") -> int:
-    """Return how many releases no epsilon bounds."""
+    """Return how many releases have no bound on epsilon."""
     return sum(each.count for each in releases if each.promises_nothing)
 
 
@@ -329,7 +329,7 @@ def _print_costs(console: "Console", document: "Document", *, show_all: bool) ->
 
 
 def _in(document: "Document") -> str:
-    """Return in which releases a person is at most."""
+    """Return in how many releases a person is at most, in words."""
     made = document["number_of_releases"]
     most = document.get("most_releases_of_a_person", made)
     return f"in all of {made} releases" if most == made else f"in {most} of {made} releases"

@@ -1,4 +1,4 @@
-"""A service's addresses: sockets that are its own from the start, and the servers behind them."""
+"""A service's addresses: sockets that are its own from the start, and their servers."""
 
 import socket
 import ssl
@@ -17,21 +17,21 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.web.handshakes import SecuredConnection, connections
 
 GRACE_SECONDS = 20
-"""How long what is under way may take when the service is told to stop."""
+"""How long requests under way may take once the service is told to stop."""
 
 _BACKLOG = 2048
 
 _LOOK_SECONDS = 0.05
-"""How often to look whether another process listens."""
+"""How often to check whether another process listens."""
 
 
 class Server(uvicorn.Server):
-    """A server that leaves signals to us, because several run in one process."""
+    """A server that leaves signals to us, because several servers run in one process."""
 
     def __init__(
         self, app: ASGIApp, max_connections: int, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Serve `app` over at most so many connections at once, with TLS if there is a context."""
+        """Serve `app` over at most `max_connections` at once, with TLS if there is a context."""
         self._protocol = connections(max_connections, tls)
         super().__init__(
             uvicorn.Config(
@@ -47,12 +47,12 @@ class Server(uvicorn.Server):
         )
 
     def show(self, tls: ssl.SSLContext) -> None:
-        """Speak TLS by this context with those who connect from now on, if we do at all."""
+        """Use this context for new connections, if the server speaks TLS at all."""
         if issubclass(self._protocol, SecuredConnection):
             self._protocol.tls = tls
 
     def limit_to(self, max_connections: int) -> None:
-        """Take at most so many connections at once from now on."""
+        """Limit the number of connections from now on."""
         self._protocol.max_connections = max_connections
 
     @override
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(server: Server, listening: socket.socket, stop: anyio.Event) -> None:
-    """Serve at a socket until `stop` is set and what is under way has ended."""
+    """Serve at a socket until `stop` is set and the requests under way have ended."""
     async with _announced(server, listening, stop):
         await server.serve(sockets=[listening])
 
@@ -70,13 +70,13 @@ async def serve(server: Server, listening: socket.socket, stop: anyio.Event) -> 
 async def serve_apart(
     server: Server, listening: socket.socket, stop: anyio.Event, after: str | None = None
 ) -> None:
-    """Do the same from a thread with an event loop of its own.
+    """Serve like `serve`, but in a thread with its own event loop.
 
     Args:
         server: The server.
         listening: Its socket.
         stop: Ends it.
-        after: An address, `host:port`; who connects before something listens there has to wait.
+        after: An address, `host:port`; clients wait until something listens there.
     """
     if after is not None and not await _is_taken(after, stop):
         return
@@ -110,7 +110,7 @@ async def _announced(
 
     async def exit_when_stopped() -> None:
         await stop.wait()
-        server.should_exit = True  # it looks at this ten times a second, from any thread
+        server.should_exit = True  # it checks this ten times a second, from any thread
 
     async with anyio.create_task_group() as group:
         group.start_soon(exit_when_stopped)
@@ -123,7 +123,7 @@ def listen(address: str, *, reuse_port: bool) -> socket.socket:
 
     Args:
         address: The address.
-        reuse_port: Whether other processes of the service listen there too.
+        reuse_port: Whether other processes of the service also listen there.
 
     Raises:
         ConfigurationError: It cannot be listened on.
@@ -136,7 +136,7 @@ def listen(address: str, *, reuse_port: bool) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, reuse_port)
     try:
         listening.bind((host, int(port)))
-        # All at once: whoever hears from one listener that we are up can reach the others too.
+        # All sockets listen now: a client that learns from one that we are up can reach the others.
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()

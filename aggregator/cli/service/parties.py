@@ -1,4 +1,4 @@
-"""A party's store as its operator uses it: tasks, counts of reports, privacy spent.
+"""A party's store as its operator uses it: tasks, report counts, privacy spent.
 
 It can be used while a service of the same party runs on the same store.
 """
@@ -62,7 +62,7 @@ class AggregatorDesk:
         Raises:
             ParameterError: The file is not ours, a task protects people less than we require, or
                 its population has no budget left for it.
-            Conflict: We take part in one already, with other contents, or its population is closed.
+            Conflict: We take part in one with other contents, or its population is closed.
         """
         from aggregator.service.runtime.spending import check_new_task
 
@@ -78,7 +78,7 @@ class AggregatorDesk:
                 if task_store.get_task(tx, record.task_id) is None:
                     check_new_task(tx, given.task)
                 task_store.put_task(tx, record)
-                # Of a task that was lost with its store, the journal knows what it released.
+                # If the task was lost with its store, the journal knows its releases.
                 enter_releases(tx, released, record.task_id)
                 shown_to_us = (
                     given.secrets.collector_token
@@ -97,7 +97,7 @@ class AggregatorDesk:
         return [task_from_toml(each.definition) for each in stored]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
-        """Return the same, each with what a list says of it."""
+        """Return the tasks of `tasks`, each with its states for a list."""
 
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
             stored = task_store.list_tasks(tx)
@@ -170,7 +170,7 @@ class AggregatorDesk:
         return counts.get(AGGREGATED, 0)
 
     def hpke_keys(self) -> list[tuple[StoredConfig, str | None]]:
-        """Return our HPKE keys, newest first, each with what it is still needed for."""
+        """Return our HPKE keys, newest first, each with the reason it is still needed."""
         from aggregator.service.runtime.key_rotation import needed_for
 
         rotation = self.settings.rotation
@@ -222,7 +222,7 @@ class AggregatorDesk:
         return self.database.read_sync("get population", lambda tx: get_population(tx, name))
 
     def fix_population(self, name: str, population: Population) -> None:
-        """Fix what the tasks of a population may cost together; see `fix_population`."""
+        """Fix a population's limits; see `fix_population`."""
         from aggregator.service.runtime.spending import fix_population
 
         self.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))
@@ -241,7 +241,7 @@ class CollectorDesk:
         Raises:
             ParameterError: The file is not the collector's, or a task's results are sealed to
                 another key than ours.
-            Conflict: We take part in one already, with other contents.
+            Conflict: We take part in one with other contents.
         """
         provisions = read_provisions(text, Role.COLLECTOR)
         records, ours = [], self.keypair().config
@@ -271,7 +271,7 @@ class CollectorDesk:
         return [task_from_toml(each) for each in definitions]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
-        """Return the same, each with what a list says of it."""
+        """Return the tasks of `tasks`, each with its states for a list."""
 
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
             tasks = [task_from_toml(each) for each in collector_store.list_definitions(tx)]
@@ -331,11 +331,11 @@ Desk = AggregatorDesk | CollectorDesk
 
 @contextmanager
 def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
-    """Open the store of whichever party the settings are for.
+    """Open the store of the party that the settings are for.
 
     Args:
         config: The service file; None if all settings come from the environment.
-        may_make: Whether the store is made if there is none; not where a command only looks.
+        may_make: Whether to make a missing store; not for commands that only look.
 
     Raises:
         ConfigurationError: The settings or the store cannot be used.
@@ -355,7 +355,7 @@ def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
 
 @contextmanager
 def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[AggregatorDesk]:
-    """Open an aggregator's store; raises as `open_desk`, or if the settings are the collector's."""
+    """Open an aggregator's store; raises what `open_desk` does, or if it is the collector's."""
     with open_desk(config, may_make=may_make) as desk:
         if not isinstance(desk, AggregatorDesk):
             raise ConfigurationError(
@@ -367,7 +367,7 @@ def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[A
 
 @contextmanager
 def open_collector(config: Path | None, *, may_make: bool = True) -> Iterator[CollectorDesk]:
-    """Open the collector's store; raises as `open_desk`, or if the settings are an aggregator's."""
+    """Open the collector's store; raises what `open_desk` does, or if it is an aggregator's."""
     settings = read_settings_of(CollectorSettings, config)
     database = open_database(settings, may_make=may_make)
     try:

@@ -1,9 +1,9 @@
-"""Runs a service as several processes: those that serve do so at one address, all over one store.
+"""Runs a service as several processes over one store; those that serve share one address.
 
-The first process only watches the others. It passes the signals to stop and to read the settings
-again on to them, and starts another in the place of one that was killed or that found the store's
-server away, until one can reach it: the others wait for the server, too. One that cannot start in
-another's place, as a file is broken by now that the others read long ago, ends nobody either.
+The first process only watches the others. It passes on the signals to stop and to read the settings
+again. It replaces a process that was killed or that found the store's server away, until one can
+reach that server: the others wait for it, too. If a replacement cannot start, for example because a
+file is broken that the others read long ago, the others go on.
 """
 
 import ctypes
@@ -27,8 +27,8 @@ _TRIAL_SECONDS = 10
 
 
 MOST_BY_DEFAULT = 4
-"""How many processes run at most unless the operator says otherwise: each takes memory, and up to
-12 connections to a database server."""
+"""The most processes unless the operator says otherwise: each takes memory and up to 12
+connections to a database server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Part:
     """Which process of a service this is.
 
     Attributes:
-        number: From 0.
-        of: How many there are.
+        number: Its number, from 0.
+        of: How many processes there are.
     """
 
     number: int
@@ -45,9 +45,9 @@ class Part:
 
 
 def processes_by_default() -> int:
-    """Return one for each core that this process may use: an exchange of HPKE holds Python's lock.
+    """Return one process for each usable core, because an HPKE exchange holds Python's lock.
 
-    One process would open reports on one core, however many there are.
+    One process would open reports on a single core.
     """
     return min(len(os.sched_getaffinity(0)), MOST_BY_DEFAULT)
 
@@ -55,18 +55,18 @@ def processes_by_default() -> int:
 def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     """Return in each of `count` new processes; the calling process exits when all have ended.
 
-    Call it before there are threads, and when the store was found to open (`do_apart`). If one of
-    them ends by itself, all are stopped, and its exit status is ours, unless it has only found the
-    store's server away, or could not start in another's place while one goes on that is older.
-    In a new process SIGHUP waits until somebody takes it (`hangups`).
+    Call it before there are threads, and once the store was found to open (`do_apart`). If a
+    process ends by itself, all are stopped, and its exit status is ours; except if it only found
+    the store's server away, or could not start as a replacement while an older one goes on.
+    In a new process SIGHUP stays blocked until it is handled (`hangups`).
 
     Args:
         count: How many.
-        read_again: Called on SIGHUP, in the process that watches: reads the settings again, for
-            those that are started later, and returns whether the others are to do so as well.
+        read_again: Called on SIGHUP in the watching process: reads the settings again, for
+            processes that are started later, and returns whether the others shall do so as well.
 
     Returns:
-        Which of them it is, from 0; one that takes another's place has its number.
+        The number of the process, from 0; a replacement has the number of the one it replaces.
     """
     watcher = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
@@ -86,25 +86,25 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
 
 
 class _Watch:
-    """What the process that watches knows of the others.
+    """The watching process's view of the others.
 
     Attributes:
-        running: The processes that have not ended, the oldest first, and which of them each is.
+        running: The processes that have not ended, oldest first, with their numbers.
         is_stopping: Whether they were told to end.
-        status: With which status to exit when they have.
+        status: The status to exit with when all have ended.
     """
 
     def __init__(self, read_again: Callable[[], bool]) -> None:
         self.running: dict[int, int] = {}
         self.is_stopping = False
         self.status = 0
-        self._places: set[int] = set()  # that were taken before
+        self._places: set[int] = set()  # that were used before
         self._replacing: set[int] = set()
         self._read_again = read_again
         self._terminal = hangups.Terminal()
 
     def started(self, child: int, place: int) -> None:
-        """Note a process that was started, for the first time or in the place of another."""
+        """Record a process that was started, for the first time or as a replacement."""
         self.running[child] = place
         if place in self._places:
             self._replacing.add(child)
@@ -120,7 +120,7 @@ class _Watch:
             self._tell(signal.SIGTERM)
 
     def look_for_ended(self) -> None:
-        """Note which processes have ended; one that was killed is missed only for a moment."""
+        """Record which processes have ended; a killed process is soon replaced."""
         for child, code in _ended():
             is_oldest = next(iter(self.running), child) == child
             self.running.pop(child, None)
@@ -141,7 +141,7 @@ class _Watch:
 
 
 def _may_be_replaced(code: int) -> bool:
-    """Return whether a process has ended for a reason that passes, and log that."""
+    """Return whether a process has ended for a temporary reason, and log that."""
     if code < 0:
         log.warning("a process was killed", signal=-code)
         return True
@@ -152,13 +152,13 @@ def _may_be_replaced(code: int) -> bool:
 
 
 def do_apart(work: Callable[[], None]) -> None:
-    """Do `work` in a process of its own, and exit as that one does unless it succeeds.
+    """Do `work` in its own process, and exit with that one's status unless it succeeds.
 
-    So what is wrong is said once, and not by each of many processes.
+    So a fault is reported once, and not by each of many processes.
     """
     child = os.fork()
     if child == 0:
-        work()  # what it raises ends this process as it would end any command
+        work()  # an exception ends this process as it would end any command
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
@@ -166,12 +166,12 @@ def do_apart(work: Callable[[], None]) -> None:
 
 
 def succeeds_apart(work: Callable[[], None]) -> bool:
-    """Return whether `work` comes to its end in a process of its own; the log says why not."""
+    """Return whether `work` succeeds in its own process; the log says why not."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            signal.alarm(_TRIAL_SECONDS)  # which ends it
+            signal.alarm(_TRIAL_SECONDS)  # ends it
             work()
             status = 0
         except AggregatorError as error:
@@ -187,7 +187,7 @@ def succeeds_apart(work: Callable[[], None]) -> bool:
 
 
 def _begin(watcher: int) -> None:
-    """Take signals as any process does, and end with the process that watches us."""
+    """Handle signals as any process does, and end with the process that watches us."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TAKEN)
     if os.getppid() != watcher:

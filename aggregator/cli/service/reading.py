@@ -1,4 +1,4 @@
-"""A service's settings as they are now: read at its start, and again whenever it is asked to."""
+"""A service's current settings: read at its start, and again whenever it is asked to."""
 
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -18,27 +18,27 @@ FIXED = (
     *("listen", "health_listen", "traces_endpoint"),
     *("tls_certificate", "tls_key", "caller_ca"),
 )
-"""Settings that hold until the service is started again."""
+"""Settings that only take effect at a restart."""
 
 
 class Reading(Generic[S]):
     """One party's settings, from its file and the environment.
 
     Attributes:
-        now: What they were when they were last read.
+        now: The settings as they were last read.
     """
 
     def __init__(self, kind: type[S], path: Path | None) -> None:
-        """Read them; raises as `read_settings_of`."""
+        """Read the settings; raises what `read_settings_of` does."""
         self._kind: type[S] = kind
         self._path = path
         self.now: S = read_settings_of(kind, path)
 
     def again(self) -> S:
-        """Return what they are by now; of the environment, what it was at the start.
+        """Return the settings, read again; the environment is still that of the start.
 
         Raises:
-            ConfigurationError: See `read_settings_of`; or one has changed that cannot.
+            ConfigurationError: See `read_settings_of`; or one has changed that needs a restart.
         """
         read: S = read_settings_of(self._kind, self._path)
         changed = [

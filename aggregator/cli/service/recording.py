@@ -1,4 +1,4 @@
-"""Traces of a service, if its settings say where to send them: the libraries are an extra."""
+"""Traces of a service, if its settings name a receiver; the libraries are an extra."""
 
 import importlib
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +10,7 @@ from aggregator.service.transport.peer import origin
 
 
 def recording(settings: LeaderSettings | HelperSettings) -> AbstractContextManager[None]:
-    """Record the spans of this process during the block, if they are to be sent anywhere.
+    """Record this process's spans during the block, if the settings say where to send them.
 
     Raises:
         ConfigurationError: OpenTelemetry is not installed.

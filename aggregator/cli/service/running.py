@@ -1,12 +1,12 @@
-"""Runs a service until it is told to stop, and replaces what answers and works while it runs.
+"""Runs a service until it is told to stop, and replaces its parts while it runs.
 
-Sockets and connections stay for as long as the process. What stands behind them is a `Service`: all
-that was built from one reading of the settings, its store included. On SIGHUP the settings are read
-again and another one is built beside it. If that fails, the log says why, and nothing has changed.
-Otherwise each further request goes to the new one, on the same connections; the old one answers
-those that it has, ends its jobs' steps, and closes its store. No request is refused for it.
+Sockets and connections last as long as the process. Behind them is a `Service`: everything that was
+built from one reading of the settings, its store included. On SIGHUP the settings are read again
+and a new service is built beside it. If that fails, the log says why, and nothing changes.
+Otherwise every further request goes to the new service, on the same connections; the old one
+answers the requests it has, ends its jobs' steps, and closes its store. No request is refused.
 
-The first SIGTERM or SIGINT lets requests and jobs under way finish. A second one, or too long a
+The first SIGTERM or SIGINT lets requests and jobs under way finish. A second signal, or too long a
 wait, drops them, which loses nothing: their leases expire and the work goes on elsewhere.
 """
 
@@ -30,29 +30,29 @@ from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
 
 SWITCH_SECONDS = 0.001
-"""How long a thread that computes in Python may keep the others waiting: the health listener's
-thread takes some twenty turns for an answer, which is to come within 200 ms."""
+"""How long a thread that computes in Python may keep others waiting: the health listener's thread
+needs some twenty turns for an answer, which must come within 200 ms."""
 
 _LOOK_SECONDS = 0.05
-"""How often a service that was replaced looks whether its last request is answered."""
+"""How often a replaced service checks whether its last request is answered."""
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
-"""Something that runs beside the servers until the event is set."""
+"""A function that runs beside the servers until the event is set."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """What one reading of the settings comes to.
+    """Everything built from one reading of the settings.
 
     Attributes:
         listeners: Applications, each with its `host:port`; port 0 takes a free one.
-        works: What else runs; each ends soon after the event that it is given is set.
-        max_connections: The most connections open at once, per address.
-        health: The health application and its address; it runs in a thread of its own, so that it
+        works: What else runs; each ends soon after its event is set.
+        max_connections: The most open connections for each address.
+        health: The health application and its address; it runs in its own thread, so that it
             answers while the others are busy.
         after: An address at which another process of the same service takes requests: the health
-            listener answers once one can connect to it.
-        tls: What the applications speak TLS with, but not the health application, if they do.
+            listener answers only once a connection to it succeeds.
+        tls: The TLS context of all applications but the health application; None for plain HTTP.
     """
 
     listeners: Sequence[tuple[ASGIApp, str]]
@@ -64,7 +64,7 @@ class Service:
 
 
 Opening = AbstractAsyncContextManager[Service]
-"""Builds a service, and takes it down when nobody uses it any more."""
+"""Builds a service, and takes it down once nobody uses it."""
 
 
 async def run_services(
@@ -73,7 +73,7 @@ async def run_services(
     max_connections: int,
     health: tuple[ASGIApp, str] | None = None,
 ) -> None:
-    """Run a service that stays as it is; the arguments are as for `Service`.
+    """Run a service that is never replaced; the arguments are those of `Service`.
 
     Raises:
         ConfigurationError: An address cannot be listened on.
@@ -94,7 +94,7 @@ async def run(
     Args:
         first: The service.
         again: Reads the settings again, and builds a service at the same addresses; without it
-            SIGHUP is not taken.
+            SIGHUP is not handled.
         reuse_port: Whether other processes of the service listen at the same addresses.
 
     Raises:
@@ -118,30 +118,30 @@ async def run(
                     await stop.wait()
                     asking.close()
                     front.present.stop.set()
-                front.present.stop.set()  # one that was about to take its place has by now
+                front.present.stop.set()  # a service about to replace it has done so by now
                 front.present.leave.set()
             signals.cancel_scope.cancel()
 
 
 def leave_out_of_collections() -> None:
-    """Let the interpreter look no more for garbage among what there is now.
+    """Exempt all present objects from garbage collection.
 
-    All modules and compiled kernels are some 200,000 objects that stay. Under load they were looked
-    through every second or two, for 0.2 s, in which no thread of the process did anything else.
+    Modules and compiled kernels are some 200,000 permanent objects. Under load they were scanned
+    every second or two, for 0.2 s, in which no other thread of the process could run.
     """
-    gc.unfreeze()  # what was left out before may have become garbage, such as a replaced service
+    gc.unfreeze()  # exempt objects may have become garbage, such as a replaced service
     gc.collect()
     gc.freeze()
 
 
 class RunningService:
-    """A service that runs, perhaps while another has taken its place.
+    """A running service, which may already have been replaced.
 
     Attributes:
         service: The service.
         apps: Its applications, that of the health listener last.
         stop: Tells its works to end.
-        leave: Says that no further request will come.
+        leave: Tells it that no further request will come.
     """
 
     def __init__(self, service: Service) -> None:
@@ -153,10 +153,10 @@ class RunningService:
         self.leave = anyio.Event()
 
     async def last_answer(self) -> None:
-        """Wait until no request comes, and the last one is answered."""
+        """Wait until no more requests come and the last one is answered."""
         await self.leave.wait()
         await anyio.sleep(_LOOK_SECONDS)  # a request may be on its way between two threads
-        while any(app.under_way for app in self.apps):  # noqa: ASYNC110  one answers in a thread of its own
+        while any(app.under_way for app in self.apps):  # noqa: ASYNC110  one answers in its own thread
             await anyio.sleep(_LOOK_SECONDS)
 
 
@@ -177,10 +177,10 @@ class Answering:
 
 
 class Front:
-    """The sockets and servers of a service, and what answers behind them.
+    """The sockets and servers of a service, and the service that answers behind them.
 
     Attributes:
-        present: What answers now.
+        present: The service that answers now.
     """
 
     def __init__(self, present: RunningService, *, reuse_port: bool) -> None:
@@ -210,7 +210,7 @@ class Front:
                 group.start_soon(serve_apart, server, listening, stop, after)
 
     def turn_to(self, other: RunningService) -> None:
-        """Let `other` answer from now on, and the present one come to its end."""
+        """Let `other` answer from now on, and end the present service."""
         before, self.present = self.present, other
         for switch, app in zip(self._switches, other.apps, strict=True):
             switch.app = app
@@ -223,7 +223,7 @@ class Front:
 
 
 class _Switch:
-    """Hands each request to an application that can be exchanged."""
+    """Passes each request to an application that can be exchanged."""
 
     def __init__(self, app: Answering) -> None:
         self.app = app
@@ -235,7 +235,7 @@ class _Switch:
 async def _live(
     opening: Opening, *, task_status: TaskStatus[RunningService] = TASK_STATUS_IGNORED
 ) -> None:
-    """Let a service work from its opening until it is told to leave and has nothing to answer."""
+    """Run a service from its opening until it is told to leave and has answered everything."""
     async with opening as service:
         running = RunningService(service)
         async with anyio.create_task_group() as works:
@@ -251,7 +251,7 @@ async def _replace(
     again: Callable[[], Opening],
     asked: MemoryObjectReceiveStream[None],
 ) -> None:
-    """Replace the service whenever it is asked for; it stays if another cannot be built."""
+    """Replace the service whenever asked; it stays if a new one cannot be built."""
     async for _ in asked:
         try:
             running = await services.start(_live, again())
@@ -271,7 +271,7 @@ async def _watch_signals(
     *,
     task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
 ) -> None:
-    """Set `stop` at the first signal, cancel `scope` at the second; ask for others on SIGHUP."""
+    """Set `stop` at the first signal, cancel `scope` at the second; on SIGHUP ask for another."""
     taken = [signal.SIGTERM, signal.SIGINT]
     if asking is not None:
         taken.append(signal.SIGHUP)
@@ -281,7 +281,7 @@ async def _watch_signals(
         async for number in received:
             if number is signal.SIGHUP and asking is not None and not terminal.is_gone:
                 with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
-                    asking.send_nowait(None)  # a queued reload will see this change too
+                    asking.send_nowait(None)  # a queued reload will see this change, too
                 continue
             if stop.is_set():
                 break

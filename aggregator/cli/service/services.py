@@ -1,4 +1,4 @@
-"""Builds an aggregator from its parts, and anew from the settings that it reads while it runs."""
+"""Builds an aggregator from its parts, and rebuilds it when it reads its settings again."""
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable
@@ -68,11 +68,11 @@ from aggregator.service.web.cross_origin import CrossOrigin
 S = TypeVar("S", LeaderSettings, HelperSettings)
 
 ROTATION_SECONDS = 60
-"""How often HPKE keys are looked at."""
+"""How often HPKE keys are checked for rotation."""
 GARBAGE_SECONDS = 3600
-"""How often what nobody can ask for any more is looked for."""
+"""How often to look for data that nobody can ask for any more."""
 TURNING_SECONDS = 20
-"""How often tables of bodies whose reports have left are looked for."""
+"""How often to look for tables of bodies whose reports have left."""
 WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 
@@ -82,8 +82,8 @@ def serve_leader(
 ) -> None:
     """Run the leader's application, and with `work` its workers.
 
-    Of several processes every other one works, and does nothing else: while it opens reports it
-    holds Python's lock, and an upload would wait.
+    Of several processes, every other one only works: while it opens reports it holds Python's lock,
+    and an upload would wait.
     """
 
     def opening(settings: LeaderSettings, part: Part) -> Opening:
@@ -221,7 +221,7 @@ def _uses_objects(settings: AggregatorSettings) -> bool:
 
 
 def _open_once(settings: AggregatorSettings) -> None:
-    """Find out whether store, object storage and certificate can be used with these settings."""
+    """Check that store, object storage and certificate can be used with these settings."""
     tls_of(settings)
     database, journal = open_aggregator_store(settings)
     database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
@@ -231,7 +231,7 @@ def _open_once(settings: AggregatorSettings) -> None:
 
 
 def _read_again(reading: Reading[S]) -> bool:
-    """Read the settings anew if the store opens with them; return whether it does."""
+    """Read the settings again if the store opens with them; return whether it does."""
     before = reading.now
     try:
         settings = reading.again()
@@ -239,7 +239,7 @@ def _read_again(reading: Reading[S]) -> bool:
         log.error("settings stay as they were", reason=str(error))
         return False
 
-    # This process must stay without threads, or it could start no other.
+    # This process must stay without threads, or it could not start others.
     if succeeds_apart(lambda: _open_once(settings)):
         return True
     reading.now = before
@@ -248,7 +248,7 @@ def _read_again(reading: Reading[S]) -> bool:
 
 @asynccontextmanager
 async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator[Runtime]:
-    """Open an aggregator's store, in a thread: another service may be answering."""
+    """Open an aggregator's store, in a thread, because another service may be answering."""
     database, journal = await to_thread.run_sync(open_aggregator_store, settings)
     try:
         runtime = make_runtime(role, settings, database, journal)
@@ -271,7 +271,7 @@ async def _leader(
     ):
         sums = SumWatch(runtime.database)
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
-        # Whoever hears from this one that the leader is up can reach them.
+        # A client that learns from this process that the leader is up can then reach the others.
         after = settings.listen if others_serve else None
         works = [
             _rotating(runtime),
@@ -326,7 +326,7 @@ def _examine(settings: AggregatorSettings, role: Role, runtime: Runtime, sums: S
 
 
 def warming_up(runtime: Runtime) -> Work:
-    """Return a work that gets the kernels of all tasks."""
+    """Return a work that compiles or loads the kernels of all tasks."""
     from aggregator.service.runtime.kernel_keeper import kernel_keeper
 
     async def warm_up(stop: anyio.Event) -> None:
@@ -359,11 +359,11 @@ def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Wor
 
 
 def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:
-    """Return a work that forgets ids of reports that are refused for their age."""
+    """Return a work that forgets ids of reports that are refused for their age anyway."""
     forget = partial(forget_old_ids, runtime, settings.max_report_age_seconds)
     return repeating(forget, GARBAGE_SECONDS)
 
 
 def _turning_over(database: Database) -> Work:
-    """Return a work that gives the room of bodies back whose reports have left."""
+    """Return a work that frees the tables of bodies whose reports have left."""
     return repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)

@@ -1,4 +1,4 @@
-"""`prio status`: in ten lines, whether a party's work moves, and what waits."""
+"""`prio status`: in ten lines, whether a party's work moves, and which work waits."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aggregator.service.telemetry.health import Health
 
 SHOWN = 3
-"""How many tasks and jobs are shown; `--json` has more."""
+"""How many tasks and jobs are shown; `--json` shows more."""
 
 Details = Mapping[str, Any]
 
@@ -55,7 +55,7 @@ def status(
 
 
 def _lines(health: "Health") -> Iterator[str]:
-    """Return the lines for a person."""
+    """Return the lines of text for a person."""
     found: Details = health.whole_document
     yield f"{found['role']}: {found['status']}  ({found['store']}, prio {found['prio']})"
     yield from (f"  why          {fault}" for fault in health.faults)
@@ -145,18 +145,18 @@ def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
 
 
 def _title(task: Details) -> str:
-    """Return what a task is for, as the end of its line."""
+    """Return what a task is for, to end its line."""
     return f"  {escaped(task['title'])}" if task["title"] else ""
 
 
 def _left_out(count: int, command: str) -> Iterator[str]:
-    """Say how many of a list are not shown, if any is not, and which command shows them."""
+    """Yield how many items of a list are not shown, if any, and the command that shows them."""
     if count > SHOWN:
         yield f"  and {count - SHOWN:,} more: {command}"
 
 
 def _passes_and_waits(task: Details) -> tuple[bool, int]:
-    """Return what puts first the tasks of which no report has passed, then those with a backlog."""
+    """Return a sort key: tasks whose reports all fail come first, then those with a backlog."""
     return bool(task["aggregated"] or not task["rejected"]), -task["waiting_reports"]
 
 

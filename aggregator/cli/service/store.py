@@ -1,4 +1,4 @@
-"""`prio store`: what is done to a store as a whole."""
+"""`prio store`: operations on a store as a whole."""
 
 import re
 import sys

@@ -1,8 +1,8 @@
 """`prio task import`: take part in a task that was made elsewhere.
 
-What its parties agreed on is the encoded `TaskConfiguration`: it is decoded, and must encode to the
-same bytes again, because those are what every report is bound to. All else, such as keys and
-tokens, is as DAP leaves it to the parties.
+Its parties agreed on an encoded `TaskConfiguration`: it is decoded, and must encode to the same
+bytes again, because every report is bound to them. Everything else, such as keys and tokens, DAP
+leaves to the parties.
 """
 
 from pathlib import Path
@@ -139,7 +139,7 @@ def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy 
 
 
 def _check_bytes(task: "Task", data: bytes) -> None:
-    """Refuse a task that a file of ours would not bring back with these bytes."""
+    """Refuse a task that one of our task files would not restore with these bytes."""
     from aggregator.protocol.task import task_from_table, task_to_table
 
     again = task_from_table(task_to_table(task))

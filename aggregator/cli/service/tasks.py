@@ -39,7 +39,7 @@ app.add_typer(tokens.app, name="token")
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
-TEXTS = ("population", "public_buckets")  # text even if it is digits
+TEXTS = ("population", "public_buckets")  # text even if it is all digits
 SECRET_MODE = 0o600
 MAX_DAYS = MAX_SECONDS // DAY
 
@@ -333,7 +333,7 @@ def make_task(
         privacy: Its `[privacy]` table.
         settings: Everything else in the file: `leader`, `helper`, `time_precision`,
             `min_batch_size`, `max_reports`, `task_info`, `batch_mode` unless batches are
-            intervals, `profile` unless it is the usual one, and `interval` unless the task takes
+            intervals, `profile` unless it is the default, and `interval` unless the task takes
             reports of any time.
 
     Raises:
@@ -359,7 +359,7 @@ def interval_of(
     """Return the `[interval]` table of a task that takes reports from `start` on, if it has one.
 
     Raises:
-        ParameterError: One of the two is given alone, or the start is not a unit's.
+        ParameterError: Only one of the two is given, or the start is not on a unit of time.
     """
     seconds = parse_time(start, "start")
     if seconds is None and duration is None:
@@ -383,7 +383,7 @@ def window_of(window: int | None, start: str | None, time_precision: int) -> dic
         time_precision: Seconds in a unit of time.
 
     Raises:
-        ParameterError: The start is given alone, or is not a unit's.
+        ParameterError: The start is given alone, or is not on a unit of time.
     """
     if window is None:
         if start is not None:
@@ -399,11 +399,11 @@ def window_of(window: int | None, start: str | None, time_precision: int) -> dic
 
 
 def write_files(task: "Task", out: Path) -> None:
-    """Write a task's public file and each party's, with fresh secrets, to a new folder.
+    """Write a task's public file and each party's file, with fresh secrets, to a new folder.
 
     Args:
         task: The task.
-        out: A new folder, which gets the files.
+        out: The new folder.
 
     Raises:
         FileExistsError: The folder exists.
@@ -415,7 +415,7 @@ def write_files(task: "Task", out: Path) -> None:
 
 
 def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
-    """Write public files by name, and each party's, to a new folder; raises as `write_files`."""
+    """Write public files by name, and each party's file, to a new folder; see `write_files`."""
     from aggregator.collector.results.whole_files import folder_made_whole
 
     with folder_made_whole(out) as folder:
@@ -427,7 +427,7 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
 
 
 def describe_privacy(task: "Task") -> str:
-    """Return a task's guarantee and what it costs in accuracy, for a reader."""
+    """Return a task's guarantee and its cost in accuracy, for a reader."""
     from aggregator.protocol.budget import horizon, promise_of_all
     from aggregator.protocol.groups import group_in_words
     from aggregator.protocol.in_short import statement_of
@@ -466,7 +466,7 @@ def _keep(desk: "Desk", task_id: "TaskId", days: int | None) -> None:
 
 
 def _describe_persons(task: "Task") -> str:
-    """Return how many reports a client that keeps count sends for one person."""
+    """Return how many reports for one person a client sends that keeps count."""
     most, batches, window = (
         task.policy.max_reports_per_person,
         task.policy.max_batches_per_person,
@@ -487,7 +487,7 @@ def collector_config_of(text: str) -> "HpkeConfig":
     """Return the configuration that `prio collector config` prints.
 
     Raises:
-        ParameterError: The text is none.
+        ParameterError: The text is not a configuration.
     """
     from aggregator.codec import DecodeError, decode
     from aggregator.dap.hpke import HpkeConfig
@@ -505,7 +505,7 @@ def privacy_table(file: Path) -> dict[str, Setting]:
     """Return the `[privacy]` table of a file.
 
     Raises:
-        ParameterError: It is not TOML, or has something else in it.
+        ParameterError: It is not TOML, or holds something else.
     """
     from aggregator.protocol.task_documents import NOT_TOML
     from aggregator.service.config import read_text
@@ -524,7 +524,7 @@ def privacy_table(file: Path) -> dict[str, Setting]:
 
 
 def assignment(text: str) -> tuple[str, Setting]:
-    """Return the name and the value of NAME=VALUE; whole numbers and `bound` in their own types."""
+    """Return name and value of NAME=VALUE; whole numbers and `bound` have their own types."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ParameterError(f"privacy: must be NAME=VALUE, not {text!r}")

@@ -1,8 +1,8 @@
 """`prio task token`: the bearer tokens of a task, replaced without a pause.
 
-The leader shows its token to the helper, the collector shows its own to the leader. Whoever is
-called makes a new one (`new`), the caller takes it up (`use`), then the old one gets an end
-(`retire`). Running services need not be told.
+The leader shows its token to the helper, the collector shows its own to the leader. The called
+party makes a new token (`new`), the caller starts to use it (`use`), then the called party sets an
+end to the old one (`retire`). Running services need not be told.
 """
 
 import sys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Replace the tokens by which parties know each other.")
 
 GRACE_SECONDS = 300
-"""How long a retired token is still taken: requests under way carry it."""
+"""How long a retired token is still accepted, for requests under way."""
 
 
 @app.command(cls=TaskCommand)

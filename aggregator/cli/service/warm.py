@@ -1,6 +1,6 @@
-"""`prio warm`: compiles the kernels ahead, so that the first report need not wait for them.
+"""`prio warm`: compiles the kernels ahead of time, so that the first report need not wait.
 
-An image is built with it, so that a service with a read-only file system finds the cache ready.
+An image is built with it, so that a service on a read-only file system finds the cache ready.
 Kernels that are already compiled are only loaded.
 """
 
@@ -44,7 +44,7 @@ def warm() -> None:
 
 
 def _take_through(prio3: "Prio3", measurement: "Measurement") -> None:
-    """Take a few made-up reports from the client to the result."""
+    """Take a few made-up reports all the way from the client to the result."""
     from aggregator.vdaf.ping_pong import (
         HELPER_ID,
         LEADER_ID,

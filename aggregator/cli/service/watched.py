@@ -1,4 +1,4 @@
-"""What every party's service has: a look at its store, told to whoever asks and to the log."""
+"""Checks of a party's store that every service makes, for its health listener and its log."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -18,7 +18,7 @@ from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.health import create_health_app
 
 WATCH_SECONDS = 60
-"""How often the log says that the service is not ready, if it is not."""
+"""How often the log says that the service is not ready, as long as it is not."""
 
 
 async def service_of(
@@ -27,12 +27,12 @@ async def service_of(
     works: Sequence[Work],
     examine: Callable[[], Health],
 ) -> Service:
-    """Return a service with its health listener; the store was looked at by then."""
+    """Return a service with its health listener, after a first check of the store."""
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     probe = Probe(examine)
     await to_thread.run_sync(probe.look)
     listener = health_listener(settings, probe)
-    is_watched = listener is not None  # for the log alone a look a minute is enough
+    is_watched = listener is not None  # the log alone needs a check only once a minute
     watching = [probe.watch] if is_watched else []
     telling = _telling(probe, is_watched=is_watched)
     return Service(
@@ -47,12 +47,12 @@ async def service_of(
 def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, str] | None:
     """Return the health application with its address, if the settings name one.
 
-    Whoever can only be on this machine has only its names for it; a network's monitors and probes
-    have its address.
+    On a loopback address, requests must use this machine's names; on a network, monitors and probes
+    use any address.
 
     Args:
-        settings: The service's.
-        probe: What was seen of its store.
+        settings: The settings of the service.
+        probe: The latest check of its store.
     """
     address = settings.health_listen
     if address is None:
@@ -63,7 +63,7 @@ def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, s
 
 
 def _telling(probe: Probe, *, is_watched: bool) -> Work:
-    """Return a work that logs why the service is not ready, and looks if nobody else does."""
+    """Return a work that logs why the service is not ready, and checks if nothing else does."""
 
     async def tell() -> int:
         if not is_watched:
@@ -85,7 +85,7 @@ def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -
             except Unreachable as error:
                 log.warning("the store cannot be reached", reason=str(error))
                 done = 0
-            except Exception:  # the outermost edge: logged, and the next round tries again
+            except Exception:  # the outermost edge: log it, and try again in the next round
                 log.exception("a round of work failed")
                 done = 0
             if not done:

@@ -1,4 +1,4 @@
-"""`prio audit`: tests of the release path that is installed here, and of a running pair.
+"""`prio audit`: tests of the release path installed here, and of a running pair.
 
 The self-test takes no configuration, store or key: it makes up its own task, parties and keys, so
 it can neither spend a real budget nor see a real share.

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 FALSE_ALARM = 1e-6
 LENGTH = 4099
-"""A prime: a fault that comes with blocks of a round number of draws then shows at their end."""
+"""A prime, so that a fault with blocks of a round number of draws shows at their end."""
 
 BUDGET = 10**6
-"""Epsilon of the task's budget; it may be large, because nobody's measurements are in the task."""
+"""The epsilon of the task's budget; it may be large, because the task measures nobody."""
 
 _REFUTED = 1
 _NOT_RUN = 2
@@ -161,7 +161,7 @@ def pair(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the options say about the audit's task; None if they say nothing."""
+    """The options' values for the audit's task; None if an option is not given."""
 
     leader: str | None
     helper: str | None
@@ -256,7 +256,7 @@ def _like(file: Path) -> "Task":
 
 
 def _mechanism_of(task: "Task") -> "dict[str, Setting]":
-    """Return a task's mechanism as a policy's table: all of its noise, and none of its limits."""
+    """Return a task's mechanism as a policy table: all of its noise, and none of its limits."""
     from aggregator.dp.policy import policy_to_mapping
 
     own = task.policy.mechanism.parameters()

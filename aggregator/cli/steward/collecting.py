@@ -1,6 +1,6 @@
-"""Several batches, collected at once: of a survey and of its text questions, or of one of these.
+"""Collects several batches at once: of a survey, of its text questions, or of one of these.
 
-Each is found again if it was collected or asked for before, so the same command goes on.
+A batch that was already collected or asked for is found again, so a command can be repeated.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aggregator.protocol.task import Task
 
 AT_ONCE = 8
-"""Batches that are asked for at the same time."""
+"""How many batches are asked for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Wanted:
     """A batch to collect.
 
     Attributes:
-        task: Of which.
-        start: Of its interval.
-        length: Of its interval.
-        name: For a reader.
+        task: The task of the batch.
+        start: The beginning of its interval.
+        length: The length of its interval.
+        name: The batch, for a reader.
     """
 
     task: "Task"
@@ -40,14 +40,14 @@ class Wanted:
 async def collect_all(
     config: Path | None, wanted: Sequence[Wanted], wait: float, what: str, *, now: bool
 ) -> "tuple[dict[int, Collected], list[Trouble]]":
-    """Return what was collected, by its place among what was wanted, and what could not be.
+    """Return the collected batches, by their index in `wanted`, and what could not be collected.
 
     Args:
         config: The collector's service file.
-        wanted: What to collect.
-        wait: Seconds for all of it.
-        what: All of it, for a reader.
-        now: Whether to collect what is not over.
+        wanted: The batches to collect.
+        wait: Seconds for all of them together.
+        what: All of them, for a reader.
+        now: Whether to collect intervals that are not over.
     """
     import anyio
     from rich.console import Console

@@ -1,10 +1,10 @@
-"""Serves pages on which surveys are answered, and nothing else: for trying, or behind a proxy.
+"""Serves only pages on which surveys are answered: to try them, or behind a proxy.
 
     GET /        the only page, or links to all
-    GET /NAME    the page of this name
-    GET /module/VERSION/prio.js    the module, for pages of one's own; and prio-text.js
+    GET /NAME    the page with this name
+    GET /module/VERSION/prio.js    the module, for other pages; also prio-text.js
 
-A page is for anybody, so nobody is asked who they are.
+Anybody may see a page, so the site asks nobody who they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,15 +45,15 @@ _HEADERS: Final = MappingProxyType(
 )
 
 Pages = Callable[[], Mapping[str, Callable[[], str]]]
-"""Finds what there is now, by name: each makes its page, or raises a `ParameterError`."""
+"""Finds the current pages, by name: each makes its page, or raises a `ParameterError`."""
 
 
 def form_site(pages: Pages, only: str | None = None) -> ASGIApp:
-    """Return what serves pages.
+    """Return an application that serves pages.
 
     Args:
-        pages: What there is.
-        only: The name of the page that is shown at the root.
+        pages: Finds the current pages.
+        only: The name of the page to show at the root.
     """
     router = APIRouter(include_in_schema=False)
 
@@ -72,9 +72,9 @@ async def serve_forms(pages: Pages, address: str, only: str | None = None) -> No
     """Serve pages until a signal comes.
 
     Args:
-        pages: What there is.
+        pages: Finds the current pages.
         address: `host:port`.
-        only: The name of the page that is shown at the root.
+        only: The name of the page to show at the root.
 
     Raises:
         ConfigurationError: The address cannot be listened on.
@@ -88,7 +88,7 @@ async def serve_forms(pages: Pages, address: str, only: str | None = None) -> No
 
 
 def surveys_in(folder: Path) -> dict[str, Callable[[], str]]:
-    """Return the pages of the surveys of a folder, which may get more while they are served."""
+    """Return the pages of the surveys in a folder; surveys may be added while they are served."""
 
     def maker(file: Path) -> Callable[[], str]:
         def made() -> str:
@@ -113,7 +113,7 @@ def _answer(pages: Pages, name: str) -> Response:
     try:
         page = made()
     except ParameterError as error:
-        # Its cause is the same without the name of a file, which is nothing for visitors.
+        # The cause says the same without the name of a file, which visitors have no use for.
         is_named = isinstance(error.__cause__, ParameterError | ConfigurationError)
         return _refusal(str(error.__cause__ if is_named else error))
     policy = f"{policy_of(page)}; frame-ancestors 'none'"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """Which distribution."""
+    """The distributions."""
 
     DISCRETE_LAPLACE = "discrete-laplace"
     TRUNCATED_GEOMETRIC = "truncated-geometric"
@@ -72,7 +72,7 @@ def noise(
 def _sampler(
     kind: Kind, scale: Fraction, bound: int | None, delta: str | None
 ) -> tuple[Sampler, str]:
-    """Return a sampler and what to call it."""
+    """Return a sampler and its name."""
     from aggregator.dp.rationals import format_rational, parse_probability
     from aggregator.dp.samplers import (
         DiscreteGaussianSampler,

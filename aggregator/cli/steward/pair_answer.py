@@ -20,10 +20,10 @@ class PairAnswer:
     """The outcome of an audit of a pair.
 
     Attributes:
-        task: What was audited.
-        releases: What was collected, less the truth.
-        audited: What was found of the noise of each scale.
-        false_alarm: Of the whole audit.
+        task: The audited task.
+        releases: The collected results, less the true sums.
+        audited: The findings about the noise of each scale.
+        false_alarm: The false alarm probability of the whole audit.
     """
 
     task: "Task"
@@ -33,7 +33,7 @@ class PairAnswer:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether any check refuses."""
+        """Whether any check refused."""
         return any(check.is_refused for each in self.audited for check in each.checks)
 
     @property
@@ -50,7 +50,7 @@ class PairAnswer:
 
     @property
     def noise_of(self) -> str:
-        """Whose noise is in the results; unknown if a share is not the sum of the reports."""
+        """Whose noise the results hold; unknown if a share is not the sum of the reports."""
         from aggregator.steward.audit.fault import FaultKind
 
         mended = {mistake.party for mistake in self.releases.mistakes}
@@ -68,7 +68,7 @@ class PairAnswer:
                 return "both"
 
     def document(self) -> dict[str, object]:
-        """Return the answer for JSON; p-values as their natural logarithms, null for 0."""
+        """Return the answer for JSON; p-values are natural logarithms, null for 0."""
         windows, buckets = self.releases.leader.shape
         mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
         return {
@@ -140,7 +140,7 @@ def _scale_document(each: "Audited") -> dict[str, object]:
 
 
 def _text(each: "Audited") -> list[str]:
-    """Return what an audit asked of the noise of one scale, and what it would have found."""
+    """Return an audit's checks of the noise of one scale, and its power there."""
     from aggregator.steward.audit.pair_power import SURELY
 
     scale, reach = each.scale, each.power.reach()

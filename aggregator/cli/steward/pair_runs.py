@@ -1,9 +1,9 @@
 """Runs an audit of a running pair: uploads reports of known truth, and collects them.
 
 Everything is in one folder: the task's files, and in `audit.json` the windows of each audit.
-Reports are made from a window's seed, so they can be made again: to upload them again after an
-interruption, which changes nothing, and to know both un-noised aggregate shares. Results are kept
-there as well, so a repeated command goes on where the last one ended.
+Reports are made from a window's seed, so they can be made again: to repeat an interrupted upload,
+which changes nothing, and to compute both un-noised aggregate shares. Results are kept in the
+folder as well, so a repeated command continues where the last one ended.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ from field import Vector, lift
 STATE = "audit.json"
 _STATE_VERSION = 1
 LARGEST_UPLOAD = 2**25
-"""The most bytes of the leader's shares of one window, which go in one request."""
+"""The most bytes of the leader's shares of one window, which are sent in one request."""
 
 _SEED_SIZE = 32
 _PARTIES = ("leader", "helper")
@@ -58,9 +58,9 @@ class Released:
     """The results of a window.
 
     Attributes:
-        noise: The leader's, the helper's, and the error of the result; one number per bucket each.
-        report_count: According to the leader.
-        mistakes: Reports that a share does not hold exactly once.
+        noise: The leader's, the helper's, and the error of the result; one number for each bucket.
+        report_count: The number of reports, according to the leader.
+        mistakes: Reports that are not in a share exactly once.
     """
 
     noise: tuple[list[int], list[int], list[int]]
@@ -75,7 +75,7 @@ class Window:
     Attributes:
         unit: The unit.
         reports: How many reports are uploaded.
-        seed: What they are made from.
+        seed: The seed that they are made from.
         released: The results; None until there are some.
     """
 
@@ -90,7 +90,7 @@ class Window:
         return Interval.of(self.unit, 1)
 
     def measurements(self, circuit: Circuit) -> list[Measurement]:
-        """Return what each report says: a bucket, or one of the two furthest measurements."""
+        """Return each report's measurement: a bucket, or one of the two furthest measurements."""
         entropy = ReplayedEntropy(self.seed + b"measurements")
         draws = [int.from_bytes(entropy.bytes(16)) for _ in range(self.reports)]
         if isinstance(circuit, Histogram):
@@ -100,7 +100,7 @@ class Window:
 
 
 class ReplayedEntropy(Entropy):
-    """Entropy replayed from a seed, for reports about nobody: SHAKE-256 of it and a counter."""
+    """Entropy replayed from a seed, for reports about nobody: SHAKE-256 of seed and counter."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed = seed
@@ -119,7 +119,7 @@ class PairAudit:
 
     Attributes:
         folder: The folder.
-        task: The task that was made for the purpose.
+        task: The task, made for the purpose.
         token: The collector's token at the leader.
         audits: The windows of each audit; the last may be under way.
     """
@@ -134,7 +134,7 @@ class PairAudit:
         """Read an audit's folder.
 
         Raises:
-            ParameterError: A file is not what it should be.
+            ParameterError: A file has unexpected contents.
         """
         task = read_task(folder / "task.toml")
         text = read_text(folder / "collector.toml")
@@ -153,9 +153,9 @@ class PairAudit:
 
         Args:
             windows: How many new ones; they are the latest units of time that have ended.
-            reports: How many reports each gets.
+            reports: How many reports each window gets.
             now: Seconds since the epoch.
-            anew: Abandon the audit under way.
+            anew: Whether to abandon the audit under way.
 
         Raises:
             ParameterError: The reports of a window are too few or too many.
@@ -190,7 +190,7 @@ class PairAudit:
         """Return the windows of the last audit that was completed.
 
         Raises:
-            ParameterError: No audit was.
+            ParameterError: No audit has been completed.
         """
         for audit in reversed(self.audits):
             if all(window.released is not None for window in audit):
@@ -208,15 +208,15 @@ class PairAudit:
         """Upload the reports of all windows, and collect each.
 
         Args:
-            windows: As `begin` returned them.
-            keypair: The collector's.
+            windows: The windows from `begin`.
+            keypair: The collector's key pair.
             http: Sends the requests.
             timeout_seconds: How long each batch may take.
-            progress: Called once a window is uploaded and once it is collected.
+            progress: Called after each window's upload and after its collection.
 
         Raises:
-            PeerError: An aggregator could not be reached, refused, or was not ready in time. What
-                was done so far is kept.
+            PeerError: An aggregator could not be reached, refused, or was not ready in time. The
+                work done so far is kept.
         """
         missing = [window for window in windows if window.released is None]
         for window in missing:
@@ -236,7 +236,7 @@ class PairAudit:
                 group.start_soon(collect, window)
 
     def save(self) -> None:
-        """Write the state, whole or not at all."""
+        """Write the state, completely or not at all."""
         draft = self.folder / f"{STATE}.new"
         audits = [[_to_document(window) for window in audit] for audit in self.audits]
         draft.write_text(
@@ -246,7 +246,7 @@ class PairAudit:
 
     async def _upload(self, window: Window, http: httpx.AsyncClient) -> None:
         measurements = window.measurements(self.task.prio3.circuit)
-        anything = Floor(any_epsilon=True, max_delta=None)  # the measurements are nobody's
+        anything = Floor(any_epsilon=True, max_delta=None)  # the measurements are about nobody
         client = Client(self.task, http, ReplayedEntropy(window.seed), floor=anything)
         summary = await client.upload(
             measurements,
@@ -254,7 +254,7 @@ class PairAudit:
             reports_per_request=len(measurements),
         )
         for error, count in summary.refused.items():
-            # Reports that were uploaded before an interruption count as replays.
+            # Reports that were uploaded before an interruption are refused as replays.
             if error is not ReportError.REPORT_REPLAYED:
                 raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
 
@@ -301,7 +301,7 @@ def releases_of(windows: list[Window]) -> Releases:
     """Return the results of windows.
 
     Raises:
-        ParameterError: One has no results yet.
+        ParameterError: A window has no results yet.
     """
     released = [window.released for window in windows if window.released is not None]
     if len(released) != len(windows):
@@ -341,7 +341,7 @@ def _mistake(rest: Vector, out_shares: Vector) -> tuple[int, int, Vector] | None
 
 
 def _is_noise(rest: Vector) -> bool:
-    """Return whether most numbers are small, as none is among residues that look random."""
+    """Return whether most numbers are small; residues that look random have no small ones."""
     numbers = lift(rest)
     return 2 * sum(abs(number) < LARGEST for number in numbers) > len(numbers)
 

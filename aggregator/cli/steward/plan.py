@@ -63,7 +63,7 @@ class NeighbourChoice(StrEnum):
 Neighbours = Annotated[NeighbourChoice, typer.Option(help="add-remove or replacement.")]
 
 LAPLACE = "laplace"
-"""Instead of a type of measurement: continuous Laplace noise."""
+"""Instead of a type of measurement, continuous Laplace noise."""
 _COLUMNS = 2
 """Fields per line of a file of bucket counts: the name and the number of persons."""
 
@@ -135,7 +135,7 @@ def threshold(
     from aggregator.steward.planning import answers
 
     with reported():
-        # Billions of answers around the threshold may take half a minute.
+        # With billions of answers around the threshold this may take half a minute.
         with at_work("averaging over what the attacker may know"):
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon
@@ -411,7 +411,7 @@ def figures(
 
 
 def _bucket_counts(text: str) -> dict[str, int]:
-    """Return the persons in each bucket; messages name lines, not their content."""
+    """Return the persons in each bucket; error messages name lines, not their contents."""
     buckets: dict[str, int] = {}
     for number, row in enumerate(csv.reader(text.splitlines()), start=1):
         if len(row) != _COLUMNS or not row[1].strip().isdecimal() or not row[1].isascii():
@@ -423,7 +423,7 @@ def _bucket_counts(text: str) -> dict[str, int]:
 
 
 def _circuit(name: str, parameters: Parameters) -> "circuits.Circuit | None":
-    """Return the circuit of a type, with the least value for parameters not given; None if none."""
+    """Return a type's circuit, with the least value for missing parameters; None for Laplace."""
     if name == LAPLACE:
         if parameters:
             raise ParameterError(f"{LAPLACE} has no parameter {min(parameters)}")

@@ -71,7 +71,7 @@ async def _serve(port: int) -> None:
 
 
 def _home() -> "APIRouter":
-    """Return the route that leads to the page whoever typed the host alone."""
+    """Return a route that leads from the bare host name to the page."""
     from fastapi import APIRouter, Request, Response, status
     from fastapi.responses import RedirectResponse
 

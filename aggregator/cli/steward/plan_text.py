@@ -1,4 +1,4 @@
-"""`prio plan text`: which written answers would be found that nobody listed beforehand."""
+"""`prio plan text`: which written answers would be found without a list of answers."""
 
 from pathlib import Path
 from typing import Annotated

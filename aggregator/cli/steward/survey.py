@@ -1,4 +1,4 @@
-"""`prio survey`: checks a survey file and makes its task; the other commands are beside it."""
+"""`prio survey`: checks a survey file and makes its task; other modules have more commands."""
 
 import json
 import sys
@@ -126,7 +126,7 @@ def new(
 
 
 def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
-    """Let all three parties of one machine take part in the task of a survey."""
+    """Add a survey's task to all three parties on one machine."""
     import shlex
 
     from aggregator.cli.local import folder as local_folder
@@ -144,7 +144,7 @@ def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
         made = text_tasks(survey, texts, config, *urls)
         write_survey(task, made, place, {local_tasks.SURVEY_FILE: text})
         _print_plan(survey, planned, texts)
-    # Whatever was cut short before is made up for: who has its file already changes nothing.
+    # Complete whatever was interrupted; a party that already has its file changes nothing.
     local_tasks.hand_out(folder, local_tasks.files_in(place))
     public = shlex.quote(str(place / "task.toml"))
     print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
@@ -247,13 +247,13 @@ def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]
 
 
 def _cost(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> str:
-    """Return what a person pays for a window, and for all of them, in words."""
+    """Return what a person spends in a window, and in all windows, in words."""
     from aggregator.dp.composition import Releases
     from aggregator.dp.rationals import at_most, format_rational
 
     budget, circuit = survey.budget, planned.sheet.circuit
     name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
-    assert value is not None  # noqa: S101  the model demands one of them
+    assert value is not None  # noqa: S101  the model demands epsilon or rho
     each = f"{name} {format_rational(value)}"
     delta = planned.mechanism.guarantee(circuit).delta
     if not delta:
@@ -272,15 +272,15 @@ def _asked(name: str, error: "PlannedPart | Way") -> str:
 
 
 def _if_half_are_asked(planned: "PlannedPart") -> str:
-    """Return what the error is where fewer people answer, which is that of all if all are asked."""
+    """Return the error if half of the people answer, for figures that are divided by answers."""
     if planned.shows not in ("mean", "share"):
         return ""
-    half = float(2 * planned.error)  # noise is divided by how many answered
+    half = float(2 * planned.error)  # the noise is divided by the number of answers
     return f", and if half are asked, {planned.shows} ± {half:.4g} {planned.unit}".rstrip()
 
 
 def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
-    """Return the way in which something is asked and the others, each with its name."""
+    """Return the chosen way to ask and the other ways, each with its name."""
     return [
         (planned.part.source.name, planned),
         *((other.design.name, other) for other in planned.others),

@@ -104,10 +104,10 @@ def page_of(public: Path, words: "Mapping[str, str] | None" = None) -> str:
 
     Args:
         public: The survey's public file.
-        words: Every string that is not the survey's own; English, if none are given.
+        words: Every string that is not the survey's own; English unless given.
 
     Raises:
-        ParameterError: As `form_page`; or the file is of no survey, or of several tasks.
+        ParameterError: As for `form_page`; or the file has no survey, or several tasks.
     """
     from aggregator.steward.survey.form.page import check_task, form_page
     from aggregator.steward.survey.form.words import WORDS
@@ -140,10 +140,10 @@ def _serve(run: "Callable[[], Coroutine[None, None, None]]") -> None:
 
 
 async def _served(client: "httpx.AsyncClient", url: str, size: int) -> bytes:
-    """Return what a URL answers, no more than one byte beyond `size`.
+    """Return the answer of a URL, up to one byte beyond `size`.
 
     Raises:
-        PeerError: It cannot be asked, or answers with something else than a page.
+        PeerError: It cannot be reached, or its answer is not a page.
     """
     import httpx
 

@@ -1,4 +1,4 @@
-"""What is printed of a survey's results: figures by question, a column for each window."""
+"""A survey's results as lines of text: figures by question, with a column for each window."""
 
 import dataclasses
 import re
@@ -21,8 +21,8 @@ class Trouble:
     """A window that could not be collected.
 
     Attributes:
-        window: For a reader.
-        reason: Why.
+        window: The window, for a reader.
+        reason: Why it could not be collected.
     """
 
     window: str
@@ -32,11 +32,11 @@ class Trouble:
 def table_lines(made: "Table", width: int) -> list[str]:
     """Return a table of a survey's figures as lines of text.
 
-    Numbers are rounded to two digits of their half width, ends outward, as on the pages.
+    Numbers are rounded to two digits of their half-width, and ends outward, as on the pages.
 
     Args:
-        made: As `SurveyResults.table` makes it.
-        width: In characters; further windows stand below, where one line has no room for all.
+        made: A table from `SurveyResults.table`.
+        width: The line length in characters; windows that do not fit are printed further down.
     """
     windows: dict[str, None] = {}
     cells: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
@@ -62,7 +62,7 @@ def table_lines(made: "Table", width: int) -> list[str]:
 
 
 def change(low: float, high: float, unit: str, *, is_larger: bool | None) -> str:
-    """Return what can be concluded of a change whose interval this is."""
+    """Return what can be concluded about a change, given its interval."""
     if is_larger is False:
         least, most = _ends(-high, -low)
         return f"less, by {least} to {most}{unit}"
@@ -73,7 +73,7 @@ def change(low: float, high: float, unit: str, *, is_larger: bool | None) -> str
 
 
 def trouble_lines(troubles: Sequence[Trouble]) -> list[str]:
-    """Return a line for each reason; reasons that differ in numbers only are the same."""
+    """Return a line for each reason; reasons that differ only in numbers share a line."""
     groups: dict[str, list[Trouble]] = {}
     for each in troubles:
         groups.setdefault(_NUMBER.sub("", each.reason), []).append(each)
@@ -90,7 +90,7 @@ def trouble_lines(troubles: Sequence[Trouble]) -> list[str]:
 def _block(
     windows: Sequence[str], figures: Mapping[str, Mapping[str, tuple[str, str]]], width: int
 ) -> list[str]:
-    """Return the lines of one question: so many windows beside each other as there is room for."""
+    """Return the lines of one question, with as many windows side by side as fit."""
     names = max(map(len, figures))
     columns = {window: _column(window, figures) for window in windows}
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""`prio survey collect` and `prio survey results`: windows in, labelled figures out."""
+"""`prio survey collect` and `prio survey results`: collects windows, prints labelled figures."""
 
 import dataclasses
 import functools
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aggregator.steward.survey import Meaning, SurveyResults, Windows
 
 _WIDTH = 110
-"""Characters in a line where there is no terminal."""
+"""The characters in a line if there is no terminal."""
 
 
 def collect(
@@ -80,7 +80,7 @@ def collect(
     what = f"{len(wanted)} batches" if others else f"{len(starts)} windows"
     ask = functools.partial(collect_all, now=shut_out_later_answers)
     found, troubles = anyio.run(ask, config, wanted, wait, what)
-    # Text questions are decoded when there are lists of strings.
+    # Text questions are only decoded with lists of strings.
     own = [found[place] for place in range(len(starts)) if place in found]
     made = SurveyResults([(each.task, each.batch()) for each in own]).table()
     if as_json:
@@ -149,7 +149,7 @@ def results(
 
 
 def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
-    """Return a survey's public file, and the service file of the collector that is meant."""
+    """Return a survey's public file, and the service file of its collector."""
     from aggregator.cli.local.folder import public_file
 
     public, folder = public_file(file, up)
@@ -167,7 +167,7 @@ def print_table(made: "Table") -> None:
 
 
 def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
-    """Print what can be concluded of the change from the window before to the last."""
+    """Print what can be concluded about the change from the window before last to the last."""
     from aggregator.cli.steward.survey_lines import change
     from aggregator.collector.results import compare_all
     from aggregator.collector.results.comparisons import ONLY_NOISE
@@ -189,7 +189,7 @@ def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
 def _wanted(
     tasks: "Sequence[Task]", meaning: "Meaning", starts: Sequence[datetime]
 ) -> "list[Wanted]":
-    """Return what to collect: of the survey's task, the first, and of its text questions' tasks."""
+    """Return the batches to collect: of the survey's task, which is first, and its text tasks."""
     from aggregator.cli.steward.collecting import Wanted
 
     length = timedelta(seconds=meaning.windows.seconds)
@@ -244,7 +244,7 @@ def _document(made: "Table", troubles: "Sequence[Trouble]" = ()) -> dict[str, ob
 
 
 def _finite(row: Mapping[str, object]) -> dict[str, object]:
-    """Return a row in which what has no bound is null: JSON has no infinity."""
+    """Return a row with null for missing bounds, because JSON has no infinity."""
     return {
         name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
         for name, cell in row.items()

@@ -1,4 +1,4 @@
-"""The public file of a survey's task, as its commands read it."""
+"""The public file of a survey's task, as commands read it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,10 +27,10 @@ MaybeTaskFile = Annotated[
 
 
 def task_of_survey(file: Path) -> "tuple[Task, Meaning]":
-    """Return the task of a survey with what it means.
+    """Return the task of a survey, and its meaning.
 
     Raises:
-        ParameterError: The file has several tasks, or one of no survey.
+        ParameterError: The file has several tasks, or its task has no survey.
     """
     from aggregator.steward.survey import Meaning
 

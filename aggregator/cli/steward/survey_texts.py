@@ -1,4 +1,4 @@
-"""The text questions of a survey, for its commands: groups of tasks beside the survey's task."""
+"""A survey's text questions, for commands: groups of tasks besides the survey's task."""
 
 import math
 from collections import Counter
@@ -32,12 +32,12 @@ def write_survey(
     out: Path,
     beside: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a survey's public file, as TOML and as JSON, and one of each party's.
+    """Write a survey's public file, as TOML and as JSON, and each party's file.
 
     Args:
-        task: The survey's.
-        texts: By its name, each text question with its tasks; their public files are in folders.
-        out: A new folder.
+        task: The survey's task.
+        texts: Each text question by name, with its tasks; their public files are in folders.
+        out: The new folder.
         beside: Further public files, by name.
     """
     from aggregator.cli.service.tasks import write_folder
@@ -84,10 +84,10 @@ async def send_texts(
     entropy: Entropy,
     floor: "Floor",
 ) -> "dict[str, tuple[UploadSummary, int]]":
-    """Send a report of each person and window to each text question.
+    """Send each person's report of each window to each text question.
 
     Args:
-        texts: By its name, each question with its tasks.
+        texts: Each question by name, with its tasks.
         written: What people wrote.
         state: The folder of tosses.
         http: Sends the requests.
@@ -95,7 +95,7 @@ async def send_texts(
         floor: The least protection that the client takes part in.
 
     Returns:
-        Of each question what became of its reports, and how many people had answered before.
+        For each question, the outcome of its reports, and how many people had answered before.
     """
     from aggregator.cli.steward.text_upload import send_answers
     from aggregator.client import UploadSummary
@@ -116,7 +116,7 @@ async def send_texts(
 
 
 def text_line(planned: "PlannedText", budget: "Fraction | None") -> str:
-    """Return in a line how a text question is asked, and what will be found.
+    """Return a line that says how a text question is asked, and what will be found.
 
     Args:
         planned: The question.

@@ -1,4 +1,4 @@
-"""`prio survey upload`: a table of answers to all questions."""
+"""`prio survey upload`: uploads a table of answers to all questions."""
 
 import json
 from collections import Counter
@@ -160,7 +160,7 @@ def upload(
 def _checked(
     texts: "dict[str, tuple[TextQuestion, list[Task]]]", state: Path | None, person: str | None
 ) -> "dict[str, tuple[TextQuestion, list[Task]]]":
-    """Return a survey's text questions, unless nothing says whose row is whose."""
+    """Return a survey's text questions, which need --state and --person-column."""
     if texts and (state is None or person is None):
         raise ParameterError(
             f"state: the survey has text questions ({', '.join(texts)}), of whose tasks a person "
@@ -170,9 +170,9 @@ def _checked(
 
 
 def _time_column(names: "Collection[str]") -> str:
-    """Return the column of the time that nobody named.
+    """Return the column of times if none is named.
 
-    No row is taken for one of now: of a table of earlier weeks, that would count all in this one.
+    A missing column does not mean now: a table of earlier weeks would then count in this week.
     """
     if "time" not in names:
         raise ParameterError(
@@ -322,7 +322,7 @@ def _text_document(name: str, sent: "tuple[UploadSummary, int]") -> dict[str, ob
 def _document(
     meaning: "Meaning", answers: "Answers", sent: "UploadSummary | None"
 ) -> dict[str, object]:
-    """Return what was read of each question and, unless it was a dry run, what became of it."""
+    """Return what was read for each question and, unless it was a dry run, the outcome."""
     questions = [
         {
             "name": question.name,

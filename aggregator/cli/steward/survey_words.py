@@ -1,4 +1,4 @@
-"""What the text questions of a survey say, window by window, of some lists of strings."""
+"""The results of a survey's text questions for some lists of strings, window by window."""
 
 import json
 import sys
@@ -26,13 +26,13 @@ def show_words(
     *,
     as_json: bool,
 ) -> None:
-    """Print which strings people wrote, of every window that was collected whole.
+    """Print which strings people wrote, in every window that was collected completely.
 
     Args:
         place: The survey's public file.
-        meaning: Of the survey.
-        lists: Files, a string a line.
-        results_of: Returns all that was collected of a task.
+        meaning: The survey's meaning.
+        lists: Files with one string on each line.
+        results_of: Returns all collected results of a task.
         as_json: Whether to print one JSON document.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`prio text collect`: one window of all tasks of a question, in one file."""
+"""`prio text collect`: collects one window of all tasks of a question, into one file."""
 
 import functools
 import json
@@ -100,10 +100,10 @@ def collect(
 def _last_window(
     task: "Task", moment: int, start: str | None, end: str | None, window: str | None
 ) -> str:
-    """Return a second of the last window that is over.
+    """Return a second within the last window that is over.
 
     Raises:
-        ParameterError: The question has none, or another interval is named.
+        ParameterError: The question has no windows, or an interval is named as well.
     """
     if (start, end, window) != (None, None, None):
         raise ParameterError("last: takes the place of --start, --end and --window")
@@ -118,10 +118,10 @@ def _last_window(
 def _interval(
     task: "Task", start: str | None, end: str | None, window: str | None
 ) -> tuple[int, int]:
-    """Return the first second of what is to be collected, and the one after its last.
+    """Return the first second to collect, and the one after the last.
 
     Raises:
-        ParameterError: No interval is named, or one that is none of the question's.
+        ParameterError: No interval is named, or it does not fit the question.
     """
     from aggregator.dap.problems import BatchInvalid
     from aggregator.protocol.results import collection_request
@@ -156,10 +156,10 @@ def _interval(
 
 
 def _check_known(config: Path | None, tasks: "Sequence[Task]") -> None:
-    """Refuse tasks that the collector does not have, or has otherwise.
+    """Refuse tasks that the collector does not have, or has with other contents.
 
     Raises:
-        ParameterError: One is such.
+        ParameterError: There is such a task.
     """
     from aggregator.collector import Collector
 

@@ -1,4 +1,4 @@
-"""The folder of a text question, as its commands read it."""
+"""The folder of a text question, as commands read it."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ QuestionFolder = Annotated[
 def public_files(
     question: "TextQuestion | Spelling", tasks: "Sequence[Task]", description: str = DESCRIPTION
 ) -> dict[str, str]:
-    """Return what is public of a question or a spelling, by the names of files."""
+    """Return the public files of a question or a spelling, by name."""
     from aggregator.protocol.task import task_for_clients, tasks_to_toml
 
     return {
@@ -43,10 +43,10 @@ def public_files(
 
 
 def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
-    """Return the text questions of a survey, by name: those in the folder beside its task.
+    """Return a survey's text questions by name, from the folder beside its task.
 
     Raises:
-        ParameterError: The files of one do not belong together, or not to the survey.
+        ParameterError: A question's files do not belong together, or not to the survey.
     """
     from aggregator.cli.steward.survey_tasks import task_of_survey
     from aggregator.steward.survey.texts import check_bound
@@ -61,7 +61,7 @@ def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
 
 
 def strings_in(lists: "Iterable[Path]") -> list[str]:
-    """Return the candidates of some files, a string a line.
+    """Return the candidates in some files, one on each line.
 
     Raises:
         ConfigurationError: A file cannot be read, or is not UTF-8.
@@ -72,7 +72,7 @@ def strings_in(lists: "Iterable[Path]") -> list[str]:
 
 
 def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
-    """Return what is asked in a folder, a question or a spelling, and its tasks.
+    """Return the question or spelling in a folder, and its tasks.
 
     Raises:
         ParameterError: They do not belong together.
@@ -89,7 +89,7 @@ def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":
-    """Return the question of a folder and its tasks, each checked against the other.
+    """Return the question in a folder and its tasks, checked against each other.
 
     Raises:
         ParameterError: They do not belong together.

@@ -1,4 +1,4 @@
-"""`prio text results`: which strings of some lists people wrote, and how many each."""
+"""`prio text results`: which strings of some lists people wrote, and how many wrote each."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def results(
     if all_fingerprints:
         decoded = _of_all(question.hashes, tables, listed)
     else:
-        assert listed is not None  # noqa: S101  or the command was refused
+        assert listed is not None  # noqa: S101  otherwise the command was refused
         decoded = decode(question.hashes, tables, listed)
     if as_json:
         print(json.dumps({"version": 1, "title": question.title, **decoded_document(decoded)}))
@@ -85,7 +85,7 @@ def results(
 
 
 def _print_spelled(spelling: "Spelling", tables: "npt.NDArray[np.int64]", *, as_json: bool) -> None:
-    """Print which strings the fingerprints of a spelling are, a line each."""
+    """Print the strings of a spelling's fingerprints, one on each line."""
     from aggregator.steward.text.spelled import spelled
     from aggregator.words import escaped
 
@@ -108,7 +108,7 @@ def _print_spelled(spelling: "Spelling", tables: "npt.NDArray[np.int64]", *, as_
 def _of_all(
     hashes: "TextHashes", tables: "npt.NDArray[np.int64]", listed: "Listed | None"
 ) -> "Decoded":
-    """Decode with all fingerprints, and a bar that fills anew in every pass."""
+    """Decode with all fingerprints, and a bar that starts anew in every pass."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -131,7 +131,7 @@ def _of_all(
 
 
 def print_decoded(title: str, decoded: "Decoded") -> None:
-    """Print what was found, below a title."""
+    """Print what was found, under a title."""
     from aggregator.steward.text.words import name_of
     from aggregator.words import escaped
 

@@ -1,4 +1,4 @@
-"""`prio text spell`: the tasks that ask for the letters of what no list explains."""
+"""`prio text spell`: makes the tasks that ask for the letters of strings that no list explains."""
 
 import json
 import sys
@@ -86,10 +86,10 @@ def spell(
 
 
 def _unnamed(text: str) -> list[int]:
-    """Return the fingerprints without a name, what most people hold first.
+    """Return the fingerprints without a name, those held by most people first.
 
     Raises:
-        ParameterError: There is none, or this is something else.
+        ParameterError: There is none, or the text is something else.
     """
     try:
         found = json.loads(text)["found"]

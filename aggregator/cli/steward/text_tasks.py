@@ -1,4 +1,4 @@
-"""`prio text tasks`: the tasks of a question, and the description that binds them."""
+"""`prio text tasks`: makes the tasks of a question, and the description that binds them."""
 
 import sys
 from pathlib import Path

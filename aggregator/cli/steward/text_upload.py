@@ -1,4 +1,4 @@
-"""`prio text upload`: one report a person, to the task that the person is in."""
+"""`prio text upload`: sends one report for each person, to the task that the person is in."""
 
 import csv
 import json
@@ -115,17 +115,17 @@ async def send_answers(
     entropy: Entropy,
     floor: "Floor",
 ) -> "tuple[UploadSummary, int]":
-    """Send a report for each person; return what became of them, and who had answered before.
+    """Send a report for each person; return the outcome, and how many had answered before.
 
     Args:
-        question: What was asked, or the spelling that takes its place in this window.
+        question: The question, or the spelling that replaces it in this window.
         tasks: Its tasks.
         written: What each person wrote.
         state: The folder of tosses.
         http: Sends the requests.
-        seconds: Time of the reports.
+        seconds: The time of the reports.
         entropy: For tosses and reports.
-        floor: The least protection that the client takes part in.
+        floor: The least protection that the client accepts.
     """
     from aggregator.client import Client, UploadSummary
     from aggregator.client.text.kept import kept_tosses
@@ -136,7 +136,7 @@ async def send_answers(
         Client(task, http, entropy, floor=floor, keeps_places=True)  # the toss is kept
         for task in tasks
     ]
-    # Who was counted is not sent again: so nobody is counted while an aggregator is away.
+    # A person who was counted is not sent again, so count nobody while an aggregator is away.
     await clients[0].ready()
     accepted, before, refused = 0, 0, Counter[AnyReportError]()
     for number, client in enumerate(clients):
@@ -165,7 +165,7 @@ async def _send(
     state: Path,
     seconds: int,
 ) -> "tuple[UploadSummary, int]":
-    """Count and send the reports of one task."""
+    """Count and send the reports for one task."""
     from aggregator.client import Contributions, TooManyReports
     from aggregator.client.text.kept import place_of
 
@@ -173,7 +173,7 @@ async def _send(
     for person, toss in tosses.items():
         counts = place_of(state, toss.hashes, person).with_suffix(".sent")
         try:
-            # In a window a person is in the question or in its spelling.
+            # In each window a person is either in the question or in its spelling.
             under = f"text question {question.hashes.meaning.hex()}"
             Contributions(counts).count(task, 1, seconds, under=under)
         except TooManyReports:
@@ -197,7 +197,7 @@ def _answers(
     """Return what each person wrote.
 
     Raises:
-        ParameterError: A column is missing, or a person is there twice.
+        ParameterError: A column is missing, or a person is in it twice.
     """
     from aggregator.cli.client.upload import check_delimiter, csv_text
 
@@ -222,7 +222,7 @@ def _answers(
                 written[person] = row[answer_column] or ""
             return written
     except UnicodeDecodeError:
-        # `from None`: the cause has the bytes.
+        # `from None`: the cause contains the bytes.
         raise ParameterError(f"{file}: is not UTF-8 text") from None
     except csv.Error as error:
         raise ParameterError(f"{file}: is not CSV: {error}") from None
