@@ -28,7 +28,7 @@ class Wanted:
         task: The task of the batch.
         start: The beginning of its interval.
         length: The length of its interval.
-        name: The batch, for a reader.
+        name: Its name, for a reader.
     """
 
     task: "Task"

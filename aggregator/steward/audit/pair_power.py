@@ -80,7 +80,7 @@ class PowerOfAudit:
         table: The law of one aggregator's draw.
         windows: How many windows are collected.
         buckets: How many buckets each has.
-        false_alarm: Of the whole audit.
+        false_alarm: The false alarm probability of the whole audit.
     """
 
     table: NoiseTable

@@ -83,7 +83,7 @@ def best_finding(
     Args:
         observations: What was seen, by vantage. Runs of one data set seen from one vantage must be
             independent of each other; vantages may depend on each other in any way.
-        distance: Of the neighbours, at least 1.
+        distance: The neighbours' distance, at least 1.
         false_alarm: The probability, at most, that the bound is above the true epsilon.
         delta: The claimed delta.
 

@@ -29,7 +29,7 @@ class AuditReport:
     """The result of an audit; with `--json` it is printed field by field.
 
     Attributes:
-        version: Of this format.
+        version: The version of this format.
         type: The type of measurement.
         parameters: Its parameters.
         mechanism: The mechanism that was audited.

@@ -18,7 +18,7 @@ Chance = Annotated[float, Field(description="From 0 to 1.")]
 
 
 class Precision(DocumentModel):
-    """Of all figures the one whose error is the largest part of the largest that it can be."""
+    """The figure whose error is the largest part of its largest value."""
 
     shows: str
     unit: str
@@ -34,7 +34,7 @@ class CurvePoint(DocumentModel):
 
 
 class Spent(DocumentModel):
-    """What a person who answers in so many windows has spent at most."""
+    """What a person who answers in this many windows has spent at most."""
 
     windows: int
     epsilon: float
@@ -48,7 +48,7 @@ class HalfWidths(DocumentModel):
 
 
 class ErrorOfRelease(HalfWidths):
-    """The same at a confidence."""
+    """How far a release may lie from the truth, at one confidence."""
 
     confidence: Chance
 
@@ -89,7 +89,7 @@ class BucketThreshold(DocumentModel):
 
 
 class PrivacyTable(DocumentModel):
-    """The table `[privacy]` of a task file; what it does not say is left out."""
+    """The table `[privacy]` of a task file, without settings that have no value."""
 
     mechanism: str
     epsilon: Exact = ""
@@ -131,7 +131,7 @@ class Spread(HalfWidths):
 
 
 class NoiseError(DocumentModel):
-    """What `prio plan error --json` prints for so many reports."""
+    """What `prio plan error --json` prints for one number of reports."""
 
     noise: str = Field(description="The law of each aggregator's noise.")
     sensitivity: int = Field(description="How far one person can move the sums, added up.")
@@ -141,7 +141,7 @@ class NoiseError(DocumentModel):
 
 
 class Plan(DocumentModel):
-    """All that the planner says of a question."""
+    """Everything that the planner says about a question."""
 
     version: Literal[1]
     question: str
@@ -187,7 +187,7 @@ IN_BODY: dict[str, Any] = {
         }
     }
 }
-"""The same as a body."""
+"""The fields of the form as a body."""
 
 AS_JSON: Mapping[str, Any] = {"response_model": None, "responses": {200: {"model": Plan}}}
 AS_CSV: Mapping[str, Any] = {
@@ -201,4 +201,4 @@ AS_CSV: Mapping[str, Any] = {
         }
     },
 }
-"""What the routes say of their answers."""
+"""What the routes say about their answers."""

@@ -24,8 +24,8 @@ def selection(
     """Compare every selection rule at one count.
 
     Args:
-        epsilon: Of the whole selection, at least 0.
-        delta: Of the whole selection, 0 to 1.
+        epsilon: The epsilon of the whole selection, at least 0.
+        delta: The delta of the whole selection, 0 to 1.
         count: How many persons are in the bucket asked about.
         kappa: The most buckets that one person is in.
         neighbours: "add-remove" or "replacement".
@@ -97,8 +97,8 @@ def keep(
 
     Args:
         buckets: Names with the number of persons in each.
-        epsilon: Of the whole selection, at least 0.
-        delta: Of the whole selection, 0 to 1.
+        epsilon: The epsilon of the whole selection, at least 0.
+        delta: The delta of the whole selection, 0 to 1.
         kappa: The most buckets that one person is in.
         neighbours: "add-remove" or "replacement".
         entropy: Where the draws come from.

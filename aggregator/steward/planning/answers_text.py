@@ -44,10 +44,10 @@ def text(
     """Return strings found, errors and bytes, beside those of a listed choice and the optimum.
 
     Args:
-        epsilon: Of a person, whichever task they are in.
+        epsilon: The epsilon of a person, whichever task they are in.
         reports: How many people answer, in all tasks together; by default as many as in the last
             window, if `found` gives it.
-        buckets: Of each task's histogram.
+        buckets: The buckets of each task's histogram.
         tasks: How many tasks; by default the number that finds the rarest strings.
         strings: How many different strings the guessed tail has.
         exponent: In the guessed tail the k-th most frequent string is held in proportion to

@@ -116,7 +116,7 @@ class CostModel:
             return self._mixed(epsilon, scale, confidence, LABEL)
 
     def true_confidence_optimum(self, epsilon0: Number) -> Optimum:
-        """Return the same minimum with the true P(|L| <= epsilon) of Laplace noise.
+        """Return the cheapest epsilon with the true P(|L| <= epsilon) of Laplace noise.
 
         Raises:
             ParameterError: `epsilon0` is not above 0 and at most 1000.

@@ -146,7 +146,7 @@ class LatticeLaw:
         last, size = self._first_at_most(bound) - 1, self.move.length
         with working(self._digits):
             if self.move.coordinates == 1:
-                # Under the neighbour the law is the same in reverse.
+                # The neighbour's law is this one reversed.
                 growth = to_decimal(bound).exp()
                 value = self._between(0, last) - growth * self._between(size - last, size)
                 return max(Decimal(0), value)

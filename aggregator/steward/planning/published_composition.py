@@ -31,11 +31,11 @@ def privacy_at_risk_theorem_9(
     those of `zcdp` and `optimal`, which involve no "risk".
 
     Args:
-        epsilon: Of the mechanism.
+        epsilon: The mechanism's epsilon.
         risky_epsilon: The smaller epsilon that is claimed with the confidence gamma.
         gamma: The claimed confidence, from 0 to 1; 0 gives `advanced`.
         releases: n.
-        delta: Of the bound.
+        delta: The delta of the bound.
 
     Source:
         [DBB20], Theorem 9.

@@ -33,8 +33,8 @@ class TruncatedGeometricRelease:
     may be published at no further cost.
 
     Attributes:
-        epsilon: Of the guarantee.
-        delta: Of the guarantee, above 0.
+        epsilon: The epsilon of the guarantee.
+        delta: The delta of the guarantee, above 0.
         k: The least cut-off at which the outermost mass is at most delta.
 
     Source:

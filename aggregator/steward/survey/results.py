@@ -124,7 +124,7 @@ class SurveyResults:
             question: Only this question's figures.
             shows: Only these figures: "share", "mean".
             by: Only tables by this question's answers; "" for no tables.
-            confidence: Of each interval by itself, or of all at once.
+            confidence: The confidence of each interval by itself, or of all at once.
             jointly: Whether all intervals hold at once.
         """
         rows = self._chosen(question, shows, by)

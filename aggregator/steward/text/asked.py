@@ -30,8 +30,8 @@ class TextTasks:
     """A text question, read from its tasks.
 
     Attributes:
-        tasks: In the order of their places.
-        hashes: Of the question.
+        tasks: The tasks, in the order of their places.
+        hashes: The question's hashes.
     """
 
     tasks: tuple[Task, ...]

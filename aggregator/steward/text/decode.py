@@ -96,7 +96,7 @@ def decode(
     """Return which candidates people hold.
 
     Args:
-        hashes: The question's.
+        hashes: The question's hashes.
         tables: A row for each task: its histogram as it was released, with its noise.
         candidates: The strings to try.
         false: How many empty strings may be expected to pass in the last pass.

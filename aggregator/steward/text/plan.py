@@ -145,7 +145,7 @@ class TextPlan:
     def found(self) -> float:
         """How many strings of the tail are expected to be found."""
         counts = np.exp(np.arange(0, math.log(3 * self.found_from), _GRID))
-        start = max(0, len(counts) - 100)  # what is held by fewer is not found
+        start = max(0, len(counts) - 100)  # strings held by fewer are not found
         chances = [self._chance(each, self.found_from, self.threshold) for each in counts[start:]]
         of_bins = np.interp(self.tail.counts, counts[start:], chances, left=0, right=1)
         return float(of_bins @ self.tail.strings)

@@ -36,7 +36,7 @@ def reaching(
     """Return the candidates whose units add up to the level or more.
 
     Args:
-        hashes: The question's.
+        hashes: The question's hashes.
         units: A row for each task: the limited remainder of its table, from -128 to 127.
         level: What a candidate's units must add up to.
         candidates: The strings to try.

@@ -168,7 +168,7 @@ class Words:
         """Return the found strings in one table, each with its interval.
 
         Args:
-            confidence: Of each interval by itself, or of all at once.
+            confidence: The confidence of each interval by itself, or of all at once.
             jointly: Whether all intervals hold at once.
         """
         guarantee = self.asked.guarantee
