@@ -1,26 +1,24 @@
 """Holds one person to the reports that a task allows, with a file that counts before sending.
 
-A task's guarantee is for `max_reports_per_person` reports of one person in a batch, and aggregators
-see reports, not persons. So the software that makes a person's reports enforces the bound, with one
-file per person and device. It cannot recognise the same person on another device.
+A task's guarantee is for `max_reports_per_person` reports of one person in a batch. Aggregators see
+reports, not persons, so the software that makes a person's reports enforces the bound, with one
+file for each person and device. It cannot recognise the same person on another device.
 
 If the task's policy has a window, a batch is one window, and both aggregators refuse any other: the
 bound is per window, and `max_batches_per_person` limits the number of windows with a report.
-Without one, which reports share a batch is the collector's or the leader's choice, made later. The
-bound is then on all reports of the person for the task, for ever, and they cost no more than one
-release.
+Without a window, the collector or the leader decides later which reports share a batch. The bound
+is then on all reports of the person for the task, for ever, and they cost no more than one release.
 
-A survey that is changed is another task of the same people, so reports for it and for the one
-before are counted together, by the survey's title and who is asked: nobody is in both within one
-window.
+A changed survey is a new task for the same people. Reports for the old and the new task are counted
+together, by the survey's title and who is asked, so nobody is in both within one window.
 
-Of a group of tasks a person is in one place, for ever: the first task that a report is counted for
-decides, and tasks of other places are refused. So nobody pays for two because of what a task calls
-a group, related or not.
+In a group of tasks a person keeps one place for ever: the first task that a report is counted for
+decides it, and tasks of other places are refused. So nobody pays for two places, even if a task
+calls unrelated tasks a group.
 
-Reports are counted on disk before they are sent, and never uncounted. A crash in between costs the
-person's chance to be counted, not their privacy; and only the leader's word, which may be false,
-says that a report was refused.
+Reports are counted on disk before they are sent, and never uncounted: a crash in between costs the
+person's chance to be counted, not their privacy. A refusal does not uncount one either, since it is
+only the leader's word, which may be false.
 """
 
 import contextlib
@@ -70,8 +68,8 @@ class Contributions:
             task: The task they are for.
             reports: How many.
             seconds: Their time, in seconds since the epoch.
-            under: A name of several tasks of one place, whose reports are counted together, too: a
-                person has no more for all of them than one of them allows.
+            under: A common name for several tasks of one place: their reports are counted together
+                too, and one person may have no more in all than one task allows.
 
         Raises:
             TooManyReports: There would be more than the task allows one person, or the person is in
@@ -101,7 +99,7 @@ class Contributions:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Wait until no other process counts in this file; a process that dies holds no lock."""
-        # Not needed, and not there on Windows, unless reports are counted.
+        # Imported only where reports are counted: Windows does not have it.
         import fcntl
 
         lock = self.path.with_name(self.path.name + ".lock")
@@ -158,7 +156,7 @@ class Contributions:
 
 
 def _survey_of(task: Task) -> str | None:
-    """Return what a survey is called, however often it is changed; None if the task is of none."""
+    """Return the name that a survey keeps through its changes; None if the task is of no survey."""
     try:
         meaning = json.loads(task.meaning)
         return f"{meaning['survey']}, asked of {meaning['asked']}"

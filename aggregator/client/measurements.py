@@ -57,7 +57,7 @@ class MeasurementReader:
         Args:
             cells: One cell; for a vector, one per coordinate.
             place: Where the cells are, for the message.
-            columns: In which column each is, if they have names.
+            columns: The name of each cell's column, if columns have names.
 
         Raises:
             CellError: A cell is not an integer, or the measurement is not allowed.
@@ -158,7 +158,7 @@ class MeasurementReader:
 
 
 def _other_delimiter(header: Sequence[str], delimiter: str) -> str:
-    """Return a hint if the file's only column is several, separated by something else."""
+    """Return a hint if the only column looks like several with another delimiter."""
     others = [each for each in DELIMITERS if each != delimiter and each in "".join(header)]
     if len(header) > 1 or not others:
         return ""

@@ -1,8 +1,8 @@
-"""The browser's module in one file: what lies in `browser/`, joined, without its comments.
+"""The browser's module in one file: the files of `browser/`, joined, without their comments.
 
-A page that names the file by its hash gets all of it or nothing: modules that import others would
-escape the hash. Only what few pages need is a second file, which imports the first. Nothing is
-renamed or rewritten, so that a reader can compare it with the source line by line.
+A page that names one file by its hash gets exactly that code or none; a hash does not cover what a
+module imports. Only what few pages need is a second file, which imports the first. Nothing is
+renamed or rewritten, so a reader can compare the file with the source line by line.
 """
 
 import base64
@@ -18,13 +18,13 @@ ORDER = (
     *("field", "transform", "xof", "bytes", "digits", "sections", "circuits", "prio3"),
     *("hpke", "task", "report", "outbox", "client"),
 )
-"""The files, each after those that it imports."""
+"""The files in order: each comes after those that it imports."""
 
 TEXT_ORDER = ("normal", "question")
-"""Those of text questions, after the others."""
+"""The files for text questions, which come after the others."""
 
 PROFILES = (DAP_18, DAP_19)
-"""What the module speaks: those in `browser/task.js`."""
+"""The profiles that the module speaks, as `browser/task.js` lists them."""
 
 _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n|^[ ]*//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
@@ -75,5 +75,5 @@ def _names(group: str) -> list[str]:
 
 
 def integrity_of(text: str) -> str:
-    """Return what `integrity=` of an element says of a text."""
+    """Return the value of an element's `integrity` attribute for a text."""
     return "sha384-" + base64.b64encode(hashlib.sha384(text.encode()).digest()).decode()

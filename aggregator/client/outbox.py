@@ -1,9 +1,9 @@
 """Where an application's reports wait until they are settled: one file, for one or more tasks.
 
-A record holds both shares of a report, and so the answer, until there is an outcome; then it is
-overwritten in the file, and the log that it also stood in is emptied. A claim says that something
-was answered and what became of it, but not what. A toss says in which task of a text question a
-person is, and stays for ever.
+A record holds both shares of a report, and so the answer, until the report has an outcome. Then the
+record is overwritten in the file, and the write-ahead log, which held it too, is emptied. A claim
+says that something was answered and what became of the report, but not what the answer was. A toss
+says which task of a text question a person is in, and stays for ever.
 """
 
 import dataclasses
@@ -89,7 +89,7 @@ class Record:
     Attributes:
         key: The report's id.
         task: The task's id.
-        claim: Of what this is the only report, if it is.
+        claim: What may have only one report, such as a person; None if nothing is claimed.
         created: When it was made, in seconds since the epoch.
         time: The report's time, in the task's units.
         public_share: Of its sharding.
@@ -98,7 +98,7 @@ class Record:
         sealed_to: The encoded configurations that `body` is sealed to; None if it is not sealed.
         body: The bytes that are sent, and zeros behind them that keep room; only these if it is
             not sealed.
-        attempts: How often it was sent in vain.
+        attempts: How many attempts to send it have failed.
         due: When it is to be sent, in seconds since the epoch.
     """
 
@@ -146,7 +146,7 @@ class Outbox:
             execute = self._connection.execute
             execute(f"PRAGMA page_size = {_PAGE}")
             execute("PRAGMA journal_mode = WAL")
-            execute("PRAGMA synchronous = FULL")  # what `add` returned for is on the disk
+            execute("PRAGMA synchronous = FULL")  # a record is on the disk when `add` returns
             execute("PRAGMA secure_delete = ON")  # answers are overwritten, not only unlinked
             execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")
             self._connection.executescript(_TABLES)
@@ -161,7 +161,7 @@ class Outbox:
 
         Args:
             records: The records.
-            digests: What tells of each record what it was made of; it goes with the record.
+            digests: A digest of what each record was made of; it is deleted with the record.
 
         Raises:
             AlreadyAnswered: A claim has a report.
@@ -180,7 +180,7 @@ class Outbox:
                 execute("INSERT INTO digests VALUES (?, ?)", (record.key, digest))
 
     def due(self, task: bytes, now: int | None, limit: int) -> list[Record]:
-        """Return records whose turn it is, the oldest first; with None for `now`, any."""
+        """Return records that are due, the oldest first; all records if `now` is None."""
         with self._transaction() as execute:
             rows = execute(
                 f"SELECT {_COLUMNS} FROM records WHERE task = ? AND due <= ? "  # noqa: S608  names of our own fields
@@ -195,7 +195,7 @@ class Outbox:
         """Store what records are sealed to, unless another process was quicker.
 
         Returns:
-            The records as they are stored now, whoever sealed them, without those that are settled.
+            The records as they are stored now, sealed here or elsewhere, without settled ones.
         """
         rows = []
         with self._transaction() as execute:
@@ -226,7 +226,7 @@ class Outbox:
         self._empty_log()
 
     def postpone(self, records: Sequence[Record], due: Sequence[int]) -> None:
-        """Count an attempt in vain of each, and say when the next is due."""
+        """Count a failed attempt for each record, and set when its next one is due."""
         with self._transaction() as execute:
             for record, when in zip(records, due, strict=True):
                 execute(
@@ -269,7 +269,7 @@ class Outbox:
         return None if row is None else Outcome(State(row[0]), row[1])
 
     def keep_tosses(self, tosses: Mapping[tuple[bytes, str], int]) -> list[int]:
-        """Keep tosses, by question and person, where there is none; return those that are kept.
+        """Keep tosses, by question and person, unless one is kept already; return those kept.
 
         Raises:
             OutboxFull: There is no room.
@@ -288,7 +288,7 @@ class Outbox:
         return None if row is None else int(row[0])
 
     def outcomes(self, task: bytes) -> Counter[Outcome]:
-        """Return of how many claims of a task what became."""
+        """Return how many claims of a task had each outcome."""
         with self._transaction() as execute:
             rows = execute(
                 "SELECT state, reason, count(*) FROM claims WHERE task = ? GROUP BY state, reason",
@@ -320,7 +320,7 @@ class Outbox:
             execute("INSERT OR REPLACE INTO hpke_keys VALUES (?, ?, ?)", (task, configs, now))
 
     def _empty_log(self) -> None:
-        """Move the log into the file, where answers are overwritten; later if it is being read."""
+        """Move the log into the file, where answers are overwritten; later if a reader holds it."""
         with self._lock, self._translated():
             execute = self._connection.execute
             execute("PRAGMA busy_timeout = 0")

@@ -1,7 +1,7 @@
-"""A client's requests, by the standard library alone: it imports at once, and so must the client.
+"""A client's requests, with the standard library alone, so that the client imports quickly.
 
-Whatever is no aggregator's word, an answer of a proxy among it, is taken for the network's: it
-settles nothing, and the same bytes are sent again later.
+An answer that does not come from an aggregator, such as a proxy's, is treated as a network failure:
+it settles nothing, and the same bytes are sent again later.
 """
 
 import http.client
@@ -29,7 +29,7 @@ class Later(Exception):
     """There is no usable answer now; there may be one later.
 
     Attributes:
-        reason: Why, in one of the words of `sending.Reason`.
+        reason: Why, as a value of `sending.Reason`.
         wait: The fewest seconds to wait.
     """
 
@@ -136,7 +136,7 @@ class PlainPosting:
     ) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(url)
         place = (parts.scheme, parts.netloc)
-        # A connection that was kept may have been closed by now; a new one tells more.
+        # A kept connection may have been closed by now: then try once more over a new one.
         for is_last in (place not in self._connections, True):
             connection = self._connections.get(place) or self._connect(*place)
             deadline = time.monotonic() + self._seconds
@@ -177,11 +177,11 @@ class PlainPosting:
 def _whole(answer: http.client.HTTPResponse, limit: int, deadline: float) -> bytes:
     """Return the body of an answer, or more than `limit` bytes of it.
 
-    Who cuts an upload's answer after some refusals must not make the others count, and the library
-    does not tell: so an answer that was cut, or whose end nothing marks, is none.
+    An answer to an upload that was cut off would make the reports whose refusals are missing count
+    as accepted, and the library does not report that. So an answer without a marked end is refused.
 
     Raises:
-        OSError, HTTPException: It did not come, or not to its end, or not in time.
+        OSError, HTTPException: The answer did not come, was cut off, or was late.
     """
     size = answer.length
     if size is None and not answer.chunked and answer.status == http.client.OK:
@@ -196,7 +196,7 @@ def _whole(answer: http.client.HTTPResponse, limit: int, deadline: float) -> byt
         content += part
         if time.monotonic() > deadline:
             raise TimeoutError
-    answer.close()  # else the connection is not free for the next request, which then goes twice
+    answer.close()  # or the connection is not free, and the next request is sent twice
     return content
 
 

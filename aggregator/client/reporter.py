@@ -1,12 +1,12 @@
-"""An application's client: takes an answer at once, and sends it until it is settled.
+"""An application's client: takes an answer at once, and sends its report until that is settled.
 
 put      the report is made and stored
 flush    sealed to keys of the day, STORED, and only then sent: the same bytes until there is
          an answer
 settled  deleted from the outbox; its claim says what became of it
 
-Reports of further tasks of the same aggregators may go with the task's own: those that are put
-together are stored together, or none is.
+Further tasks of the same aggregators may have reports beside the task's own. Reports that are put
+together are stored together or not at all.
 """
 
 import threading
@@ -32,13 +32,13 @@ REPORTS_PER_REQUEST = 200
 MAX_AGE_SECONDS = 14 * DAY
 
 Beside = tuple[Task, Settled]
-"""A task whose reports go with another's, and who hears of them."""
+"""A task whose reports go with another's, and the callback for their outcomes."""
 
 _Put = tuple[Sequence[tuple[Task, Measurement]], str | None]
-"""What goes together, a measurement of each task, and its claim."""
+"""Measurements that are put together, each with its task, and their claim."""
 
 _OF_ALL_TASKS = (Reason.UNREACHABLE, Reason.BUSY, Reason.NOT_AN_AGGREGATOR)
-"""Why other tasks of the same aggregators would fare no better."""
+"""Reasons that hold for all tasks of the same aggregators: the pass ends there."""
 
 
 class Reporter:
@@ -54,12 +54,12 @@ class Reporter:
         floor: The least protection of a task that this client takes part in.
         max_age_seconds: How long a report may wait; then it is given up.
         reports_per_request: The most reports of one request.
-        claim_at: What is claimed by a claim at a time: itself, unless given.
-        beside: Further tasks of the same aggregators. Of a group the caller keeps people to one.
+        claim_at: Makes the stored claim from a claim and a time; the claim itself by default.
+        beside: Further tasks of the same aggregators. The caller keeps a person to one of a group.
 
     Raises:
-        ParameterError: A task is below the floor; or the first is in a group: nobody is kept to one
-            place.
+        ParameterError: A task is below the floor, or the first is in a group: this client does not
+            keep people to one place.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Reporter:
             )
         self.task = task
         self.fault: Exception | None = None
-        """What the last pass in the background, or `on_settled`, failed with; None if none did."""
+        """The error of the last background pass, or of `on_settled`; None if there was none."""
         self._id = task.task_id.value
         self._outbox = outbox
         self._entropy = SystemEntropy() if entropy is None else entropy
@@ -111,7 +111,7 @@ class Reporter:
             )
             for each, told in ((task, on_settled), *beside)
         }
-        # Who waits for its turn is served by whoever has it: many at once cost little each.
+        # A thread stores the reports of all threads that wait: many at once cost little each.
         self._puts = Together(self._put_all, REPORTS_PER_REQUEST)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -139,7 +139,7 @@ class Reporter:
 
         Args:
             measurement: As the task's type requires.
-            claim: Of what only one report is taken, such as a person's number and a survey.
+            claim: What may have only one report, such as a person's number and a survey.
 
         Raises:
             ParameterError: The measurement is out of range.
@@ -155,7 +155,7 @@ class Reporter:
 
         Args:
             parts: A measurement of each task: of this reporter's, or of one beside it.
-            claim: Of what only one report is taken for each task.
+            claim: What may have only one report for each task.
 
         Raises:
             ParameterError, AlreadyAnswered, OutboxFull: As `put`.
@@ -168,12 +168,12 @@ class Reporter:
         claims: Sequence[str | None] | None = None,
         digests: Sequence[bytes] | None = None,
     ) -> list[bytes]:
-        """Make and store a report of each measurement, all or none, at far less cost for each.
+        """Make and store a report of each measurement, all or none; cheaper than many `put`.
 
         Args:
             measurements: As the task's type requires.
-            claims: Of what each is the only report.
-            digests: What each is told by in the outbox while its report waits there.
+            claims: What each report claims.
+            digests: A digest of each measurement, kept in the outbox while its report waits.
 
         Raises:
             ParameterError, AlreadyAnswered, OutboxFull: As `put`.
@@ -187,7 +187,7 @@ class Reporter:
         return [report for [report] in self._put_all(puts, digests)]
 
     def claimed(self, claim: str, task: Task | None = None) -> Outcome | None:
-        """Return what became of a claim, for a task beside if one is given; None: no report."""
+        """Return what became of a claim, of `task` if one is given; None if it has no report."""
         return self._outbox.claimed((task or self.task).task_id.value, claim)
 
     def waiting(self) -> int:
@@ -198,7 +198,7 @@ class Reporter:
         """Send what is due, in groups.
 
         Args:
-            now: Also what would wait for longer.
+            now: Also send what is not due yet.
         """
         waiting = [task for task, _, _ in self._outbox.tasks()]
         beside = [each for each in waiting if each in self._sendings and each != self._id]
@@ -217,14 +217,14 @@ class Reporter:
         return await run_sync(lambda: self.flush(now=now))
 
     def start(self, seconds: float = 1.0) -> None:
-        """Send from now on in a thread of its own, looking every so many seconds."""
+        """Send from now on in a background thread, with a pass every `seconds`."""
         if self._thread is None:
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, args=(seconds,), daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Send no more; what waits stays in the outbox."""
+        """Stop sending; reports that wait stay in the outbox."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -246,11 +246,11 @@ class Reporter:
     def _put_all(
         self, puts: Sequence[_Put], digests: Sequence[bytes] | None = None
     ) -> list[list[bytes]]:
-        """Make the reports of some puts, each task's at once, and store all or none.
+        """Make the reports of several puts, task by task, and store all or none.
 
         Args:
             puts: The measurements and their claims.
-            digests: Of each report, in the order of the puts, which are then all of one task.
+            digests: One for each report, in the order of the puts, which are then of one task.
         """
         now = self._clock.now()
         by_task: dict[bytes, list[tuple[int, Measurement, str | None]]] = {}
@@ -295,7 +295,7 @@ class Reporter:
         ]
 
     def _flush(self, tasks: Sequence[bytes], *, now: bool) -> Pass:
-        """Pass over the reports of some tasks, until it is no use to go on."""
+        """Send the reports of some tasks, until it is no use to go on."""
         done = Pass()
         for each in tasks:
             of_task = self._sendings[each].flush(now=now)

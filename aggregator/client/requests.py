@@ -1,4 +1,4 @@
 """How many reports a client sends together."""
 
 REPORTS_PER_REQUEST = 200
-"""Unless the caller says otherwise."""
+"""The default."""

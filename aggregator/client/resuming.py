@@ -1,13 +1,13 @@
-"""An upload that goes on where it was interrupted: its reports stay in a file until it is over.
+"""An upload that resumes where it was interrupted: its reports stay in a file until it is over.
 
-Each measurement claims its place, and its report is made once: whoever calls again with the same
-measurements sends the same bytes of those that were not settled, and makes what was not made. What
-became of each place stays in the file, and nothing of a measurement does.
+Each measurement claims its place, and its report is made once. A second call with the same
+measurements sends the same bytes for reports that are not settled, and makes those that are
+missing. The outcome of each place stays in the file; nothing about the measurement does.
 
-While a report waits, a digest of its measurement lies beside it, so that other measurements of the
-same number are not taken for the ones before. It needs no key: both shares lie there, too, and
-whoever reads them has the measurement. It goes with them: a digest of what is settled, a choice
-among few, would tell it to whoever tries them all, and a key in the same file would be no secret.
+While a report waits, a digest of its measurement lies beside it, so that a different list of the
+same length is not mistaken for the first one. The digest needs no key: a reader of the file has
+both shares and so the measurement anyway. It is deleted with them: a settled measurement is one of
+few values, all of which can be hashed, and a key in the same file would be no secret.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
 
 ATTEMPTS = 5
-"""How often a call tries to send what waits, after 2, 4, 8 and 16 seconds."""
+"""How often a call tries to send reports that wait, with 2, 4, 8 and 16 seconds in between."""
 
 _AT_ONCE = 1000
 _MOST_BYTES = 2**40
-_PATIENCE_SECONDS = 10 * 366 * 86_400  # whether a report is too old, its leader says
+_PATIENCE_SECONDS = 10 * 366 * 86_400  # the leader decides whether a report is too old
 
 
 def upload_from(
@@ -49,13 +49,13 @@ def upload_from(
     sleep: Callable[[float], None] = time.sleep,
     settled: Callable[[int], None] = lambda _: None,
 ) -> tuple[Counter[Outcome], Reason | None]:
-    """Make the reports that `file` has not, and send those that wait there.
+    """Make the reports that `file` lacks, and send those that wait there.
 
     Args:
         file: Where they wait; made if it is missing.
         task: Whose reports they are.
         measurements: All of them, in the same order each time.
-        seconds: The time of reports that are made now; now if not given.
+        seconds: The time of reports that are made now; the clock's if not given.
         per_request: The most reports of one request.
         floor: The least protection of a task that this client takes part in.
         posting: Sends requests.
@@ -68,9 +68,9 @@ def upload_from(
         What became of all measurements, in this call or before, and why some still wait.
 
     Raises:
-        ParameterError: The file has more reports of the task than there are measurements, or one
-            of another measurement than is now in its place; or a measurement is out of range, and
-            none is sent; or the task is below the floor.
+        ParameterError: The file has more reports of the task than there are measurements, or a
+            report of another measurement than the one now in its place. Or a measurement is out
+            of range, and none is sent. Or the task is below the floor.
         ConfigurationError, OutboxFull: The file cannot be used, or its disk is full.
     """
     clock = SystemClock() if clock is None else clock
@@ -121,7 +121,7 @@ def _digest(measurement: Measurement) -> bytes:
 
 
 class _At:
-    """A clock that stands."""
+    """A clock that stands still."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds

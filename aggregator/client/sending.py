@@ -1,8 +1,8 @@
-"""One pass over an outbox: seals what is due, sends it, and settles what was answered.
+"""One pass over an outbox: seals reports that are due, sends them, and settles those answered.
 
-Only `outdated_config` may change the bytes, and only if the aggregators' keys have changed: then
-the same shares are sealed again, under the same id. So neither a lost answer nor a restart, nor a
-leader that lies about its keys, counts anybody twice.
+Only `outdated_config` may change the bytes of a report, and only if the aggregators' keys have
+changed: then the same shares are sealed again, under the same id. So neither a lost answer, nor a
+restart, nor a leader that lies about its keys counts anybody twice.
 """
 
 import dataclasses
@@ -28,10 +28,10 @@ from aggregator.protocol.reports import PreparedReport, report_sizes, seal_repor
 from aggregator.protocol.task import Task
 
 KEYS_SECONDS = DAY
-"""How long keys are used without asking again; aggregators take retired ones for longer."""
+"""How long keys are used before they are fetched again; aggregators take retired ones longer."""
 
 _MOST_REQUEST_BYTES = 1_000_000
-"""What proxies take that were told nothing."""
+"""What proxies accept by default."""
 
 _STATUS_SIZE = ReportId.size + 1
 _MOST_CONFIG = 9 + max(ENC_SIZES)  # bytes of an encoded configuration
@@ -48,10 +48,10 @@ _OUTDATED = (
     ReportError.OUTDATED_CONFIG.draft_name,
     ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name,
 )
-"""What a leader says, by its draft or its habit, of a report sealed to a key that it has not."""
+"""What leaders answer, by the draft or by habit, to a report sealed to a key they do not have."""
 
 _UNKNOWN_TASK = "unrecognizedTask"
-"""A leader that is set up anew, or not yet, knows it tomorrow; the answer is there once."""
+"""Settles nothing: a leader being set up will know the task later, and the answer is only here."""
 
 _EARLY = (ReportError.REPORT_TOO_EARLY.draft_name, ReportError.TASK_NOT_STARTED.draft_name)
 
@@ -72,13 +72,13 @@ class Reason(StrEnum):
 
 @dataclasses.dataclass(slots=True)
 class Pass:
-    """What one pass over the outbox has done, or several.
+    """What one or several passes over the outbox have done.
 
     Attributes:
         counted: Reports that the leader has.
-        late: Those whose time is over.
-        refused: Those that it does not take.
-        waiting: Those that wait now.
+        late: Reports whose time is over.
+        refused: Reports that the leader refused.
+        waiting: Reports that wait now.
         reason: Why some that were sent still wait; None if none does.
     """
 
@@ -105,12 +105,12 @@ class Sending:
         on_settled: Called for each report, after its outcome is stored.
         max_age_seconds: How long a report may wait; then it is given up.
         group: The most reports of one request.
-        keys_of: The id of the task with whose keys these reports are sealed, which has the same
-            aggregators; this one's unless given.
+        keys_of: The id of the task whose stored keys these reports are sealed to; it has the same
+            aggregators. This task's by default.
 
     Attributes:
-        group: So many go in one request now: fewer after one that was too large.
-        quiet_until: When the next pass may do something, after one that could not go on.
+        group: How many reports go in one request now: fewer after one that was too large.
+        quiet_until: When the next pass may send again, after one that could not go on.
         callback_fault: What `on_settled` raised in the last pass; None if nothing.
     """
 
@@ -142,7 +142,7 @@ class Sending:
         """Send what is due, in groups.
 
         Args:
-            now: Also what would wait for longer.
+            now: Also send what is not due yet.
         """
         with self._passing:
             done = Pass()
@@ -176,8 +176,8 @@ class Sending:
         return [record for record in records if record.key not in seen][:most]
 
     def _send(self, records: Sequence[Record], done: Pass, answered: set[bytes]) -> None:
-        """Send some reports, seal those again that were sealed to keys that have gone, settle."""
-        # Not before they are sent: keys of today, however long a report has waited.
+        """Send some reports, reseal those whose keys have gone, and settle."""
+        # Reports are sealed only when they are sent, so to today's keys however long they waited.
         unsealed = [record for record in records if record.sealed_to is None]
         sealed = [record for record in records if record.sealed_to is not None]
         if unsealed:
@@ -186,8 +186,8 @@ class Sending:
         if not outdated:
             return
         fresh = self._fetched_keys()
-        # A leader that calls the keys outdated which it hands out contradicts itself. Other bytes
-        # for it would be worth nothing to us, and another report could be counted twice.
+        # A leader that calls the very keys it hands out outdated contradicts itself. Sealing
+        # again would not help, and a second report could be counted twice.
         stuck = [record for record in outdated if record.sealed_to == fresh]
         again = self._seal([r for r in outdated if r.sealed_to != fresh], fresh)
         stuck += self._conclude_all(again, done, answered)
@@ -237,7 +237,7 @@ class Sending:
                 self.callback_fault = error
 
     def _postpone(self, records: Sequence[Record], wait: int) -> int:
-        """Try again in 2, 4, 8 ... seconds, an hour at most, or as the leader says; return when."""
+        """Retry in 2, 4, 8 ... seconds, an hour at most, or when the leader says; return when."""
         now = self._clock.now()
         due = [
             now + max(min(2 ** min(r.attempts + 1, 12), _LONGEST_WAIT), min(wait, DAY))
@@ -249,10 +249,10 @@ class Sending:
     def _post(
         self, records: Sequence[Record]
     ) -> Iterator[tuple[Sequence[Record], dict[bytes, str]]]:
-        """Send reports; yield for each request why each was refused that was.
+        """Send reports; yield for each request the reasons of those refused.
 
-        A request that is refused whole says nothing of each report, so each goes alone; one that
-        is too large goes in halves.
+        If a request is refused as a whole, the fault may be in one report, so each is sent alone; a
+        request that is too large is sent in halves.
         """
         if not records:
             return
@@ -304,7 +304,7 @@ class Sending:
                     _url(base, path("hpke_config")), HpkeConfigList.message, _MOST_CONFIG_BYTES
                 )
                 config = decode(HpkeConfigList, answer).preferred()
-                seal(config, b"", b"", b"", self._entropy)  # not any 32 bytes are a key
+                seal(config, b"", b"", b"", self._entropy)  # not every 32 bytes are a key
                 found.append(encode(config))
             except (DecodeError, ParameterError, Refused, TooLarge) as error:
                 raise Later("not_an_aggregator") from error
@@ -331,22 +331,22 @@ class Sending:
         return self._outbox.seal(records, keys, bodies)
 
     def _sent(self, record: Record) -> bytes:
-        """Return the report of a sealed record, without what fills its room."""
+        """Return the report of a sealed record, without the padding."""
         encs = (len(config.public_key) for config in _configs(record.sealed_to or b""))
         return record.body[: report_sizes(self.task).report_of(*encs)]
 
 
 def room_of(task: Task) -> int:
-    """The most bytes of a sealed report and of what it is sealed to.
+    """Return the most bytes of a sealed report and the configurations it is sealed to.
 
-    They are taken at once, so that sealing needs no more room in an outbox that is full.
+    They are reserved when a report is put, so that sealing needs no more room in a full outbox.
     """
     return report_sizes(task).report + 2 * _MOST_CONFIG + _ROW_HEADER
 
 
 @lru_cache(maxsize=16)
 def _configs(keys: bytes) -> tuple[HpkeConfig, HpkeConfig]:
-    """Return the leader's and the helper's configuration, which come one after the other."""
+    """Return the leader's and the helper's configuration, which `keys` holds in that order."""
     reader = Reader(keys)
     return HpkeConfig.read(reader), HpkeConfig.read(reader)
 

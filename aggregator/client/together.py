@@ -1,8 +1,8 @@
-"""Work of many threads that is done together: what costs as much for one as for many.
+"""Batches the work of many threads, where one batch costs about as much as one piece.
 
-Whoever comes while nobody works does the work of all who wait, and they need not do it again; who
-comes meanwhile waits for the next turn. A thread whose work is done leaves at once, whatever the
-next turn takes: were it to queue for that, turns would be of those two or three who overtook it.
+A thread that finds nobody working does the work of all threads that wait; threads that come
+meanwhile wait for the next turn. A thread whose work is done leaves at once, without queueing for
+the lock again: if it did, the two or three threads that overtook it would make up whole turns.
 """
 
 import threading
@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 class _Item(Generic[Given, Made]):
-    """What one thread wants done; afterwards what came of it, or why nothing did."""
+    """What one thread wants done; afterwards its result or its error."""
 
     __slots__ = ("error", "given", "is_done", "made")
 
@@ -30,8 +30,8 @@ class Together(Generic[Given, Made]):
     """Does the work of many threads together.
 
     Args:
-        work: Does all or nothing of it; returns what came of each, in their order.
-        most: How much is done at once.
+        work: Does all the pieces or none; returns their results, in order.
+        most: The most pieces done at once.
     """
 
     def __init__(self, work: Callable[[Sequence[Given]], Sequence[Made]], most: int) -> None:
@@ -57,7 +57,7 @@ class Together(Generic[Given, Made]):
         return own.made[0]
 
     def _next(self, own: _Item[Given, Made]) -> list[_Item[Given, Made]]:
-        """Wait until nobody works; return what is next, or nothing if one's own work is done."""
+        """Wait until nobody works; return the next pieces, or none if our own is done."""
         with self._turn:
             self._turn.wait_for(lambda: own.is_done or self._worker is None)
             if own.is_done:
@@ -68,7 +68,7 @@ class Together(Generic[Given, Made]):
             return self._taken
 
     def _end(self) -> None:
-        """Let the next one work, if this thread did, whatever it was interrupted at."""
+        """Let the next thread work if this one did, wherever it was interrupted."""
         with self._turn:
             if self._worker != threading.get_ident():
                 return
@@ -83,7 +83,7 @@ class Together(Generic[Given, Made]):
             self._turn.notify_all()
 
     def _work_on(self, items: Sequence[_Item[Given, Made]]) -> None:
-        """Do all of it; or in halves, so that what cannot be done does not keep the others."""
+        """Do all pieces; if that fails, in halves, so that a bad piece does not stop the others."""
         try:
             made = self._work([item.given for item in items])
         except Exception as error:  # noqa: BLE001  whatever it is, its thread hears of it

@@ -38,8 +38,8 @@ _STATUS_SIZE = ReportId.size + 1
 """Bytes of an answer per refused report."""
 
 UPLOAD_ATTEMPTS = 8
-"""How often one request of reports is sent, within half a minute: a client that gave up midway
-could not upload the rest without knowing which measurements are settled."""
+"""How often one request of reports is sent, within half a minute. Giving up midway is costly: the
+rest cannot be uploaded without knowing which measurements are settled."""
 
 UPLOAD_SECONDS = 300.0
 """How long all these attempts may take."""
@@ -68,7 +68,7 @@ class UploadSummary:
 
 
 _OUTDATED = (ReportError.OUTDATED_CONFIG, ReportError.HPKE_UNKNOWN_CONFIG_ID)
-"""What a leader says, by its draft or its habit, of a report sealed to a key that it has not."""
+"""What leaders answer, by the draft or by habit, to a report sealed to a key they do not have."""
 
 
 _Configs: TypeAlias = tuple[HpkeConfig, HpkeConfig]
@@ -92,15 +92,15 @@ class Client:
         http: Sends the requests.
         entropy: Where report ids, shares and HPKE keys come from.
         clock: What time a report is of.
-        contributions: Counts the reports of the one person whose measurements these are, and holds
-            them to the task's bounds; None where the caller does, or each measurement is another
-            person's.
+        contributions: Counts the reports of the one person whose measurements these are, and
+            enforces the task's bounds; None if the caller does, or if each measurement is of a
+            different person.
         floor: The least protection of the tasks that the client takes part in.
         keeps_places: Whether the caller keeps each person to one place of the task's group.
 
     Raises:
-        ParameterError: The task is below the floor, or in a group of which nobody keeps people to
-            one place; nothing is sent.
+        ParameterError: The task is below the floor, or in a group and nothing keeps people to one
+            place of it; nothing is sent.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Client:
         self._configs: _Configs | None = None
 
     async def ready(self) -> None:
-        """Fetch both aggregators' configurations, for who counts persons before they upload.
+        """Fetch both aggregators' configurations, for callers that count persons before uploading.
 
         Raises:
             PeerError: One of them could not be reached.
@@ -187,7 +187,7 @@ class Client:
     async def _requests(
         self, chunks: Iterable[Sequence[Measurement]], time: Time
     ) -> AsyncGenerator[_Request, None]:
-        """Give a request for each chunk, and shard and seal the next while one is sent."""
+        """Yield a request for each chunk; the next is sharded and sealed while one is sent."""
         with ThreadPoolExecutor(1, "sealing") as sealing:
             ahead: Future[_Request] | None = None
             for chunk in chunks:
@@ -225,8 +225,8 @@ class Client:
         ]
         if not outdated:
             return errors
-        # With the same ids and shares: a new report would let a leader that lies about the
-        # configuration count one measurement twice.
+        # Keep ids and shares: with a new report, a leader that lies about the configuration could
+        # count one measurement twice.
         if self._configs is request.configs:
             self._configs = None
         for report in outdated:

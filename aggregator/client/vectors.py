@@ -1,7 +1,7 @@
 """Every step from a measurement to an upload, byte by byte, to test a client in another language.
 
-All randomness comes from a seed that everybody knows, so that whoever implements a client can give
-it the same bytes at each step and compare. Such reports protect nobody.
+All randomness comes from a public seed, so that another implementation can use the same bytes at
+each step and compare. Such reports protect nobody.
 
 Source:
     DAP, "Uploading Reports"; VDAF, "Sharding" of Prio3; RFC 9180, "Single-Shot APIs".
@@ -46,7 +46,7 @@ _CONFIG_IDS = {Role.LEADER: 7, Role.HELPER: 8}
 
 
 class KnownEntropy(Entropy):
-    """The same bytes for everybody: SHAKE-256 of a label and of how many were asked for before.
+    """The same bytes for everybody: SHAKE-256 of a label and of the number of earlier calls.
 
     Args:
         label: What the bytes are for.
@@ -84,7 +84,7 @@ class Recorded(Entropy):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Given(Entropy):
-    """Gives one value, whatever is asked for."""
+    """Always gives one value."""
 
     value: bytes
 

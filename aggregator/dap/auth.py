@@ -19,11 +19,11 @@ from aggregator.entropy import Entropy
 
 
 class TokenHeader(Enum):
-    """The header in which a token is shown; whoever is called takes either."""
+    """The header that carries a token; servers accept either."""
 
     AUTHORIZATION = "Authorization"
     DAP_AUTH_TOKEN = "DAP-Auth-Token"  # noqa: S105  a header's name
-    """Of early drafts, and of aggregators that have kept it."""
+    """The header of early drafts, which some aggregators have kept."""
 
     def shows(self, token: str) -> dict[str, str]:
         """Return the header that shows `token`, its name in lower case."""
@@ -34,7 +34,7 @@ class TokenHeader(Enum):
 TOKEN_SIZE = 32
 """Random bytes in a token."""
 LEAST_CHARACTERS = 22
-"""Of a token that somebody else has made: 128 random bits in base64url."""
+"""The shortest token that others may make: 128 random bits in base64url."""
 
 _BEARER = compile_pattern(r"bearer +([A-Za-z0-9._~+/-]+=*) *", ASCII | IGNORECASE)
 
@@ -45,14 +45,14 @@ def new_token(entropy: Entropy) -> str:
 
 
 def hash_token(token: str) -> bytes:
-    """Return what is kept of a token: its SHA-256."""
+    """Return a token's SHA-256, which is all that is kept of it."""
     return hashlib.sha256(token.encode("utf-8")).digest()
 
 
 def token_matches(token: str, token_hashes: Iterable[bytes]) -> bool:
-    """Return whether `token` is one of those that were hashed.
+    """Return whether the hash of `token` is among `token_hashes`.
 
-    The duration depends on how many there are, and on nothing else.
+    The duration depends only on how many hashes there are.
     """
     shown = hash_token(token)
     return any([hmac.compare_digest(shown, each) for each in token_hashes])  # noqa: C419  all of them

@@ -1,8 +1,8 @@
-"""What a peer writes otherwise than the draft does though both name the same draft.
+"""How some peers' messages differ from the draft although they claim to follow it.
 
 Janus has resources whose ids their creator chooses (PUT), and before 25 August 2026 it had two
 messages of aggregation jobs in an older form. Nothing that is sealed, shared or verified differs.
-What we store is the draft's in any case: a dialect is spoken where a message leaves or comes.
+We always store the draft's form; a dialect applies only where a message leaves or arrives.
 
 Source: the exchanges in `tests/interop`; DAP, "Verifying and Aggregating Reports".
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aggregator.codec import DecodeError, Reader, Writer
 
-# The numbers of `profile`, which has a framing for a value.
+# Numbers that `profile` has too; it imports this module.
 _TIME_INTERVAL = 1
 _LEADER_SELECTED = 2
 _BATCH_ID = 0x0001
@@ -26,11 +26,11 @@ class Framing:
     """How the two messages of an aggregation job's first step are written.
 
     Attributes:
-        request: From the draft's `AggregationJobInitReq` to the peer's.
-        read_request: Back; raises `DecodeError`.
-        answer: From the draft's `AggregationJobResp` to the peer's.
-        read_answer: Back; raises `DecodeError`.
-        more: How many bytes the peer's form may be longer.
+        request: Converts the draft's `AggregationJobInitReq` to the peer's.
+        read_request: Converts it back; raises `DecodeError`.
+        answer: Converts the draft's `AggregationJobResp` to the peer's.
+        read_answer: Converts it back; raises `DecodeError`.
+        more: By how many bytes the peer's form may be longer.
     """
 
     request: Callable[[bytes], bytes]

@@ -1,7 +1,7 @@
 """Extensions of tasks, reports, aggregation jobs and collection jobs: typed byte strings in order.
 
-All four lists have the same form and the same rule, that types strictly increase, but breaking it
-has different consequences:
+All four lists have the same form and the same rule: types strictly increase. Breaking the rule has
+different consequences:
 
 - a task configuration or an aggregation job is refused whole (`DecodeError`, invalidMessage);
 - a collection job is refused whole (`MisorderedCollectionExtensions`, invalidExtension);

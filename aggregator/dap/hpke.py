@@ -1,7 +1,7 @@
 """HPKE in base mode, single shot: seal to a public key, open with a private one.
 
-We need our own because the library's HPKE takes no associated data, which DAP needs. What it is
-composed of is in `hpke_suites`.
+We need our own because the library's HPKE takes no associated data, which DAP needs. Its
+algorithms are in `hpke_suites`.
 
 Source:
     RFC 9180, "DH-Based KEM (DHKEM)", "Creating the Encryption Context" and "Single-Shot APIs"; DAP,
@@ -32,7 +32,7 @@ _CONFIG_HEADER = Struct(">BHHHH")
 
 
 class DecryptError(ReportRejected):
-    """A ciphertext that does not open; the message does not say why."""
+    """A ciphertext that does not open; the error does not say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class HpkeConfig:
     Attributes:
         id: 0 to 255, distinct among an aggregator's configurations in use.
         kem_id: RFC 9180's code point of the key encapsulation.
-        kdf_id: That of the key derivation.
-        aead_id: That of the encryption.
+        kdf_id: RFC 9180's code point of the key derivation.
+        aead_id: RFC 9180's code point of the AEAD.
         public_key: As the KEM serializes it.
     """
 
@@ -157,7 +157,7 @@ class HpkeKeypair:
         kem = suite_of(self.config).kem
         try:
             key = kem.key(self.private_key)
-        except ValueError:  # which may tell of the key
+        except ValueError:  # whose text may reveal the key
             size = len(self.private_key)
             wrong = "is none" if size == PRIVATE_KEY_SIZE else f"must be 32 bytes long, not {size}"
             raise ParameterError(f"HPKE private_key {wrong}") from None
@@ -237,8 +237,8 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
     suite = SUITES[keypair.config.suite_ids]
     enc = ciphertext.enc
     try:
-        # What is no key of the suite's is a bare ValueError, a wrong tag InvalidTag, and
-        # a payload shorter than a tag either of them: all of it the sender's fault.
+        # A key that is not the suite's raises ValueError, a wrong tag InvalidTag, and a
+        # payload shorter than a tag either: all of it is the sender's fault.
         secret = keypair.exchange(enc)
         key, nonce = key_schedule(suite, secret, enc + keypair.config.public_key, info)
         return suite.aead.cipher(key).decrypt(nonce, ciphertext.payload, aad)

@@ -22,14 +22,13 @@ from aggregator.dap.hpke import (
 from aggregator.dap.hpke_suites import Suite
 
 _A_FEW = 4
-"""For fewer messages than these, calls of numpy take longer than what they save."""
+"""Below this many messages, numpy calls take longer than they save."""
 
 
 def dh_many(keypair: HpkeKeypair, encs: Sequence[bytes]) -> list[bytes | None]:
     """Return the Diffie-Hellman secret with each encapsulated key; None for one that has none.
 
-    Two exchanges a report are what a report costs at least, so this is where another implementation
-    of them would stand.
+    Every report costs at least two exchanges, so a faster implementation of them belongs here.
     """
     secrets: list[bytes | None] = []
     for enc in encs:
@@ -117,7 +116,7 @@ def _rows(strings: Sequence[bytes]) -> npt.NDArray[np.uint8]:
 def _extracted(
     keys: npt.NDArray[np.uint8], label: bytes, rows: npt.NDArray[np.uint8], end: bytes = b""
 ) -> npt.NDArray[np.uint8]:
-    """Return the HMAC of each row between a label and an end that all have in common."""
+    """Return the HMAC of each row, put between a label and an end that all rows share."""
     head, tail = (np.frombuffer(each, np.uint8) for each in (label, end))
     around = [np.broadcast_to(each, (len(rows), len(each))) for each in (head, tail)]
     return hmac_rows(keys, np.concatenate((around[0], rows, around[1]), axis=1))

@@ -1,7 +1,7 @@
-"""The algorithms that HPKE is put together from, and the suites that we speak.
+"""The algorithms that HPKE is composed of, and the suites that we support.
 
-Each is OpenSSL's. What differs from one key encapsulation to the other is how keys are written and
-drawn; the Diffie-Hellman secret, the KEM's secret and HKDF's blocks are 32 bytes in all of them.
+All algorithms are OpenSSL's. Key encapsulations differ in how keys are written and drawn; in all of
+them the Diffie-Hellman secret, the KEM's secret and HKDF's blocks are 32 bytes.
 
 Source:
     RFC 9180, "Algorithm Identifiers" and "DH-Based KEM (DHKEM)"; DAP, "Compliance Requirements".
@@ -90,7 +90,7 @@ class Kem:
     """A key encapsulation.
 
     Attributes:
-        name: As settings have it.
+        name: Its name in settings.
         id: RFC 9180's code point.
         public_key_size: Bytes of a public key, and so of an encapsulated key.
         key: Parses a private key.
@@ -107,10 +107,10 @@ class Kem:
         return b"HPKE-v1KEM" + self.id.to_bytes(2, "big")
 
     def draw(self, entropy: Entropy) -> tuple[bytes, PrivateKey]:
-        """Return a fresh private key, and the same parsed.
+        """Return a fresh private key, as bytes and parsed.
 
-        Each private key is as likely as any other. For P-256 one draw of 2³² is no private key, and
-        is drawn again.
+        All private keys are equally likely. For P-256, one draw in 2³² is not a private key and is
+        repeated.
         """
         while True:
             drawn = entropy.bytes(PRIVATE_KEY_SIZE)
@@ -131,10 +131,10 @@ Cipher: TypeAlias = type[AESGCM] | type[ChaCha20Poly1305]
 
 @dataclass(frozen=True, slots=True)
 class Aead:
-    """An encryption; nonces have 12 bytes.
+    """An AEAD; nonces have 12 bytes.
 
     Attributes:
-        name: As settings have it.
+        name: Its name in settings.
         id: RFC 9180's code point.
         key_size: Bytes of a key.
         cipher: Makes the cipher from a key.
@@ -155,14 +155,14 @@ AEADS = (
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A key encapsulation and an encryption; the key derivation is HKDF-SHA256."""
+    """A key encapsulation and an AEAD; the key derivation is HKDF-SHA256."""
 
     kem: Kem
     aead: Aead
 
     @property
     def name(self) -> str:
-        """As settings have it, like `X25519/AES-128-GCM`."""
+        """Its name in settings, such as `X25519/AES-128-GCM`."""
         return f"{self.kem.name}/{self.aead.name}"
 
     @property
@@ -179,7 +179,7 @@ class Suite:
 SUITES: Mapping[tuple[int, int, int], Suite] = {
     suite.ids: suite for suite in (Suite(kem, aead) for kem in (X25519, P256) for aead in AEADS)
 }
-"""The suites we speak, by (kem_id, kdf_id, aead_id)."""
+"""The suites that we support, by (kem_id, kdf_id, aead_id)."""
 
 REQUIRED = Suite(X25519, AEADS[0])
 """The suite that DAP requires of everyone."""

@@ -33,7 +33,7 @@ class Problem(Abort):
 
     Attributes:
         type_uri: The kind of problem, for the peer's program.
-        title: The same for a person.
+        title: The kind of problem, for a person.
         detail: What was wrong this time, without anything that the peer must not see.
         task_id: The task at hand, if it was known.
     """
@@ -174,7 +174,7 @@ class UnrecognizedAggregateShare(Problem):
 
 
 class MessageTooLarge(Problem):
-    """A body over the limit this server sets."""
+    """A body over this server's limit."""
 
     type_uri = OWN_NAMESPACE + "message-too-large"
     title = "The message is larger than this server accepts"
@@ -188,14 +188,14 @@ class UnsupportedMediaType(Problem):
 
 
 class NameTaken(Problem):
-    """A resource that is to be made where another is, or was: its name is for one request."""
+    """A `PUT` of a name that another request has used: a name is for one request."""
 
     type_uri = OWN_NAMESPACE + "name-taken"
     title = "The name is that of another request"
 
 
 class NotNamedByCaller(Problem):
-    """A `PUT` of a resource that the task's profile has the server name."""
+    """A `PUT` of a resource that the server names in the task's profile."""
 
     type_uri = OWN_NAMESPACE + "not-named-by-caller"
     title = "In this task's profile the server names what it makes"
@@ -209,7 +209,7 @@ class TooManyRequests(Problem):
 
 
 class TooManyCollections(Problem):
-    """One more collection than a task may have pending; it may come again when one has ended."""
+    """A collection beyond the most that a task may have pending; retry when one has ended."""
 
     type_uri = OWN_NAMESPACE + "too-many-collections"
     title = "The task has as many pending collections as it may have"
@@ -233,16 +233,16 @@ class TaskRefused(Problem):
 
 
 class SetBack(Problem):
-    """An aggregator that has forgotten a release of which the other knows; ours."""
+    """An aggregator that has forgotten a release that the other knows; a type of our own."""
 
     type_uri = OWN_NAMESPACE + "set-back"
     title = "This aggregator was set back"
 
 
 class CollectionFailed(Problem):
-    """A collection job that ended for a reason of which the Collector's own request knows nothing.
+    """A collection job that ended for a reason that is not in the Collector's request.
 
-    The detail says which: the Helper kept refusing, or the Leader's operator gave it up.
+    The detail says which: the Helper kept refusing, or the Leader's operator gave the job up.
     """
 
     type_uri = OWN_NAMESPACE + "collection-failed"
@@ -277,8 +277,8 @@ _NOT_REPAIRED_BY_TIME = (
 def is_final(problem: Problem) -> bool:
     """Return whether a peer has decided on a request, and would decide the same again.
 
-    Everything else is for an operator to repair, such as a wrong token, a task not yet provisioned
-    or a proxy in between: the same request is sent again later.
+    Everything else can be repaired by an operator, such as a wrong token, a task not yet
+    provisioned or a proxy in between: the same request is sent again later.
     """
     if isinstance(problem, _NOT_REPAIRED_BY_TIME):
         return True

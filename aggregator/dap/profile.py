@@ -1,7 +1,8 @@
-"""The drafts that we speak: what changes from one to the next, in one value of the task.
+"""The drafts that we speak: all that differs between them is in a task's `Profile`.
 
-A task has a `Profile`, so that one service serves tasks of two drafts side by side. Codecs know
-nothing of it: what differs are numbers that messages carry and a tag that bindings begin with.
+So one service can serve tasks of several drafts side by side. Codecs do not depend on the profile:
+drafts differ in numbers that messages carry and in the tag that domain separation strings begin
+with.
 """
 
 from collections.abc import Mapping
@@ -69,14 +70,14 @@ class Profile:
             different drafts can therefore open nothing of each other's.
         min_task_info_size: The fewest bytes of `TaskConfiguration.task_info`.
         codes: The number of each report error that the draft defines.
-        at_upload: What the draft calls a reason in an answer to an upload, where it has another or
-            no word for it.
-        at_aggregation: The same in an answer to an aggregation job.
-        creator_names: Whether who asks for a job, a share or a collection names it, by `PUT`, and
-            not who is asked, by an answer to `POST`.
+        at_upload: Errors to use instead in answers to uploads, where the draft has a different
+            error or none.
+        at_aggregation: Errors to use instead in answers to aggregation jobs.
+        creator_names: Whether the caller names a job, a share or a collection, by `PUT`; otherwise
+            the server does, in its answer to `POST`.
         framing: How aggregation jobs are written.
-        seals_anew: Whether a helper seals its share each time that it is asked for it, so that a
-            second answer says nothing of the first.
+        seals_anew: Whether a helper seals its share again each time that it is asked for it, so
+            that two answers for one share differ.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Profile:
         return self.codes[error]
 
     def report_error(self, code: int) -> AnyReportError:
-        """Return the report error that a peer's number stands for."""
+        """Return the report error for a peer's number."""
         for error, known in self.codes.items():
             if known == code:
                 return error
@@ -180,7 +181,7 @@ JANUS = replace(
 """DAP-18 with the resources of Janus."""
 
 JANUS_2026_08_20 = replace(JANUS, name="janus-2026-08-20", framing=WITH_LENGTHS)
-"""The same with the messages that Janus had at commit 4ab28a36."""
+"""`JANUS` with the messages that Janus had at commit 4ab28a36."""
 
 PROFILES: Mapping[str, Profile] = {
     each.name: each for each in (DAP_18, DAP_19, JANUS, JANUS_2026_08_20)

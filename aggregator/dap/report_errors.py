@@ -1,7 +1,7 @@
 """Why one report was refused: names that hold in every draft.
 
-Which number stands for a name is the draft's (`profile.Profile`): it is another in the next one, so
-messages carry the number and nothing but a task's profile gives it a name.
+The draft decides which number stands for a name (`profile.Profile`), and the next draft has other
+numbers. So messages carry the number, and only a task's profile gives it a name.
 
 Source:
     DAP, "Basic Type Definitions"; DAP, "Report Errors Registry".

@@ -58,12 +58,12 @@ class Resource:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that it answers: whatever can be read has a head."""
+        """The methods that it answers: `GET` implies `HEAD`."""
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
 
 
 def names_host(url: str) -> bool:
-    """Return whether a URL names a host and, if any, a port that there can be."""
+    """Return whether a URL names a host and, if it names a port, a valid one."""
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0  # asking for the port checks it
@@ -217,9 +217,9 @@ def path(name: str, **ids: Identifier) -> str:
 
 
 def location(endpoint: str, name: str, **ids: Identifier) -> str:
-    """Return what a `Location` names a resource by: its absolute path, with the endpoint's own.
+    """Return a resource's absolute path for a `Location` header, below the endpoint's own path.
 
-    A proxy may serve us below a path; what it takes off a request it does not put before an answer.
+    A proxy may serve us below a path: it strips that from requests but does not add it to answers.
 
     Args:
         endpoint: The base URL of the role that serves the resource.
@@ -235,9 +235,9 @@ def resources_of(role: Role) -> tuple[Resource, ...]:
 
 
 def path_pattern(template: str, *, below_any: bool = False) -> Pattern[str]:
-    """Return what the whole of a path matches that is made of `template`, ids by their names.
+    """Return a pattern for whole paths made of `template`, with a group for each id.
 
-    With `below_any` another path may stand before it, by the name `before`.
+    With `below_any` the path may follow another one, in the group `before`.
     """
     own = sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", escape(template))
     return compile_pattern(f"(?P<before>(?:/.*)?){own}" if below_any else own)

@@ -34,11 +34,11 @@ class TaskConfiguration:
 
     Attributes:
         task_info: At most 255 bytes that distinguish tasks otherwise alike; some drafts want one.
-        leader_aggregator_endpoint: The Leader's base URL, ASCII; never altered: one more slash
+        leader_aggregator_endpoint: The Leader's base URL, ASCII; never altered, as one more slash
             makes another task.
-        helper_aggregator_endpoint: The Helper's base URL, as above.
+        helper_aggregator_endpoint: The Helper's base URL, under the same rule.
         time_precision: Seconds per unit of time, at least 1.
-        min_batch_size: The fewest reports with which a batch may be collected.
+        min_batch_size: The fewest reports that a batch must hold to be collected.
         batch_mode: How reports fall into batches.
         vdaf_type: The VDAF's code point.
         vdaf_configuration: The VDAF's parameters, encoded.
@@ -65,7 +65,7 @@ class TaskConfiguration:
         if not is_increasing(self.extensions):
             types = [extension.extension_type for extension in self.extensions]
             raise ParameterError(f"task extension types must strictly increase, not be {types}")
-        encode(self)  # holds the rest of the limits
+        encode(self)  # checks the other limits
         try:
             _ = self.task_interval
         except DecodeError as error:
@@ -127,7 +127,7 @@ class TaskConfiguration:
 def task_extensions(
     task_interval: Interval | None = None, privacy: bytes | None = None
 ) -> Extensions:
-    """Return those of the task extensions we know that are given, in order."""
+    """Return the given task extensions, in order."""
     extensions = []
     if task_interval is not None:
         extensions.append(Extension(TASK_EXTENSION_INTERVAL, encode(task_interval)))

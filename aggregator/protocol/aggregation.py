@@ -64,11 +64,11 @@ class VerificationKey:
 
 
 class IncompatibleResponse(PeerError):
-    """The helper's answer does not fit the request: no report's fate can be read from it."""
+    """The helper's answer does not fit the request, so no report's outcome can be read from it."""
 
 
 class ReportsLost(LocalError):
-    """The helper counted reports that can no longer be read here: without them the sums differ."""
+    """The helper counted reports that we can no longer read: without them our sums differ."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ class LeaderState:
         agg_param: What the reports are aggregated for.
         extensions: The job's.
         ids: Of the reports whose verification began.
-        times: Of these, in units of the task's time precision.
+        times: Of these reports, in units of the task's time precision.
         continued: Their verification. The helper is asked about those without an error.
-        lost: The ids of reports that the helper was asked about and that can no longer be read
-            here, by their places in the request.
+        lost: The ids of reports that the helper was asked about and we can no longer read, by
+            their places in the request.
     """
 
     agg_param: AggregationParameter
@@ -191,22 +191,22 @@ def leader_resume(
     request: bytes,
     reports: ReportColumns,
 ) -> LeaderState:
-    """Recompute the state of a stored request; verification is deterministic.
+    """Recompute the state for a stored request, which is possible as verification is deterministic.
 
     Args:
         task: The reports' task.
         verification_key: The task's verification key.
         keypairs: The leader's HPKE key pairs by configuration id.
         request: The encoded request.
-        reports: Those that it names, perhaps with others; a report that is not among them or no
-            longer opens is lost.
+        reports: The reports that the request names, perhaps with others. A named report that is
+            missing here or no longer opens is lost.
     """
     job = read_job(request, report_sizes(task))
     rows = {report_id: row for row, report_id in enumerate(reports.ids)}
     places = [place for place, report_id in enumerate(job.ids) if report_id in rows]
     asked = np.array([rows[job.ids[place]] for place in places], np.intp)
     shares = reports.leader_shares.take(asked)
-    # What is sealed is bound to the id and all else: a report that opens is the one that was sent.
+    # A sealed share is bound to the id and all else: a report that opens is the one that was sent.
     opened = open_shares(task, Role.LEADER, keypairs, shares, Timely(None, 0, 0))
     left = {places[row] for row in opened.rows.tolist()}
     lost = {place: each for place, each in enumerate(job.ids) if place not in left}
@@ -224,8 +224,8 @@ def leader_finish(
         task: The reports' task.
         state: From `leader_init` or `leader_resume`.
         response: The helper's answer, encoded.
-        is_final: Whether a report that only we reject is rejected. The helper has counted it, so
-            perhaps its message was changed on the way, and the same request brings it unchanged.
+        is_final: Whether to reject a report that only we reject. The helper has counted it, so its
+            message may have been changed on the way, and asking again may bring it unchanged.
 
     Returns:
         The leader's out shares, and the reports that either aggregator rejected.
@@ -339,7 +339,7 @@ def largest_response(task: Task, request: bytes) -> int:
 
 
 class _RefusedByHelper(ReportRejected):
-    """Stands in a batch for a verifier message that the helper did not send."""
+    """Takes the place of a verifier message that the helper did not send."""
 
 
 def _leader_state(
@@ -381,7 +381,7 @@ def _helper_finished(
 def _without(
     lost: Collection[int], messages: ByteRows, codes: Mapping[int, int]
 ) -> tuple[ByteRows, dict[int, int]]:
-    """Leave lost reports out of an answer, all of which it must reject."""
+    """Leave lost reports out of an answer; raise if it accepts one of them."""
     counted = [place for place in lost if place not in codes]
     if counted:
         raise ReportsLost(
@@ -436,7 +436,7 @@ def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
 def _with_an_unknown_key(
     task: Task, agg_param: AggregationParameter, request: JobColumns
 ) -> HelperInit:
-    """Return what the helper says of a job under a key that it does not have."""
+    """Return the helper's answer to a job under a verification key that it does not have."""
     vdaf = task.vdaf(agg_param)
     nothing = OutShares(Vector.zeros(vdaf.field, (0, vdaf.output_len)), {})
     verified = Verified(task, agg_param, request.extensions, [], np.empty(0, np.uint64), nothing)

@@ -10,14 +10,14 @@
 | refuses otherwise | ask again; after `max_attempts` with a new request | fail if it is final |
 | has refused for `refusal_seconds` | the same | fail |
 
-"Again" is with the same bytes: the Helper may have counted the reports of a request of which we do
-not know. Only one that it has refused each time, so that it surely has not, is made anew or split.
-But who has processed a request must answer it when it comes again: so a Helper that finds the same
-bytes too large `max_attempts` times has not, whatever broke before it could say so. Whoever stands
-before a Helper and says so in its place could as well refuse the reports for ever.
-A collection job that fails reopens its batch, which is no harm even if the Helper has released its
-share: it counts no report of the batch any more, so the batch stays the same, and whoever asks for
-it again makes the same request and gets that share.
+"Again" is with the same bytes: the Helper may have counted the reports of a request without our
+knowing. Only a request that it has refused each time, and so surely not counted, is made anew or
+split. A Helper that has processed a request must answer it when it comes again, so one that finds
+the same bytes too large `max_attempts` times has not processed them, even if an earlier attempt
+broke before it could say so. A proxy that lies about this could just as well refuse for ever.
+A collection job that fails reopens its batch. That does no harm even if the Helper has released its
+share: it counts no more reports for the batch, so the batch stays the same, and the next collection
+job for it makes the same request and gets that share.
 
 Source: DAP, "Verifying and Aggregating Reports", "Obtaining Aggregate Shares" and "Asynchronous
 Request Handling".
@@ -44,7 +44,7 @@ from aggregator.dap.problems import (
 LONGEST_DELAY_SECONDS: Final = 60
 
 _FAULTS_OF_A_BATCH: Final = (BatchInvalid, BatchMismatch, BatchOverlap, InvalidBatchSize)
-"""Refusals that would come again for the same batch: a Leader that selects takes the next one."""
+"""Refusals that are final for a batch: a Leader that selects batches goes on to the next."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Refusal:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the Helper no longer has what we asked for by its location."""
+        """Whether the Helper no longer has the resource that we asked for by its location."""
         unknown = (UnrecognizedAggregationJob, UnrecognizedAggregateShare)
         return isinstance(self.problem, unknown) or self.status in (
             HTTPStatus.NOT_FOUND,
@@ -105,10 +105,10 @@ def after_refused_aggregation(
 
     Args:
         refusal: The refusal.
-        reports: Counts the reports of the job; asked only if it matters.
+        reports: Counts the reports of the job; called only if it matters.
         failures: How often its request was refused, or its answer unusable, this time included.
         unanswered: How many of its requests the Helper may have processed.
-        max_attempts: After how many failures the same request is no longer tried.
+        max_attempts: The number of failures after which the request is given up.
     """
     is_too_large = refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     if is_too_large and (not unanswered or failures >= max_attempts) and reports() > 1:
@@ -122,15 +122,15 @@ def after_unusable_answer(failures: int, max_attempts: int) -> Then:
     """Return what becomes of an aggregation job whose answer cannot be used.
 
     Args:
-        failures: As for a refusal.
-        max_attempts: After how many of them the job is held, as DAP has it abandoned.
+        failures: How often the request failed; see `after_refused_aggregation`.
+        max_attempts: The number of failures after which the job is held, where DAP abandons it.
     """
     return Then.HOLD if failures >= max_attempts else Then.ASK_AGAIN
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """How a collection job ends that its Helper has refused.
+    """The outcome of a collection job that the Helper has refused.
 
     Attributes:
         problem: What the Collector is told.
@@ -144,7 +144,7 @@ class Failure:
 def after_refused_collection(
     refusal: Refusal, *, was_located: bool, refused_for: int, refusal_seconds: int
 ) -> Failure | None:
-    """Return how a collection job ends that was refused; None if it is asked for again.
+    """Return the outcome of a refused collection job; None if it is asked for again.
 
     Args:
         refusal: The refusal.
@@ -157,7 +157,7 @@ def after_refused_collection(
     if not is_final(problem) or is_lost:
         if refused_for < refusal_seconds:
             return None
-        # The Collector has to hear whose problem it is.
+        # Tell the Collector that the problem is the Helper's.
         detail = f"the helper has refused for {refused_for} seconds, with status {refusal.status}"
         problem = CollectionFailed(f"{detail}: {problem}", problem.task_id)
     return Failure(problem, isinstance(problem, _FAULTS_OF_A_BATCH))

@@ -21,8 +21,8 @@ class Batching(ABC):
     """How a task's reports fall into batches."""
 
     leader_selects: ClassVar[bool] = False
-    """Whether the leader decides which reports go together and which batch answers a query, so that
-    equal queries ask for one batch after the other (`storage.selected_batches`)."""
+    """Whether the leader decides which reports go together and which batch answers a query. Equal
+    queries then ask for one batch after the other (`storage.batches.selected`)."""
 
     @abstractmethod
     def bucket(self, time: Time, job: Extensions = ()) -> bytes:
@@ -30,8 +30,8 @@ class Batching(ABC):
 
         Args:
             time: The report's.
-            job: The extensions of the report's aggregation job, if it has one. A mode in which the
-                job decides returns an empty key before that: the report is in no batch.
+            job: The extensions of the report's aggregation job. In a mode where the job decides, a
+                report without a job is in no batch and its key is empty.
         """
 
     @abstractmethod
@@ -39,8 +39,8 @@ class Batching(ABC):
         """Return the extensions of an aggregation job.
 
         Args:
-            bucket: The key of the bucket that all its reports fall in; empty if each falls in its
-                own, whatever the job.
+            bucket: The key of the bucket that all its reports fall in; empty if the job does not
+                decide that.
         """
 
     @abstractmethod
@@ -54,20 +54,20 @@ class Batching(ABC):
 
     @abstractmethod
     def query(self, named: Mapping[str, int], time_precision: int) -> Query:
-        """Return the query for the batch that a person named, at a command or in a JSON document.
+        """Return the query for the batch that a person named, in a command or a JSON document.
 
         Args:
             named: What names the batch in this mode; equal names give equal queries.
             time_precision: Seconds per unit of the task's times.
 
         Raises:
-            BatchInvalid: It names no batch; the message says which member is missing, not known or
+            BatchInvalid: It names no batch; the message says which member is missing, unknown or
                 out of range.
         """
 
     @abstractmethod
     def named(self, query: Query, time_precision: int) -> Mapping[str, int]:
-        """Return what names the batch of one of our own queries: `query` makes it of that again."""
+        """Return what names the batch of one of our own queries, the inverse of `query`."""
 
     @abstractmethod
     def asked(self, query: Query, latest: Time, time_precision: int) -> Batch | None:
@@ -75,8 +75,8 @@ class Batching(ABC):
 
         Args:
             query: The query.
-            latest: The last unit of time that may be asked for: a query that reaches into the
-                future would shut out reports yet to come.
+            latest: The last unit of time that may be asked for: collecting the future would shut
+                out reports yet to come.
             time_precision: Seconds per unit of the task's times.
 
         Raises:
@@ -100,10 +100,10 @@ class Batching(ABC):
         """
 
     def smallest_batch(self, bucket: bytes, window: Window | None) -> Batch:  # noqa: ARG002  where time does not decide
-        """Return the smallest batch that can be asked for of those that hold a bucket.
+        """Return the smallest batch that can be asked for and holds a bucket.
 
         Args:
-            bucket: Its key.
+            bucket: The bucket's key.
             window: The windows that the task's policy binds into its reports, if any.
         """
         return Batch(bucket, bucket)
@@ -119,7 +119,7 @@ class Batching(ABC):
 
     @abstractmethod
     def may_span(self, query: Query, interval: Interval) -> bool:
-        """Return whether the times of the reports that a query got may be in an interval."""
+        """Return whether the reports that answer a query may span an interval of times."""
 
     @abstractmethod
     def selector(self, batch: Batch) -> BatchSelector:

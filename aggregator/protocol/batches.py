@@ -3,8 +3,8 @@
 A report falls into one bucket, named by a key, and a batch is all buckets of a task from its first
 key to its last. The batch mode says what keys mean (`batch_modes`). Here and in the store they are
 byte strings, all of one size in a task, in the order of their bytes. So in every mode a closed
-batch is one range, of 2^63 units of time or of one name, and one comparison tells whether two
-batches overlap.
+batch is one range, whether of 2^63 units of time or of a single batch id, and one comparison tells
+whether two batches overlap.
 
 Source: DAP, "Batch Modes" and "Batch Buckets".
 """
@@ -45,7 +45,7 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchTotals:
-    """What is stated about some reports besides their aggregate share.
+    """The count, checksum and times that go with the aggregate share of some reports.
 
     Attributes:
         report_count: How many there are.

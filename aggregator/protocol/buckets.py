@@ -23,7 +23,7 @@ class BucketShare:
     Attributes:
         bucket: The bucket's key.
         agg_share: The sum of their out shares.
-        totals: What else is stated about them.
+        totals: Their count, checksum and times.
     """
 
     bucket: bytes

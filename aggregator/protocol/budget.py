@@ -1,16 +1,15 @@
 """What a task's releases cost, and whether its limits leave room for one more.
 
-An aggregator counts every release, whoever was in it: it sees reports, not people. A budget is of
-epsilon: it is compared with the sum of the releases' epsilons, or with Gaussian noise with the
-epsilon of all of them at the policy's delta; of other noise delta adds up beside it. Since a task
-has one mechanism, its limits fix how many releases there can be before the first of them is made:
-that is a plan, and what it says of all of them holds whatever the collector chooses after seeing
-results.
+An aggregator counts every release, since it sees reports and not who was in them. A budget limits
+epsilon: the sum of the releases' epsilons or, with Gaussian noise, the epsilon of all of them at
+the policy's delta; with other noise, deltas add up beside it. A task has one mechanism, so its
+limits fix the number of releases before the first is made. That is a plan, and what it promises for
+all of them holds whatever the collector chooses after seeing results.
 
 That a person is in at most `max_batches_per_person` batches is the clients' word, which no
-aggregator can check. What it would make of the cost is shown (`declared_releases`), and nothing is
-allowed on the strength of it. Nor can it check that a person is in one place of a group of tasks;
-but sums over a population do take it for true (`groups` says why, and who could gain by it).
+aggregator can check. The cost that would follow is shown (`declared_releases`), but nothing is
+allowed because of it. An aggregator cannot check either that a person is in one place of a group of
+tasks, but sums over a population rely on it (`groups` says why, and who could gain by a lie).
 """
 
 from collections.abc import Sequence
@@ -29,12 +28,12 @@ _MORE_THAN_EVER = 2**64
 
 
 def releases_of(task: Task, count: int) -> Releases:
-    """Return `count` releases of the task, as they cost somebody who is in all of them."""
+    """Return `count` releases of the task, at their cost to a person who is in all of them."""
     return Releases(task.policy.mechanism, task.prio3.circuit, count)
 
 
 def declared_releases(task: Task, count: int) -> Releases | None:
-    """Return those of `count` releases that a person is in whose client keeps to the task's bound.
+    """Return how many of `count` releases a person is in whose client keeps the task's bound.
 
     None if the task declares no `max_batches_per_person`.
     """
@@ -43,10 +42,10 @@ def declared_releases(task: Task, count: int) -> Releases | None:
 
 
 def cost(task: Task, releases: int) -> Fraction:
-    """Return what a budget is compared with: the epsilon of so many releases of the task.
+    """Return the epsilon of a number of releases of the task, which its budget limits.
 
-    With Gaussian noise it is that of all of them at the policy's delta. A task without noise has no
-    epsilon to count, and its ledger says so.
+    With Gaussian noise it is the epsilon of all of them together at the policy's delta. A task
+    without noise has no epsilon to count, and its ledger says so.
     """
     made = releases_of(task, releases)
     delta = made.mechanism.guarantee(made.circuit).delta or Fraction(0)
@@ -56,8 +55,8 @@ def cost(task: Task, releases: int) -> Fraction:
 def horizon(task: Task) -> int | None:
     """Return the most releases that each aggregator lets the task make.
 
-    It is `max_releases`, or what the budget pays for if that is less; None if the task says
-    neither, or the budget pays for more than it ever makes.
+    It is `max_releases`, or the number that the budget pays for if that is less; None if the task
+    has neither, or the budget pays for more releases than any task makes.
     """
     policy = task.policy
     most = policy.max_releases
@@ -81,7 +80,7 @@ def task_bounds(task: Task, made: int, delta: Fraction, *, with_pld: bool = Fals
         task: The task; its limits are its plan.
         made: How many releases it has made.
         delta: See `composition.bounds`.
-        with_pld: Likewise.
+        with_pld: See `composition.bounds`.
     """
     most = horizon(task)
     plan = None if most is None else [releases_of(task, most)]
@@ -96,14 +95,14 @@ def population_bounds(
     is_closed: bool,
     with_pld: bool = False,
 ) -> list[Bound]:
-    """Return the same for tasks that ask the same people, of each group in one place.
+    """Return `task_bounds` for all tasks of a population, each person in one place of each group.
 
     Args:
         made: All tasks of the population with how many releases each has made.
         delta: See `composition.bounds`.
         limits: The population's budget, if it has one.
-        is_closed: Whether no task can be added after the first release: with a limit of each
-            task's own the population then has a plan.
+        is_closed: Whether no task can be added after the first release: if each task then has a
+            limit of its own, the population has a plan.
         with_pld: See `composition.bounds`.
     """
     plan = [(task, most) for task, _ in made if (most := horizon(task)) is not None]
@@ -118,7 +117,7 @@ def population_bounds(
 
 
 def population_releases(made: Sequence[tuple[Task, int]]) -> list[Releases]:
-    """Return the releases of a population that a person is in at most, in one place of a group."""
+    """Return the most releases of a population that one person, in one place of a group, is in."""
     return releases_of_a_person(
         (task.policy.group, releases_of(task, count)) for task, count in made
     )
@@ -160,11 +159,11 @@ def check_budget(task: Task, releases: int) -> None:
 
     Args:
         task: The task.
-        releases: How many were made or are under way.
+        releases: How many have been made or are under way.
 
     Raises:
-        BudgetExceeded: It would be one more than `max_releases`, or cost more than is left of the
-            budget; the detail says how much that is.
+        BudgetExceeded: It would exceed `max_releases`, or cost more than is left of the budget; the
+            detail says how much is left.
     """
     most, budget = task.policy.max_releases, task.policy.budget
     if most is not None and releases >= most:
@@ -185,15 +184,15 @@ def check_budget(task: Task, releases: int) -> None:
 
 
 def check_population(task: Task, limits: Filter, made: Sequence[tuple[Group | None, Cost]]) -> None:
-    """Refuse one release of the task if its population's limits do not allow it any more.
+    """Refuse a release of the task that its population's limits do not allow.
 
     Args:
         task: The task.
         limits: What all releases of the population may cost together.
-        made: What they have cost, those that are under way included, each with its task's group.
+        made: The cost of each release made or under way, with its task's group.
 
     Raises:
-        BudgetExceeded: The sums would pass a limit, or the release has no such cost to add.
+        BudgetExceeded: The sums would pass a limit, or the release has no cost of the limited kind.
     """
     name, each = task.policy.population, releases_of(task, 1)
     if each.cost is None:

@@ -49,14 +49,15 @@ def check_collection_request(
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch, one that reaches into the future, other than
-            the window of now, or not exactly one of the task's windows.
+        BatchInvalid: The query determines no batch, a batch that reaches into the future (the
+            current window may), or one that is not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     last, window = task.time(now + skew_seconds), task.policy.window
     if window is not None:
-        # A batch is a whole window: that of now may be asked for, and shuts out later reports.
+        # A batch is a whole window: the current one may be asked for, which shuts out later
+        # reports.
         end = window.first_unit(task.time(now).units) + window.length
         last = Time(max(last.units, end - 1))
     batch = task.batching.asked(request.query, last, task.time_precision)
@@ -67,7 +68,7 @@ def check_collection_request(
 
 
 def check_size(task: Task, report_count: int) -> None:
-    """Refuse a batch of too few reports, or of so many that its sum might wrap.
+    """Refuse a batch of too few reports, or of so many that its sum might wrap around.
 
     Raises:
         InvalidBatchSize: There are fewer reports than the task's `min_batch_size`.
@@ -103,8 +104,8 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
 
     Raises:
         InvalidMessage: The query or the selector is of another batch mode.
-        BatchInvalid: They determine no batch, or the selector none that the query asks for, or one
-            of them not exactly one of the task's windows.
+        BatchInvalid: They determine no batch, or the selector does not fit the query, or the batch
+            is not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
@@ -151,8 +152,8 @@ def release(
 ) -> HpkeCiphertext:
     """Add this aggregator's noise to its aggregate share, and seal the sum to the collector.
 
-    Call it once per batch, inside the transaction that stores the result, charges the ledger, marks
-    the batch collected and destroys `agg_share`.
+    Call it once for each batch, inside the transaction that stores the result, charges the ledger,
+    marks the batch collected and destroys `agg_share`.
 
     Args:
         task: The batch's task.

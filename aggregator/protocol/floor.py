@@ -1,7 +1,7 @@
-"""The least protection of the tasks that a party takes part in, of its own choice.
+"""The floor: the least protection that a party requires of the tasks it takes part in.
 
-A task is what its makers agreed on. An aggregator or a client that wants more for people than they
-do refuses it: when it is added, and again whenever it is served.
+A task is what its makers agreed on. An aggregator or a client that requires more protection refuses
+the task, when it is added and again whenever it is served.
 """
 
 import dataclasses
@@ -14,30 +14,31 @@ from aggregator.protocol.task import Task
 DEFAULT_MAX_DELTA = Fraction(1, 10**5)
 
 DEFAULT_MAX_EPSILON = Fraction(8)
-"""Of a release, unless somebody says otherwise. Whoever knows all other reports, and gave an answer
-one chance in 3,000 before, may then think it as likely as not: beyond that a task has noise in its
-name only. It is no advice; see docs/planning.md."""
+"""The default limit for a release. With it, an attacker who knows all other reports and gave an
+answer one chance in 3,000 may come to think it as likely as not: above it, noise is noise in name
+only. It is no recommendation; see docs/planning.md."""
 
 DEFAULT_MAX_RHO = Fraction(1)
-"""The same of Gaussian noise: at a delta of 10^-6 it implies an epsilon of 8.4, at 10^-5 of 7.8."""
+"""The default for Gaussian noise: it implies epsilon 8.4 at delta 10^-6, and 7.8 at 10^-5."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Floor:
-    """What a party requires of a task; each largest value is of one release.
+    """What a party requires of a task; each largest value applies to one release.
 
-    A largest rho that is given is required of all noise; unless one is, Gaussian noise has at most
+    A given `max_rho` applies to all noise. Without one, Gaussian noise has at most
     `DEFAULT_MAX_RHO` wherever epsilon has a limit.
 
     Attributes:
         min_batch_size: The smallest `min_batch_size`.
         max_epsilon: The largest epsilon; `DEFAULT_MAX_EPSILON` if none is given.
-        any_epsilon: Whether no epsilon is too large, for what is nobody's: then none is given.
+        any_epsilon: Whether every epsilon is taken, for data that is nobody's; `max_epsilon` is
+            then not given.
         max_delta: The largest delta; None for any.
         max_rho: The largest rho of zero-concentrated differential privacy.
         limit_required: Whether a task must have a budget or `max_releases`.
-        exact_results: Whether tasks without noise are taken part in, which promise nothing of all
-            this, and say so; None: only where neither a largest epsilon nor a largest rho is given.
+        exact_results: Whether to take part in tasks without noise, which promise no privacy and say
+            so; None: only if neither `max_epsilon` nor `max_rho` is given.
         populations: A task must name one of these; empty for any or none.
     """
 
@@ -52,7 +53,7 @@ class Floor:
 
     @property
     def takes_exact_results(self) -> bool:
-        """Whether tasks without noise are taken part in."""
+        """Whether we take part in tasks without noise."""
         if self.exact_results is not None:
             return self.exact_results
         return self.max_epsilon is None and self.max_rho is None
@@ -71,7 +72,7 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
     Args:
         task: The task.
         floor: What we require.
-        who: We, for the message.
+        who: What the message calls us.
 
     Raises:
         ParameterError: The task is below the floor; the message names the setting and the limit.
@@ -101,7 +102,7 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
     max_rho = floor.max_rho
     if max_rho is None and rho is not None and floor.largest_epsilon is not None:
         max_rho = DEFAULT_MAX_RHO
-    # With a delta of its own a release has no rho: its loss may be infinite.
+    # A release whose noise has a delta of its own has no rho: its loss may be infinite.
     if rho is None and cost is not None and cost.delta == 0:
         rho = cost.rho
     for name, largest, value in (

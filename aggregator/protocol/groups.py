@@ -1,16 +1,15 @@
-"""How costs add up for a person who is in one place only of each group of tasks.
+"""How costs add up for a person who is in only one place of each group of tasks.
 
-A sum over all tasks would count G places of a group where a person is in one. What counts of it is
-the most that the tasks of one place cost together, whichever it is: not the sum of the most of each
-window, as a place is kept for ever, and not the most of one task, as a place may have several.
+A sum over all tasks would count all G places of a group, though a person is in one. A group counts
+as the largest cost of any one place, summed over that place's tasks: not the sum of each window's
+largest, as a place is kept for ever, and not the largest task, as a place may have several.
 
-It is the clients who keep to one place (`client.contributions`); no aggregator can check that. So
-whoever designs tasks could call unrelated ones, with people in several of them, a group, and have
-them charged for less than people pay. Against that stands that the group is no matter of ledgers
-alone: it is bound into every report, with the task's policy, and a client that reads it keeps
-everybody out of all places but one, or takes part in no task of a group (`check_kept`). The
-designer then has no second report to gain by. What an aggregator can see, it requires: the tasks of
-a group are of the same people, type and noise.
+Clients keep people to one place (`client.contributions`); no aggregator can check that. So a
+designer could call unrelated tasks, with people in several of them, a group, and be charged less
+than people pay. But the group is not only in ledgers: it is bound into every report, with the
+task's policy, and a client that reads it keeps each person to one place, or takes part in no task
+of a group (`check_kept`). The designer then gets no second report to gain from. An aggregator
+requires what it can see: that the tasks of a group have the same people, type and noise.
 """
 
 import tomllib
@@ -39,7 +38,7 @@ def _group_in(definition: str) -> Group | None:
 
 
 def cost_of_a_person(costs: Iterable[tuple[Group | None, Cost]]) -> Cost:
-    """Return what releases cost a person at most who is in all of them, but in one place a group.
+    """Return the most that releases cost a person in all of them, but in one place of each group.
 
     Args:
         costs: Of releases, each with the group of its task.
@@ -56,10 +55,9 @@ def cost_of_a_person(costs: Iterable[tuple[Group | None, Cost]]) -> Cost:
 
 
 def releases_of_a_person(made: Iterable[tuple[Group | None, Releases]]) -> list[Releases]:
-    """Return releases that no person is in more of who is in one place only of each group.
+    """Return the most releases that a person is in who is in only one place of each group.
 
-    Where the places of a group differ in kind (`check_alike` lets none), they are those of all
-    kinds together.
+    If the places of a group differ in kind (which `check_alike` refuses), all kinds are counted.
     """
     found: list[Releases] = []
     grouped: dict[str, list[tuple[int, Releases]]] = {}
@@ -74,10 +72,10 @@ def releases_of_a_person(made: Iterable[tuple[Group | None, Releases]]) -> list[
 
 
 def check_alike(task: Task, other: Task) -> None:
-    """Refuse a task that has not the people, the type and the noise of another of its group.
+    """Refuse a task whose people, type or noise are not those of another task of its group.
 
     Raises:
-        ParameterError: It has not; the message names what differs.
+        ParameterError: They differ; the message says what does.
     """
     policy, others = task.policy, other.policy
     for name, is_same in (
@@ -93,10 +91,10 @@ def check_alike(task: Task, other: Task) -> None:
 
 
 def check_kept(task: Task) -> None:
-    """Refuse a task in a group, for a client that keeps nobody to one place of it.
+    """Refuse a task in a group, for a client that does not keep people to one place.
 
-    Ledgers count of a group what one place costs, so a client that forgets places would let people
-    pay more than is counted.
+    Ledgers count the cost of one place of a group, so with a client that forgets places people
+    would pay more than is counted.
 
     Raises:
         ParameterError: The task is in a group.
@@ -111,7 +109,7 @@ def check_kept(task: Task) -> None:
 
 
 def group_in_words(task: Task) -> str | None:
-    """Return what has to be known of a task in a group; None of one in none."""
+    """Return what readers must know about a task's group; None if it is in none."""
     group = task.policy.group
     if group is None:
         return None
@@ -123,7 +121,7 @@ def group_in_words(task: Task) -> str | None:
 
 
 def _largest(costs: Iterable[Cost]) -> Cost:
-    """Return the largest of each of the costs' numbers, which none of them exceeds."""
+    """Return a cost each of whose numbers is the largest among the costs."""
     known = list(costs)
     epsilons = [each.epsilon for each in known if each.epsilon is not None]
     return Cost(
@@ -134,7 +132,7 @@ def _largest(costs: Iterable[Cost]) -> Cost:
 
 
 def _most_of_each_kind(members: Sequence[tuple[int, Releases]]) -> list[Releases]:
-    """Return for each kind of release the most of it that one place has."""
+    """Return, for each kind of release, the most that any one place has."""
     most: list[Releases] = []
     for kind in members:
         mechanism, circuit = kind[1].mechanism, kind[1].circuit

@@ -13,10 +13,10 @@ from aggregator.dap.hpke_suites import REQUIRED, Suite
 from aggregator.dap.times import DAY
 
 UPLOAD_SECONDS = 600
-"""How long an upload whose keys were checked may take until it is stored, clocks' skew included."""
+"""The longest time from checking an upload's keys to storing it, clock skew included."""
 MOST_KEYS = 200
-"""How many keys there may be at once by the settings alone: the protocol has 256 ids, and some are
-kept longer by what waits."""
+"""The most keys at once that settings may lead to: the protocol has 256 ids, and reports that wait
+keep some keys longer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class HpkeRotation:
         cache_seconds: How long clients may keep our configurations.
         age_seconds: How old the newest key may become; 0 to change it by command only.
         wait_seconds: How long reports may wait at the leader until the helper sees them.
-        suites: Of which there is a key each, the one that we prefer first.
+        suites: The suites, each with a key of its own, the preferred one first.
     """
 
     cache_seconds: int = DAY
@@ -40,21 +40,21 @@ class HpkeRotation:
         return 0 < self.age_seconds <= now - created_at
 
     def is_overdue(self, created_at: int, now: int) -> bool:
-        """Return whether the newest key was to be replaced so long ago that something is wrong."""
+        """Return whether replacing the newest key is so long overdue that something is wrong."""
         return 0 < 2 * self.age_seconds <= now - created_at
 
     @property
     def most_keys(self) -> int:
-        """How many keys there are at once, at least, when each is kept as long as it must be."""
+        """How many keys there are at once if each is kept just as long as it must be."""
         if not self.age_seconds:
             return len(self.suites)
         kept = 2 * self.cache_seconds + UPLOAD_SECONDS + self.wait_seconds
         return len(self.suites) * (1 + -(-kept // self.age_seconds))
 
     def is_taken(self, retired_at: int | None, now: int) -> bool:
-        """Return whether uploads may be sealed to a key; it is not retired if that is None."""
+        """Return whether uploads to a key are taken; `retired_at` is None if it is in use."""
         return retired_at is None or now < self.taken_until(retired_at)
 
     def taken_until(self, retired_at: int) -> int:
-        """Return from when on uploads to a key that was retired at `retired_at` are refused."""
+        """Return when we begin to refuse uploads to a key that was retired at `retired_at`."""
         return retired_at + 2 * self.cache_seconds

@@ -1,4 +1,4 @@
-"""What a task promises, so short that people read it: "ε 2 a week, 16 in all"."""
+"""What a task promises, short enough to be read: "ε 2 a week, 16 in all"."""
 
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ _UNITS = ((7 * 86_400, "week"), (86_400, "day"), (3600, "hour"), (60, "minute"),
 
 
 def guarantee_in_short(task: Task) -> str:
-    """Return what a person in every batch is promised, of one batch and of all, rounded up."""
+    """Return the promise to a person in every batch, for one batch and for all, rounded up."""
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     promised, most = mechanism.guarantee(circuit), horizon(task)
     if promised.epsilon is None:
@@ -30,9 +30,9 @@ def guarantee_in_short(task: Task) -> str:
 
 
 def who_must_be_honest(task: Task) -> str:
-    """Return on whom the guarantee rests, in words.
+    """Return, in words, who must be honest for the guarantee to hold.
 
-    Where the policy is not bound into the reports, an honest aggregator may hold another one.
+    If the policy is not bound into the reports, an honest aggregator may have a different one.
     """
     one = "at least one of the two aggregators"
     return one if task.is_policy_bound else f"{one}, which was also given this very policy"

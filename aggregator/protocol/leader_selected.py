@@ -1,8 +1,8 @@
 """The leader-selected batch mode: the leader puts reports together as it makes aggregation jobs.
 
 A bucket's key is a batch id, and a batch is one bucket. A report gets its bucket from its
-aggregation job, whose extension carries the batch id to the helper; before that it is in none. A
-query asks for the next batch, whichever it is.
+aggregation job, whose extension carries the batch id to the helper; before that it has none. A
+query asks for the next batch, whichever that is.
 
 Batch ids are opaque to everybody but the leader. Ours begin with a serial number, so a task's keys
 sort by age.
@@ -108,7 +108,7 @@ class LeaderSelected(Batching):
 
 
 def new_bucket(newest: bytes, entropy: Entropy) -> bytes:
-    """Return the key of a new batch of a task: a batch id that was not used before.
+    """Return the key of a task's new batch: a batch id that has not been used.
 
     Args:
         newest: The key of the task's newest batch; empty if there is none.

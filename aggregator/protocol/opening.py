@@ -1,4 +1,4 @@
-"""An aggregator opens its input shares of a job's reports, and checks what is around them.
+"""An aggregator opens its input shares of a job's reports, and checks what comes with them.
 
 Source: DAP, "Input Share Decryption" and "Input Share Validation".
 """
@@ -22,7 +22,7 @@ from aggregator.protocol.task import Task
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timely:
-    """Between which moments the time of a report must lie, besides the task's interval.
+    """The limits on a report's time, besides the task's interval.
 
     Attributes:
         now: Seconds since the epoch; None if the reports' times were checked before.
@@ -49,7 +49,7 @@ class OpenedShares:
     """Input shares that opened, one a row, with what belongs to them.
 
     Attributes:
-        rows: Which of the reports they are of.
+        rows: The rows of the reports that opened.
         nonces: The reports' ids, shape `(rows, 16)`.
         times: The reports' times.
         public_shares: As they came.
@@ -132,9 +132,9 @@ def _untimely(task: Task, times: Times, timely: Timely) -> dict[int, ReportError
 
 
 def _unframed(plaintexts: Sequence[bytes], size: int) -> tuple[ByteRows, dict[int, ReportError]]:
-    """Return input shares of `size` bytes, and what is wrong with plaintexts that hold none.
+    """Return input shares of `size` bytes, and the errors of plaintexts that hold none.
 
-    All have the size of a share without extensions: sealing adds the same to each.
+    All plaintexts have the size of a share without extensions: sealing adds the same to each.
     """
     frame = encode(PlaintextInputShare((), bytes(size)))[:-size]
     joined = np.frombuffer(b"".join(plaintexts), np.uint8)
@@ -150,5 +150,5 @@ def _fault_of(plaintext: bytes) -> ReportError:
         extensions = decode(PlaintextInputShare, plaintext).private_extensions
     except DecodeError:
         return ReportError.INVALID_MESSAGE
-    # We know no report extension: none is registered.
+    # No report extension is registered, so we know none.
     return ReportError.UNSUPPORTED_EXTENSION if extensions else ReportError.INVALID_MESSAGE

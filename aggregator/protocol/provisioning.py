@@ -1,13 +1,13 @@
 """What each party gets when a task is made: the public task file and that party's secrets.
 
-A party's file is the task file with a table `secrets` in each task of only what that party needs:
+A party's file is the task file, where each task has a table `secrets` with what the party needs:
 
     leader      verify_key, leader_token (to show to the Helper), collector_token (to recognise)
     helper      verify_key, leader_token (to recognise)
     collector   collector_token (to show to the Leader)
 
-An aggregator's may have `verify_key_id`, too, if that is not 0. None of them holds an HPKE key:
-each party makes its own pair and keeps the private key to itself.
+An aggregator's table also has `verify_key_id` if that is not 0. No file holds an HPKE key: each
+party makes its own pair and keeps the private key to itself.
 """
 
 import dataclasses
@@ -46,13 +46,14 @@ PARTIES = tuple(_PARTIES)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskSecrets:
-    """The secrets of a task that one party holds; None for one that it does not need.
+    """The secrets of a task that one party holds; None for those that it does not need.
 
     Attributes:
         verify_key: The VDAF verification key, held by both aggregators and never by a client.
         leader_token: The Leader's bearer token at the Helper.
         collector_token: The Collector's bearer token at the Leader.
-        verify_key_id: The verification key's name on the wire, which tasks made elsewhere may have.
+        verify_key_id: The verification key's name on the wire; tasks made elsewhere may use
+            another.
     """
 
     verify_key: bytes | None = dataclasses.field(default=None, repr=False)
@@ -102,11 +103,11 @@ def provision_text(
     Args:
         task: The task.
         role: Whose file it is.
-        secrets: By the names that they have in it; of others' no notice is taken.
+        secrets: By their names in the file; those of other parties are ignored.
         verify_key_id: What the parties call the verification key.
 
     Raises:
-        ParameterError: One that the party needs is missing.
+        ParameterError: A secret that the party needs is missing.
     """
     needed: dict[str, object] = {}
     for name in _PARTIES[role]:
@@ -119,7 +120,7 @@ def provision_text(
 
 
 def read_provision(text: str, role: Role) -> Provision:
-    """Read one party's file of one task; raises as `read_provisions`, or if there are several."""
+    """Read one party's file of one task; raises like `read_provisions`, or if there are several."""
     provisions = read_provisions(text, role)
     if len(provisions) > 1:
         raise ParameterError(f"task file: holds {len(provisions)} tasks where one is needed")

@@ -1,8 +1,8 @@
-"""Where a replay is refused, and a report that is untimely or too many: one rule for all.
+"""The one rule by which replayed, untimely and surplus reports are refused.
 
-The leader asks when a report is uploaded; both aggregators ask when they add verified reports to
-their buckets, in the transaction that stores the ids. The caller brings the facts; the verdict is
-the draft's error.
+The leader applies it when a report is uploaded; both aggregators apply it when they add verified
+reports to their buckets, in the transaction that stores the ids. The caller gives the facts; the
+verdict is the draft's error.
 
 Source: DAP, "Leader Behavior" (of uploads), "Input Share Validation" and "Batch Buckets".
 """
@@ -21,7 +21,7 @@ class Timing:
         time: The report's time.
         interval: The task's interval; None for any time.
         latest: The last unit that is not too early; None for any.
-        earliest: The first unit that is not too old, a rule of our own; None for any.
+        earliest: The first unit that is not too old, a rule of ours; None for any.
     """
 
     time: Time
@@ -37,17 +37,17 @@ def refusal(
     is_closed: bool = False,
     is_full: bool = False,
 ) -> ReportError | None:
-    """Return why a report does not count, or None if it does, as far as the facts go.
+    """Return why a report does not count by these facts, or None if it does.
 
     A replay is recognised first: a client that repeats an upload because the answer was lost must
-    not hear that its report does not count.
+    not be told that its report does not count.
 
     Args:
         timing: The report's time and its limits; None where they were checked before.
         is_seen: Whether its id was seen before.
         is_closed: Whether its batch is being, or was, collected.
-        is_full: Whether the smallest batch that it can be collected in holds `max_reports`. One
-            with more could never be collected: its sum might wrap around.
+        is_full: Whether the smallest batch that it can be collected in holds `max_reports`. A
+            larger batch could never be collected: its sum might wrap around.
     """
     if is_seen:
         return ReportError.REPORT_REPLAYED
@@ -60,11 +60,11 @@ def refusal(
 
 
 def first_day_remembered(earliest: int, time_precision: int, clock_skew_seconds: int) -> int:
-    """Return from which day on ids must be remembered, if reports of an earlier time are refused.
+    """Return the first day whose ids must be remembered if reports before `earliest` are refused.
 
-    An id that was stored on a day is of a report whose time is a clock's skew after that day's end
-    at most. A report is refused if its time is in a unit before that of `earliest`, so one that is
-    not may be older by a unit.
+    An id that was stored on a day belongs to a report whose time is at most a clock skew after that
+    day's end. Reports of the unit that holds `earliest` are not refused, so a report that counts
+    may be older than `earliest` by up to a unit.
 
     Args:
         earliest: Seconds since the epoch.
@@ -78,7 +78,7 @@ def first_day_remembered(earliest: int, time_precision: int, clock_skew_seconds:
 
 
 def days_remembered(max_age_seconds: int, time_precision: int, clock_skew_seconds: int) -> int:
-    """Return for how many days ids must be remembered, so that `first_day_remembered` ever is.
+    """Return how many days ids must be kept, so that `first_day_remembered` is always covered.
 
     Args:
         max_age_seconds: How far behind a clock a report's time may lie.

@@ -1,4 +1,4 @@
-"""A measurement to a report, and a report back to one input share, checked.
+"""Turns a measurement into a report, and checks the reports that are uploaded.
 
 Source: DAP, "Uploading Reports", "Input Share Decryption" and "Input Share Validation".
 """
@@ -48,7 +48,7 @@ MAX_AGE_SECONDS = 366 * 86_400
 """How far behind our clock the time of an uploaded report may lie."""
 
 HELPER_MAX_AGE_SECONDS = 2 * MAX_AGE_SECONDS
-"""The same at a helper: a report may wait at its leader for as long again."""
+"""The limit at a helper: a report may have waited at its leader for as long again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def seal_report(
 ) -> Report:
     """Seal a prepared report to both aggregators.
 
-    On `outdated_config` the same prepared report is sealed again. A second report from the same
-    measurement would let a leader that lied about the configuration count the person twice.
+    On `outdated_config` the same prepared report is sealed again: with a second report of the same
+    measurement, a leader that lied about the configuration could count the person twice.
     """
     aad = input_share_aad(task.input_share_aad_prefix, prepared.metadata, prepared.public_share)
 
@@ -128,10 +128,10 @@ def seal_report(
 
 
 def report_sizes(task: Task) -> ReportSizes:
-    """Return the sizes that all reports of a task have, but for their encapsulated keys.
+    """Return the sizes that all reports of a task have, except for their encapsulated keys.
 
-    A sealed input share is an empty list of extensions, the share with its length prefix, and what
-    sealing adds.
+    A sealed input share is an empty list of extensions, the share with its length prefix, and the
+    AEAD tag.
     """
     return _sizes_of(task.prio3)
 
@@ -164,7 +164,7 @@ def check_upload(
     Args:
         task: The report's task.
         report: The report, read by the task's sizes.
-        config_ids: Our HPKE configurations that can still be used.
+        config_ids: The ids of our HPKE configurations that can still be used.
         now: Seconds since the epoch.
         clock_skew_seconds: How far ahead of `now` the report's time may lie.
         max_age_seconds: How far behind.
@@ -196,7 +196,7 @@ def _fault_of_upload(
 
 
 def report_error(error: ReportRejected) -> ReportError:
-    """Return the draft's error for what is wrong with a report."""
+    """Return the draft's error for a rejected report."""
     match error:
         case DecryptError():
             return ReportError.HPKE_DECRYPT_ERROR

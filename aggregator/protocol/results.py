@@ -2,9 +2,9 @@
 
 The sums of a batch exist here only during a call, and `open_result` returns only what the task's
 policy lets a collector show. In a task with thresholds the whole noised vector has the guarantee;
-withholding keeps the promise that no bucket is shown that nobody chose. In a task that suppresses
-exact counts, it keeps the small ones out of every store, log and document; whoever holds the
-collector's key can still open the shares and read them all.
+values are withheld to promise that no bucket is shown that nobody chose. In a task that suppresses
+exact counts, withholding keeps small counts out of every store, log and document, but the holder of
+the collector's key can still open the shares and read them all.
 
 Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
 """
@@ -56,17 +56,17 @@ class Result:
     """The result of a collection.
 
     Attributes:
-        values: The noised sums, one per coordinate, signed if there is noise; None in place of one
-            that the policy withholds.
-        report_count: How many reports, as the leader says: no ciphertext covers it.
+        values: The noised sums, one for each coordinate, signed if there is noise; None where the
+            policy withholds one.
+        report_count: How many reports there are, as the leader says: no ciphertext covers it.
         interval: The smallest interval that holds them, as the leader says.
         release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
         confidence: The probability that the intervals state.
         half_width: Each value lies within this much of its true sum with that probability.
-        joint_half_width: So do all values at once. Both are before selection: for all sums, not for
-            those that were shown because they are large.
+        joint_half_width: The half width for all values at once. Both widths hold before selection:
+            for all sums, not for those that were shown because they are large.
         scale: The parameter of each aggregator's noise, for a reader.
         disclosure: The rule by which values are shown, and what it promises.
     """
@@ -124,7 +124,8 @@ def open_result(
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
-            the leader says of the batch what cannot be, or exact sums are not of so many reports.
+            the leader's count or interval is impossible, or exact sums exceed what its count
+            allows.
     """
     shares = open_agg_shares(task, keypair, request, response)
     _check_claims(task, request, response)
@@ -168,10 +169,10 @@ def open_agg_shares(
 
 
 def _check_claims(task: Task, request: CollectionJobReq, response: CollectionJobResp) -> None:
-    """Refuse what no batch of the task can be; within that, both are the leader's word.
+    """Refuse a count or interval that no batch of the task has; otherwise trust the leader.
 
     Raises:
-        UnusableResult: The count or the interval.
+        UnusableResult: The count or the interval is impossible.
     """
     count, least, most = response.report_count, task.min_batch_size, task.max_reports
     if not least <= count <= most:
@@ -186,7 +187,7 @@ def _check_claims(task: Task, request: CollectionJobReq, response: CollectionJob
 def _check_exact(sums: Sequence[int], most: int) -> None:
     """Refuse sums without noise that the reports of a batch cannot add up to.
 
-    The shares of other reports than one another's add up to any residues of the field.
+    If the two shares are of different reports, they add up to arbitrary residues of the field.
 
     Raises:
         UnusableResult: One is too large.

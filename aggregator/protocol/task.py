@@ -106,12 +106,12 @@ class Task:
             task_id: The task's identifier.
             configuration: What the parties agreed on.
             collector_hpke_config: Whom aggregate shares are sealed to.
-            max_reports: The most reports that one batch may hold; sums of so many measurements,
-                with noise, must not wrap around the field.
+            max_reports: The most reports that one batch may hold; their sum, with noise, must not
+                wrap around the field.
             unbound_policy: The privacy policy, where the configuration carries none.
             meaning: What the task's numbers mean, for readers; `task_info` ends with its digest.
-            profile: The draft that all parties of the task follow. It is no part of the
-                configuration, but of everything that is sealed.
+            profile: The draft that all parties of the task follow. It is not part of the
+                configuration, but is bound into everything that is sealed.
             token_header: Where leader and collector show their tokens.
 
         Raises:
@@ -158,7 +158,7 @@ class Task:
 
     @property
     def info(self) -> str:
-        """Its `task_info`, which need not be text, as one line that does nothing to readers."""
+        """Its `task_info`, which need not be text, as one line that is safe to print."""
         text = self.configuration.task_info.decode(errors="replace")
         return escaped(text).replace("\n", "\\n") if acts(text) else text
 
@@ -173,7 +173,7 @@ class Task:
         return BATCH_MODES[self.configuration.batch_mode]
 
     def smallest_batch(self, bucket: bytes) -> Batch:
-        """Return the smallest batch that can be asked for of those that hold a bucket."""
+        """Return the smallest batch that can be asked for and holds a bucket."""
         return self.batching.smallest_batch(bucket, self.policy.window)
 
     def vdaf(self, agg_param: AggregationParameter) -> Prio3:
@@ -235,7 +235,7 @@ def task_from_toml(text: str) -> Task:
 
 
 def tasks_from_toml(text: str) -> list[Task]:
-    """Read a file of one or more tasks, as of a survey; raises as `task_from_toml`."""
+    """Read a file of one or more tasks, such as a survey's; raises like `task_from_toml`."""
     tables = read_tables(text)
     tasks = []
     for place, table in enumerate(tables, 1):
@@ -251,7 +251,7 @@ def tasks_from_toml(text: str) -> list[Task]:
 
 @contextmanager
 def of_several(table: Mapping[str, object], place: int, count: int) -> Iterator[None]:
-    """Say in what is wrong with one of several tasks which one it is."""
+    """Add to an error about one of several tasks which task it is."""
     try:
         yield
     except ParameterError as error:
@@ -266,7 +266,7 @@ def check_ids(tasks: Sequence[Task]) -> None:
     """Refuse several tasks of one id.
 
     Raises:
-        ParameterError: Names it.
+        ParameterError: An id is used twice; the message names it.
     """
     for task_id, count in Counter(task.task_id for task in tasks).items():
         if count > 1:
@@ -359,15 +359,15 @@ def task_to_toml(task: Task) -> str:
 
 
 def tasks_to_toml(tasks: Sequence[Task]) -> str:
-    """Return the document of some tasks, from which `tasks_from_toml` reads equal ones."""
+    """Return a document of several tasks, from which `tasks_from_toml` reads equal ones."""
     return tables_to_toml([task_to_table(task) for task in tasks])
 
 
 def tasks_to_json(tasks: Sequence[Task]) -> str:
-    """Return the same document as JSON, for programs in other languages.
+    """Return the document of `tasks_to_toml` as JSON, for programs in other languages.
 
-    It has one member more, `configuration`: the bytes that are bound into every report, so that
-    whoever seals a report needs to encode nothing of the task.
+    It has one more member, `configuration`: the bytes that are bound into every report, so that a
+    client that seals reports needs not encode the task.
     """
     return tables_to_json(
         [
@@ -378,7 +378,7 @@ def tasks_to_json(tasks: Sequence[Task]) -> str:
 
 
 def task_for_clients(task: Task) -> dict[str, str]:
-    """Return all that a client needs who can decode a `TaskConfiguration`.
+    """Return all that a client needs that can decode a `TaskConfiguration`.
 
     Its bytes say where to ask for keys and to send reports, and they are what a report is bound to.
     """
@@ -433,7 +433,7 @@ def info_with_digest(info: str, meaning: str) -> str:
 
 
 def _check_words(configuration: TaskConfiguration, meaning: str) -> None:
-    """Refuse text that would act on who looks at it; a task file is often another party's."""
+    """Refuse text with control characters or the like: a task file is often another party's."""
     texts = {
         "leader": configuration.leader_aggregator_endpoint,
         "helper": configuration.helper_aggregator_endpoint,
@@ -482,7 +482,7 @@ def _text_or(reader: TomlTable, name: str, default: str) -> str:
 
 
 def _task_info(reader: TomlTable) -> bytes:
-    """Take `task_info`, or the bytes of one that is no line of text."""
+    """Take `task_info`, given as text or, if it is no line of text, as bytes."""
     if "task_info_bytes" not in reader.values:
         text = reader.text("task_info")
         if acts(text):
@@ -510,7 +510,7 @@ def token_header_named(name: str) -> TokenHeader:
     """Return the header of this name.
 
     Raises:
-        ParameterError: There is none.
+        ParameterError: There is no such header.
     """
     for header in TokenHeader:
         if header.value.lower() == name.lower():
@@ -523,7 +523,7 @@ def profile_named(name: str) -> Profile:
     """Return the profile of this name.
 
     Raises:
-        ParameterError: There is none.
+        ParameterError: There is no such profile.
     """
     if name not in PROFILES:
         raise ParameterError(f"profile: must be {' or '.join(PROFILES)}, not {name!r}")
@@ -571,5 +571,5 @@ def _check_configuration(text: str, task: Task) -> None:
 
 
 def _title(info: str) -> str:
-    """Return what the task is for, without what binds its meaning."""
+    """Return what the task is for, without the digest that binds its meaning."""
     return _DIGEST_ENDING.sub("", info)

@@ -9,8 +9,8 @@
     type = "Prio3Histogram"
 
 JSON is the same document: `{"version": 1, "task": [{"id": "…", "vdaf": {…}}]}`. A file of one task
-may be its table alone, with `version` in it. Here tables are read and written; what they say is for
-`protocol.task` and `protocol.provisioning`.
+may be its table alone, with `version` in it. This module reads and writes tables; `protocol.task`
+and `protocol.provisioning` interpret them.
 """
 
 import json
@@ -23,7 +23,7 @@ from aggregator.errors import ParameterError
 Table = dict[str, object]
 
 NOT_TOML = (ValueError, RecursionError)
-"""What bad TOML or JSON ends in; numbers of thousands of digits and deep nesting count."""
+"""What parsing bad TOML or JSON raises, including huge numbers and deep nesting."""
 
 _TASKS = "task"
 _COMMENTS = {
@@ -37,16 +37,16 @@ _PLACE = re.compile(r"line [0-9]+,? column [0-9]+")
 
 MOST_CHARACTERS = 2**20
 _MOST_PARTS = 32
-"""The most parts of a dotted key: a parser takes time with their square."""
+"""The most parts of a dotted key: parsing time grows with their square."""
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _DOTTED = re.compile(rf"""(?<![\w"'.-])(?:{_PART}){{{_MOST_PARTS}}}""")
 
 
 def check_text(text: str, name: str) -> None:
-    """Refuse a text that is longer than any person's file, or made to be parsed for hours.
+    """Refuse a text that is longer than any real file, or made to take hours to parse.
 
     Raises:
-        ParameterError: It is.
+        ParameterError: The text is refused.
     """
     if len(text) > MOST_CHARACTERS:
         raise ParameterError(
@@ -64,7 +64,7 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
         is_secret: Whether no part of the text may be in a message.
 
     Raises:
-        ParameterError: It is neither; or something stands beside the tasks.
+        ParameterError: It is neither, or holds something besides the tasks.
     """
     is_json = text.lstrip().startswith("{")
     check_text(text, "task file")
@@ -88,12 +88,12 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
 
 
 def table_to_toml(task: Mapping[str, object]) -> str:
-    """Return the document of one task that is its table alone."""
+    """Return the document that consists of one task's table alone."""
     return "\n".join(_lines(task, "")) + "\n"
 
 
 def tables_to_toml(tasks: Sequence[Mapping[str, object]]) -> str:
-    """Return the document of some tasks, of one version, as TOML."""
+    """Return the document of several tasks, all of one version, as TOML."""
     version, bare = _without_version(tasks)
     lines = [f"version = {version}"]
     for task in bare:
@@ -102,7 +102,7 @@ def tables_to_toml(tasks: Sequence[Mapping[str, object]]) -> str:
 
 
 def tables_to_json(tasks: Sequence[Mapping[str, object]]) -> str:
-    """Return the document of some tasks, of one version, as JSON."""
+    """Return the document of several tasks, all of one version, as JSON."""
     version, bare = _without_version(tasks)
     return json.dumps({"version": version, _TASKS: bare}, ensure_ascii=False, indent=2) + "\n"
 
@@ -133,7 +133,7 @@ def _value(value: object) -> str:
 
 def _from_json(text: str) -> Table:
     document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
-    # Half of a surrogate pair can be written in JSON, and is no text; that is a ValueError, too.
+    # JSON can hold half of a surrogate pair, which is no text; encoding it is a ValueError too.
     json.dumps(document, ensure_ascii=False).encode()
     assert isinstance(document, dict)  # noqa: S101  it begins with a brace
     return document
@@ -153,6 +153,6 @@ def _no_number(name: str) -> object:
 
 
 def _place(message: str) -> str:
-    """Return only where in a text something is wrong."""
+    """Return only the place of an error in a text."""
     found = _PLACE.search(message)
     return f" ({found[0]})" if found else ""

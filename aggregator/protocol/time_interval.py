@@ -25,7 +25,7 @@ from aggregator.protocol.batches import Batch
 _KEY_SIZE = 8
 _UNITS_END = 2 ** (8 * _KEY_SIZE)
 _BOUNDS = ("start", "end")
-"""What names an interval for a person: its first second, and the one after its last."""
+"""How people name an interval: its first second, and the second after its last."""
 
 
 class TimeInterval(Batching):

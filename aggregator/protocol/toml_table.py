@@ -1,6 +1,6 @@
-"""A TOML table of which every key must be asked for; what is wrong is named.
+"""A TOML table that checks what is read from it; errors name the key.
 
-All that is asked for raises `ParameterError` where it is missing, of another type or out of range.
+A key that is read raises `ParameterError` if it is missing, of another type or out of range.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ from aggregator.words import near
 
 
 class TomlTable:
-    """A TOML table whose every key must be asked for."""
+    """A TOML table in which a key that nobody reads is an error."""
 
     def __init__(self, values: Mapping[str, object], name: str) -> None:
         self.values = dict(values)
@@ -53,12 +53,12 @@ class TomlTable:
         return self.table(key) if key in self.values else None
 
     def remaining(self, texts: Collection[str]) -> dict[str, int | str]:
-        """Take all that is left: texts by these names, and whole numbers."""
+        """Take all keys that are left: those named in `texts` as text, others as whole numbers."""
         return {
             key: self.text(key) if key in texts else self.integer(key) for key in [*self.values]
         }
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Refuse keys that nobody has read."""
         for key in self.values:
             raise ParameterError(f"{self._prefix}{key}: no such setting")

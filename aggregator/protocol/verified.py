@@ -28,9 +28,9 @@ class Verified:
         task: The job's task.
         agg_param: The job's aggregation parameter.
         extensions: The job's extensions.
-        ids: Of each report.
-        times: Of each report, in units of the task's time precision.
-        out_shares: Of each report, or its error.
+        ids: The id of each report.
+        times: The time of each report, in units of the task's time precision.
+        out_shares: The out share of each report, or its error.
     """
 
     task: Task

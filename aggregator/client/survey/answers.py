@@ -1,6 +1,6 @@
-"""What a question takes as an answer, and what that adds to its entries of a report.
+"""What a question accepts as an answer, and what the answer adds to its entries of a report.
 
-Nothing here says what was answered, not even in an error: an application may write that anywhere.
+Nothing here reveals the answer, not even an error: an application may log errors anywhere.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ _SHOWN = 8
 
 
 class AnswerError(ParameterError):
-    """An answer that a question does not take: the message says which question, and what it takes.
+    """An answer that a question does not take: the message names the question and what it takes.
 
     Attributes:
-        question: The question's name; empty if the survey has none of the name that was given.
+        question: The question's name; empty if the survey has no question of the given name.
     """
 
     def __init__(self, question: str, problem: str) -> None:
@@ -36,21 +36,21 @@ class AnswerError(ParameterError):
 
 
 class Takes(Protocol):
-    """What is answered with one of several possible answers."""
+    """The possible answers of a question that takes one of several."""
 
     @property
     def choices(self) -> Sequence[str]:
         """What the answers are called."""
 
     def place(self, answer: object) -> int:
-        """Return which of them an answer is.
+        """Return the place of an answer among them.
 
         Raises:
-            Unfit: It is none.
+            Unfit: It is not one of them.
         """
 
     def data(self) -> dict[str, object]:
-        """Return it for other interpreters."""
+        """Return the answers as JSON data, for other interpreters."""
 
 
 class Labels:
@@ -144,14 +144,14 @@ class Question(ABC):
 
     Attributes:
         name: Its name.
-        nothing: What no answer adds.
+        nothing: The entries that giving no answer adds.
     """
 
     name: str
     nothing: Sequence[int] = dataclasses.field(repr=False)
 
     def entries(self, answer: object) -> Entries:
-        """Return what an answer adds; None, or a text that is blank, is none.
+        """Return what an answer adds; None or a blank text is no answer.
 
         Raises:
             AnswerError: The question does not take it.
@@ -164,12 +164,12 @@ class Question(ABC):
             raise AnswerError(self.name, str(unfit)) from None
 
     def added(self, answer: Answer | None) -> Entries:
-        """Return what an answer adds that was read; None is none."""
+        """Return what a parsed answer adds; None is no answer."""
         return list(self.nothing) if answer is None else self._added(answer)
 
     @abstractmethod
     def _read(self, answer: object) -> Answer | None:
-        """Return an answer in whole numbers, or raise Unfit; None if it is none."""
+        """Return an answer in whole numbers, or raise Unfit; None if no answer was given."""
 
     @abstractmethod
     def _added(self, answer: Answer) -> Entries:
@@ -177,12 +177,12 @@ class Question(ABC):
 
     @property
     def choices(self) -> Sequence[str]:
-        """The labels among which a person chooses, one entry each; none where they do not."""
+        """The labels that a person chooses from, one entry each; empty if there are none."""
         return ()
 
     @abstractmethod
     def sections(self, first: int) -> list[str]:
-        """Return its sections, the first of which has this number."""
+        """Return its sections, numbered from `first` on."""
 
     def data(self) -> dict[str, object]:
         """Return what another interpreter needs, as JSON has it."""
@@ -195,8 +195,8 @@ class One(Question):
 
     Attributes:
         takes: The possible answers.
-        ones: Of each the entries to which it adds one.
-        lengths: Entries of each section.
+        ones: For each answer, the entries to which it adds one.
+        lengths: Number of entries of each section.
     """
 
     takes: Takes = dataclasses.field(repr=False)
@@ -229,7 +229,7 @@ class One(Question):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Some(Question):
-    """Some labels of several; an empty list is the answer that none of them is.
+    """Any of several labels; an empty list is an answer too: that none applies.
 
     Attributes:
         labels: All of them.
@@ -271,7 +271,7 @@ class Some(Question):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Amount(Question):
-    """A number, whose powers are summed, or each value counted.
+    """A number whose powers are summed, or whose values are counted one by one.
 
     Attributes:
         grid: The possible numbers.
@@ -307,7 +307,7 @@ class Amount(Question):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts(Question):
-    """Several numbers at once, by their names; whoever leaves one out has given no answer.
+    """Several numbers at once, by their names; if one is left out, none was answered.
 
     Attributes:
         grids: The possible numbers of each.

@@ -3,9 +3,9 @@
     with SurveyClient("task.json", "outbox.sqlite") as survey:
         survey.put({"education": "degree", "hours": 40}, person="17")
 
-A person has one report of the survey in a window, and one more of each text question. What it
-knows of the survey is the meaning that is bound into its task. Everything else is a `Reporter`'s:
-where reports wait, how they are sent, and what becomes of them.
+In each window a person has one report of the survey and one more of each text question. The client
+knows the survey by the meaning that is bound into its task. A `Reporter` does everything else: it
+keeps reports, sends them, and tells what becomes of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ _OUTBOX = "outbox.sqlite"
 _MARK = ": "
 
 Settled = Callable[[bytes, str | None, Outcome, str | None], None]
-"""Hears of a report's id, of the person whose it is, if one was named, of its outcome, and of the
-text question that it answers: None for the report of all other questions."""
+"""Called with a report's id, its person if one was named, its outcome, and the text question that
+it answers, which is None for the report of all other questions."""
 
 
 class SurveyClient:
@@ -55,8 +55,8 @@ class SurveyClient:
         reporter: Sends the reports; see there what it can tell.
 
     Raises:
-        ParameterError: The file is not that of one survey, was changed since it was made, its text
-            questions are not those beside it, or a task is below the floor.
+        ParameterError: The file is not of one survey, was changed since it was made, names other
+            text questions than lie beside it, or a task is below the floor.
         ConfigurationError: The outbox cannot be used.
         OSError: The file cannot be read.
     """
@@ -106,7 +106,7 @@ class SurveyClient:
 
     @property
     def task(self) -> Task:
-        """The survey's task: whom it is sealed to, and what is promised."""
+        """The survey's task: who reports are sealed to, and what is promised."""
         return self._task
 
     def put(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
@@ -118,17 +118,17 @@ class SurveyClient:
             answers: By the names of questions: a label, a list of labels, a number, a truth value,
                 a table of numbers, or text, as each asks. What is left out, None or blank is
                 counted as no answer, in a report of the same size.
-            person: Whose they are: of one person only one report is taken in each window of this
-                task. The name stays in the outbox, and if there are text questions, which need one,
-                in which of their tasks the person is.
+            person: Whose answers these are: a person has one report in each window of this task.
+                The name stays in the outbox. Text questions need it, and the outbox then keeps
+                which of their tasks the person is in.
 
         Raises:
             AnswerError: A question does not take its answer; the message does not have the answer.
             AlreadyAnswered: The person has a report in this window.
             OutboxFull: There is no room for it.
-            ParameterError: Nobody is named, and there are text questions.
+            ParameterError: There are text questions, and no person is named.
         """
-        # Before an answer is looked at: in which tasks a person is depends on none.
+        # Before any answer is read: the tasks that a person is in must not depend on answers.
         tosses = [] if self._texts is None else self._texts.tosses(person)
         entries = self.sheet.entries(answers)
         of_texts = [] if self._texts is None else self._texts.parts(tosses, answers)
@@ -161,7 +161,7 @@ class SurveyClient:
         return self.reporter.claimed(self._claim(person, self._clock.now()), task)
 
     def start(self, seconds: float = 1.0) -> None:
-        """Send from now on in a thread of its own, looking every so many seconds."""
+        """Send from now on in a background thread, with a pass every `seconds`."""
         self.reporter.start(seconds)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class SurveyClient:
     def _asked_beside(self, path: Path) -> "AskedTexts":
         if not self.sheet.texts:
             return {}
-        # With NumPy, which an application without text questions loads at its first `put` only.
+        # Imports NumPy, which an application without text questions needs only at its first `put`.
         from aggregator.client.text.beside import texts_beside
 
         return texts_beside(path, self._task, self.sheet.texts)

@@ -1,8 +1,8 @@
-"""The questions of a survey, out of what its task says that its numbers mean.
+"""Reads the questions of a survey from its task's `meaning`, which says what its numbers mean.
 
-That text is bound into the task, and a client makes everything from it: whoever gives an
-application labels in another order gives it another task, in which no report opens. It is read
-without the models by which a steward checks it, which take long to import.
+That text is bound into the task, and a client derives everything from it: an application that is
+given labels in another order has another task, in which no report opens. It is read here without
+the models that a steward checks it with, which take long to import.
 """
 
 import itertools
@@ -24,25 +24,25 @@ from aggregator.client.survey.answers import (
 from aggregator.client.survey.numbers import Grid, Ranges, exact
 
 VERSION = 2
-"""Of the texts that are read here."""
+"""The version of meanings that are read here."""
 
 NOT_A_MEANING = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
-"""What reading another text ends in."""
+"""What is raised when another text is read."""
 
 _Asked = Mapping[str, Any]
-"""A question as a meaning has it."""
+"""A question as a meaning writes it."""
 
 
 def question_of(asked: _Asked, design: str, most: int) -> Question:
     """Return a question.
 
     Args:
-        asked: As a meaning has it.
+        asked: The question as a meaning writes it.
         design: How it is asked.
-        most: The most entries that it may have: a meaning may be an enemy's.
+        most: The most entries that it may have, since a meaning may be hostile.
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError, RecursionError: It is none.
+        LookupError, TypeError, ValueError, AttributeError, RecursionError: It is no question.
     """
     return _WAYS[asked["kind"], design](str(asked["name"]), asked, most)
 
@@ -126,13 +126,13 @@ def _one(
     parents: Sequence[Sequence[int]],
     most: int,
 ) -> One:
-    """Return a question with a section for each level of its answers, the last of which are given.
+    """Return a question with a section for each level of its answers; people give the last level.
 
     Args:
         name: Its name.
         takes: The answers.
-        sizes: How many there are on each level.
-        parents: Of each level but the first to which node above each belongs.
+        sizes: How many nodes each level has.
+        parents: For each level but the first, the node above that each node belongs to.
         most: The most entries.
     """
     _bounded(sum(sizes) + len(sizes), most)
@@ -153,7 +153,7 @@ def _one(
 
 
 def _tree(asked: _Asked, most: int) -> tuple[Takes, list[int], list[list[int]]]:
-    """Return the leaves of a hierarchy of labels or ranges, and as `_one` its levels."""
+    """Return the leaves of a hierarchy of labels or ranges, and its levels as `_one` takes them."""
     if asked["regions"]:
         labels, sizes, parents = _regions(asked["regions"])
         return Labels(labels), sizes, parents

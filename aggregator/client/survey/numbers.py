@@ -1,4 +1,4 @@
-"""Numbers as answers: exact, whatever an application has them in, and held to what was asked."""
+"""Numbers as answers: exact, whatever type an application uses, and checked for the question."""
 
 import bisect
 import dataclasses
@@ -18,7 +18,7 @@ _MAX_DIGITS = 30
 
 
 class Unfit(Exception):
-    """A question takes no such answer; the message says what it takes, and not what was given."""
+    """A question does not take this answer; the message says what it takes, not what was given."""
 
 
 def number(answer: object) -> Fraction:
@@ -39,7 +39,7 @@ def number(answer: object) -> Fraction:
         case str() if _NUMBER.fullmatch(answer.strip()):
             return Fraction(Decimal(answer.strip()))
         case SupportsIndex():
-            with suppress(TypeError):  # of an array, which may have only one number
+            with suppress(TypeError):  # an array converts only if it holds a single number
                 return Fraction(operator.index(answer))
         case _:
             pass
@@ -58,19 +58,19 @@ def exact(text: object) -> Fraction:
 
 
 def pair(exact_number: Fraction) -> list[str]:
-    """Return a number for JSON, where none is exact: above and below the bar."""
+    """Return a number's numerator and denominator as text: JSON numbers are not exact."""
     return [str(exact_number.numerator), str(exact_number.denominator)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grid:
-    """The numbers low, low + step, ... of which the nearest is taken; ties go to the even one.
+    """The numbers low, low + step, ...; an answer counts as the nearest, ties as the even one.
 
     Attributes:
         low: The least.
-        step: What they lie apart.
+        step: The distance between neighbours.
         steps: How many steps the largest is above the least.
-        clips: Whether a number beyond counts as the nearest of them, or is refused.
+        clips: Whether a number out of range counts as the nearest of them, or is refused.
     """
 
     low: Fraction
@@ -80,10 +80,10 @@ class Grid:
 
     @classmethod
     def of(cls, low: object, high: object, step: object, *, clips: bool) -> "Grid":
-        """Return the grid that a meaning writes.
+        """Return the grid that a meaning describes.
 
         Raises:
-            ValueError: It writes none.
+            ValueError: It describes none.
         """
         least, apart = exact(low), exact(step)
         steps = (exact(high) - least) / apart
@@ -95,7 +95,7 @@ class Grid:
         """Return how many steps above the least an answer is.
 
         Raises:
-            Unfit: It is no number, or one beyond.
+            Unfit: It is no number, or out of range.
         """
         above = (number(answer) - self.low) / self.step
         if 0 <= above <= self.steps:
@@ -116,21 +116,21 @@ class Grid:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ranges:
-    """Ranges between edges; each holds its lower one, and the last its upper one, too.
+    """Ranges between edges; each includes its lower edge, and the last its upper edge too.
 
     Attributes:
         edges: In ascending order.
-        clips: Whether a number beyond lies in the nearest range, or is refused.
+        clips: Whether a number out of range counts in the nearest range, or is refused.
     """
 
     edges: Sequence[Fraction]
     clips: bool
 
     def place(self, answer: object) -> int:
-        """Return in which range an answer lies.
+        """Return the place of the range that an answer lies in.
 
         Raises:
-            Unfit: It is no number, or one beyond.
+            Unfit: It is no number, or out of range.
         """
         value = number(answer)
         if not self.clips and not self.edges[0] <= value <= self.edges[-1]:

@@ -1,4 +1,4 @@
-"""Everything that a survey asks, as an application's client and the page of a survey fill it in."""
+"""Everything that a survey asks, as an application's client and a survey's page fill it in."""
 
 import dataclasses
 import itertools
@@ -19,12 +19,12 @@ Needs = tuple[tuple[int, tuple[int, ...]], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """The answers to one question by those to another.
+    """A table of the answers to one question by those to another.
 
     Attributes:
         of: The place of the question whose answers are shown.
-        by: That of the question whose answers are the groups; the last is of no answer.
-        powers: Of a number how many powers of it are summed in each group; 0 if pairs are counted.
+        by: The place of the question whose answers are the groups; the last group gave no answer.
+        powers: How many powers of a number are summed in each group; 0 if pairs are counted.
     """
 
     of: int
@@ -32,7 +32,7 @@ class Table:
     powers: int
 
     def entries(self, answer: Entries, groups: Entries) -> Entries:
-        """Return what a person adds, by what they add to both questions."""
+        """Return what a person adds to the table, from what they add to both questions."""
         return by_group(answer, groups, is_number=bool(self.powers))
 
     def data(self) -> dict[str, object]:
@@ -45,12 +45,11 @@ class AnswerSheet:
     """What one report of a survey holds.
 
     Attributes:
-        questions: In their order.
-        tables: After them.
-        needs: Of each question what must be so that it is asked: the places of earlier ones, each
-            with those of its labels of which one must have been chosen.
-        texts: The text questions, whose answers are in other reports, by name: the `meaning` of
-            each.
+        questions: The questions, in order.
+        tables: The tables, which come after the questions.
+        needs: For each question, when it is asked: the places of earlier questions, each with the
+            labels of which one must have been chosen.
+        texts: The `meaning` of each text question, by name; their answers are in other reports.
     """
 
     questions: tuple[Question, ...]
@@ -63,8 +62,8 @@ class AnswerSheet:
         """Return the sheet of a survey's task.
 
         Raises:
-            ParameterError: The task is of no survey, of one that is not known here, or its reports
-                have other sections than the survey's questions.
+            ParameterError: The task is not of a survey, or of one in an unknown form, or its
+                reports have other sections than the survey's questions.
         """
         about = f"task {task.task_id}"
         if not task.meaning:
@@ -140,15 +139,15 @@ class AnswerSheet:
         return texts
 
     def entries(self, answers: Mapping[str, object]) -> Entries:
-        """Return what one person's answers add to each entry: as many, whatever they are.
+        """Return what one person's answers add to each entry; the number of entries is fixed.
 
         Args:
-            answers: By the names of questions; those that are left out, None or blank have none,
-                and so have those that are not asked of who gives the other answers. Those to text
-                questions are not looked at.
+            answers: By the names of questions. What is left out, None or blank is no answer, and so
+                is an answer to a question that the other answers rule out. Answers to text
+                questions are ignored.
 
         Raises:
-            AnswerError: A question does not take its answer, or there is none of a name.
+            AnswerError: A question does not take its answer, or no question has the name.
         """
         self._check_names(answers)
         of = list[Entries]()
@@ -179,10 +178,10 @@ class AnswerSheet:
 
 
 def by_group(answer: Entries, groups: Entries, *, is_number: bool) -> Entries:
-    """Return what a person adds to a table, by what they add to both questions.
+    """Return what a person adds to a table, from what they add to both questions.
 
-    Of a number it is how many of each group gave one, the last of those who did not or are in no
-    group, and then each of its sums in each group; else it is the pair of both answers.
+    For a number: first counts, of each group who gave one, and last of people who gave none or are
+    in no group; then each of its sums in each group. Otherwise: the pair of both answers.
     """
     if not is_number:
         return [one * other for one in answer for other in groups]

@@ -1,8 +1,8 @@
-"""Text questions of a survey in an application: in which tasks people are, and what is sent.
+"""Text questions of a survey in an application: which tasks people are in, and what is sent.
 
-A person is in one task of each question for ever, and no aggregator can see to that: so the toss is
-on the disk, in the outbox, before an answer is looked at. Two processes that share the outbox keep
-one toss, whichever was first.
+A person is in one task of each question for ever, and no aggregator can enforce that. So the toss
+is stored in the outbox before an answer is read. If two processes share the outbox, the first toss
+is kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task
 
 _MOST = 200
-"""People who toss at once."""
+"""The most people whose tosses are stored at once."""
 
 
 class TextParts:
-    """What people are in and send of a survey's text questions; threads may share it.
+    """Tasks and measurements of people for a survey's text questions; threads may share it.
 
     Args:
         asked: The questions.
@@ -38,9 +38,9 @@ class TextParts:
         """Return the toss of a person for each question, made and kept now if there is none.
 
         Raises:
-            ParameterError: Nobody is named.
+            ParameterError: No person is named.
             OutboxFull: There is no room for it.
-            ConfigurationError: What is kept is no toss of a question.
+            ConfigurationError: A kept number is not a task of the question.
         """
         if person is None:
             raise ParameterError(

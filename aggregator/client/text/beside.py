@@ -1,8 +1,8 @@
-"""Text questions beside a survey's task: which they are is bound into each of its reports.
+"""Text questions beside a survey's task, whose reports are each bound to the list of them.
 
-They lie in the folder `text` beside the survey's file, each in one of its name: its description and
-its tasks. Whoever hands out files could leave a question out, or put another beside the survey, or
-the same one with tasks of aggregators who are one.
+Their folders lie in the folder `text` beside the survey's file, by name, and hold a description and
+tasks. The binding stops anyone who hands out files from leaving a question out, adding one, or
+giving one tasks whose two aggregators are the same party.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, tasks_from_toml
 
 AskedTexts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
-"""By its name, each question with its tasks, which belong together."""
+"""Each question with its tasks, by name."""
 
 _SAME = ("leader", "helper", "time_precision", "profile", "window", "population", "max_releases")
 
@@ -39,15 +39,15 @@ def texts_beside(task_file: Path, task: Task, named: Mapping[str, str]) -> Asked
 
 
 def check_bound(task: Task, named: Mapping[str, str], texts: AskedTexts) -> None:
-    """Refuse text questions that are not those of a survey's task, or are asked otherwise.
+    """Refuse text questions that are not those of a survey's task, or have other settings.
 
     Args:
         task: The survey's, each of whose reports is bound to its meaning.
-        named: The text questions which that meaning names, each with its own `meaning`.
-        texts: Those that are there.
+        named: The text questions that the meaning names, each with its own `meaning`.
+        texts: The text questions that were found.
 
     Raises:
-        ParameterError: It names the question and what is wrong.
+        ParameterError: They do not agree; the message names the question and what is wrong.
     """
     for name in sorted(named.keys() ^ texts.keys()):
         raise ParameterError(
@@ -74,7 +74,7 @@ def check_bound(task: Task, named: Mapping[str, str], texts: AskedTexts) -> None
 def smallest_batch(of_survey: int, tasks: int) -> int:
     """Return the `min_batch_size` of each task of a text question.
 
-    A G-th of all people toss for a task, and not quite as many each time.
+    About one in `tasks` people toss for each task; chance varies the number.
     """
     return max(1, of_survey // (2 * tasks))
 
@@ -90,7 +90,7 @@ def _read(folder: Path) -> tuple[TextQuestion, list[Task]]:
 
 
 def _settings(task: Task) -> tuple[object, ...]:
-    """Return what the tasks of a survey share, as `_SAME` calls it."""
+    """Return the settings that all tasks of a survey share, in the order of `_SAME`."""
     configuration, policy = task.configuration, task.policy
     return (
         configuration.leader_aggregator_endpoint,

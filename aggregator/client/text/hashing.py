@@ -1,14 +1,14 @@
-"""In which bucket of which task an answer is counted.
+"""Which bucket of which task counts an answer.
 
-A text question is several tasks of the type Prio3Histogram, all of one length, of which a person is
-in one. Bucket 0 of each counts those who gave no answer, so that being silent is an answer too and
-no number of reports says who was. A string is in bucket 1 + SipHash-2-4(key of the task,
-fingerprint as 4 bytes, the first the most significant) mod (length - 1); the hash's eight bytes are
-read as SipHash's paper does, the first the least significant. The key of task g is the first 16
-bytes of SHA-256("prio text key" || g as 4 bytes, likewise || meaning).
+A text question is several tasks of the type Prio3Histogram, all of one length; a person is in one
+of them. Bucket 0 of each counts people who gave no answer: silent people report too, so the number
+of reports does not reveal them. A string is in bucket 1 + SipHash-2-4(key of the task, fingerprint
+as 4 bytes, big-endian) mod (length - 1); the hash's eight bytes are read as in SipHash's paper,
+little-endian. The key of task g is the first 16 bytes of
+SHA-256("prio text key" || g as 4 bytes, big-endian || meaning).
 
-No privacy rests on the hash: keys are public, and whoever holds a list of strings may test it. It
-has to spread strings evenly and to be fast for the billions that a decoder tries.
+No privacy rests on the hash: keys are public, and anyone may test a list of strings. It has to
+spread strings evenly and to be fast for the billions of strings that a decoder tries.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from aggregator.client.text.strings import DIGEST_SIZE, fingerprint, normal_form
 from aggregator.errors import ParameterError
 
 NO_ANSWER: Final = 0
-"""The bucket of those who gave no answer."""
+"""The bucket of people who gave no answer."""
 
 FEWEST_BUCKETS, MOST_BUCKETS = 16, 2**20
 FEWEST_TASKS, MOST_TASKS = 8, 1024
-"""Fewer tasks have so heavy a tail that false strings pass for true ones."""
+"""With fewer tasks the tail is so heavy that false strings pass for true ones."""
 
 _DOMAIN: Final = b"prio text key"
 _KEY_SIZE: Final = 16
@@ -37,12 +37,12 @@ _Words = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextHashes:
-    """The hashes of one text question, the same for its clients and for whoever decodes it.
+    """The hashes of one text question, the same for its clients and its decoder.
 
     Attributes:
         meaning: 32 bytes that stand for the question and all that is bound with it.
         tasks: How many tasks there are; a person is in one of them.
-        length: Buckets of each task's histogram, with that of no answer.
+        length: Buckets of each task's histogram, including bucket 0 for no answer.
     """
 
     meaning: bytes
@@ -69,20 +69,20 @@ class TextHashes:
         return hashed.digest()[:_KEY_SIZE]
 
     def bucket(self, task: int, answer: str | None) -> int:
-        """Return the bucket of an answer; None and strings without a visible character are none."""
+        """Return the bucket of an answer; None or a string of no visible character is no answer."""
         normal = "" if answer is None else normal_form(answer)
         prints = np.array([fingerprint(normal, self.meaning)], np.uint32)
         found = int(self.string_buckets(task, prints)[0]) + 1
         return found if normal else NO_ANSWER
 
     def string_buckets(self, task: int, prints: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-        """Return for each fingerprint its bucket in a task less 1: 0 to `buckets` - 1."""
+        """Return each fingerprint's bucket in a task, minus 1: 0 to `buckets` - 1."""
         hashed = siphash(self.key(task), prints.byteswap())
         return (hashed % np.uint64(self.buckets)).astype(np.int64)
 
 
 def check_shape(tasks: int, length: int) -> None:
-    """Refuse numbers of tasks and of buckets that no question has.
+    """Refuse numbers of tasks and buckets that no question may have.
 
     Raises:
         ParameterError: One of them is out of range.

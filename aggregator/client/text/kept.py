@@ -1,9 +1,9 @@
-"""Tosses that are kept: one small file for each person and question, written once and for ever.
+"""Keeps tosses: one small file for each person and question, written once and for ever.
 
-A person whose toss was lost would toss again and could be in two tasks, and pay twice. So a file
-is on disk before anything is sent, is never replaced, and one that cannot be read is an error and
-no reason to toss anew. A file that is there may be another process's, which has not come to put
-the folder on disk yet: who reads it does so.
+A person whose toss was lost would toss again, could be in two tasks, and would pay twice. So a
+toss's file is on disk before anything is sent and is never replaced, and an unreadable file is an
+error, not a reason to toss again. An existing file may be from another process that has not synced
+the folder yet, so a reader syncs it too.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _OWNER_ONLY = 0o600
 
 
 def place_of(folder: Path, hashes: TextHashes, person: str) -> Path:
-    """Return where the toss of a person for a question is; the name tells neither at a glance."""
+    """Return the file of a person's toss for a question; its name shows neither at a glance."""
     named = hashlib.sha256(hashes.meaning + person.encode("utf-8", "surrogatepass"))
     return folder / f"{named.hexdigest()}.json"
 
@@ -35,13 +35,13 @@ def kept_tosses(
     """Return the toss of each person, made now if there is none. It takes no answers.
 
     Args:
-        folder: Of all files, which exists.
+        folder: The folder of all files, which exists.
         hashes: The question's.
-        people: Who they are, by names that stay.
+        people: The people, by names that do not change.
         entropy: The operating system's, outside tests.
 
     Raises:
-        ConfigurationError: A file cannot be read or written, or is none.
+        ConfigurationError: A file cannot be read or written, or holds no toss.
     """
     tosses = {person: _kept(place_of(folder, hashes, person), hashes, entropy) for person in people}
     try:
@@ -52,7 +52,7 @@ def kept_tosses(
 
 
 def _kept(place: Path, hashes: TextHashes, entropy: Entropy) -> Toss:
-    """Return the toss of a file; its name is not on disk for certain."""
+    """Return the toss in a file; the caller must still sync the file's name to disk."""
     try:
         if not place.exists():
             _write_once(place, hashes, Toss.of(hashes, entropy).number)
@@ -84,7 +84,7 @@ def _number(text: str, hashes: TextHashes) -> int | None:
 
 
 def _write_once(place: Path, hashes: TextHashes, number: int) -> None:
-    """Write the toss whole, its content on disk, unless another process was first."""
+    """Write the whole toss and sync its content, unless another process was first."""
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
     document = {"version": _VERSION, "question": hashes.meaning.hex(), "task": number}
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
@@ -100,7 +100,7 @@ def _write_once(place: Path, hashes: TextHashes, number: int) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Put the names in a folder on disk."""
+    """Sync the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,10 +1,10 @@
 """One text question and its tasks, each of which binds the whole question and its own place in it.
 
 The public description (`text.json`) says what all parties and clients must agree on: the title, the
-version of the normal form, how many tasks and buckets, epsilon. Its digest is the `meaning` that
-every fingerprint and key depends on, and the `task_info` of task g ends with a digest of the
-description and g. That is bound into every report, so whoever swaps descriptions, or the order of
-tasks, has other tasks, in which no report opens.
+version of the normal form, the numbers of tasks and buckets, and epsilon. Its digest is the
+`meaning` that every fingerprint and key depends on, and the `task_info` of task g ends with a
+digest of the description and g. That is bound into every report: with another description, or
+tasks in another order, no report opens.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _DOMAIN = b"prio text question"
 _MECHANISM = "PureDpDiscreteLaplace"
 _NOT_ONE = "text.json: not the description of a text question"
 _OWN = ("id", "task_info")
-"""What the tasks of a question do not share."""
+"""The settings that differ between a question's tasks."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class TextQuestion:
     """What is asked, and how it is counted.
 
     Attributes:
-        title: Of the question.
-        epsilon: Of each task, and so of a person who is in one.
-        tasks: How many there are.
-        length: Buckets of each.
+        title: The question's title.
+        epsilon: Of each task, and so of a person, who is in one task.
+        tasks: How many tasks there are.
+        length: Buckets of each task.
     """
 
     title: str
@@ -65,7 +65,7 @@ class TextQuestion:
 
     @property
     def described(self) -> str:
-        """What the digests of the question and of its tasks are of, to the byte."""
+        """The exact text that the digests of the question and its tasks are made from."""
         return json.dumps(self._table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @property
@@ -85,7 +85,7 @@ class TextQuestion:
         return info_with_digest(first, f"{self.described}\n{task}")
 
     def group(self, task: int) -> Group:
-        """Return the place of one of the tasks, of which a person is in one."""
+        """Return a task's place in the group of tasks, of which a person is in one."""
         return Group(self.meaning.hex(), task)
 
     def to_json(self, tasks: Sequence[Task]) -> str:
@@ -97,7 +97,7 @@ class TextQuestion:
         """Refuse tasks that are not this question's, in their order.
 
         Raises:
-            ParameterError: It names the task and what is wrong.
+            ParameterError: They are not; the message names the task and what is wrong.
         """
         check_places(self, tasks)
 
@@ -128,7 +128,7 @@ def check_places(asked: Places, tasks: Sequence[Task]) -> None:
     """Refuse tasks that are not what is asked, in the order of their places.
 
     Raises:
-        ParameterError: It names the task and what is wrong.
+        ParameterError: They are not; the message names the task and what is wrong.
     """
     if len(tasks) != asked.tasks:
         raise ParameterError(f"tasks: the question has {asked.tasks}, not {len(tasks)}")
@@ -162,7 +162,7 @@ def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
     """Return the question that a description states, checked against its tasks.
 
     Raises:
-        ParameterError: It is no description, or not of these tasks.
+        ParameterError: The text is no description, or not one of these tasks.
     """
     try:
         table = json.loads(text)

@@ -1,15 +1,14 @@
-"""Spelling: for one window, people are asked for the letters of what no list has a name for.
+"""Spelling: for one window, people report letters of frequent answers that are in no word list.
 
-An earlier window has told fingerprints that many people hold and that are in no list. For the
-window of a spelling, the places of the question's group have other tasks: whoever is in place g
-says there, in a report of the same size, the letter at position g mod `letters` of what they wrote,
-if its fingerprint is one of those; whoever wrote something else, or nothing, is in bucket 0. Which
-task a report is for follows from the toss that is kept, as ever, and not from the answer: the
-aggregators, who see the task, see nothing that they did not before.
+An earlier window has found fingerprints that many people share and that no list explains. In the
+window of a spelling, the places of the question's group have other tasks. A person in place g
+reports, in a report of the same size, the letter at position g mod `letters` of their answer if its
+fingerprint is one of those; people with another answer, or none, report bucket 0. The task of a
+report still follows from the kept toss and not from the answer, so the aggregators, who see the
+task, learn nothing new.
 
-Bucket 1 + u * size + c counts letter c of fingerprint u, of which `size` is how many letters there
-are, and two: one is for all letters that the alphabet has not, and the last for strings that end
-before.
+Bucket 1 + u * size + c counts letter c of fingerprint u. `size` is the number of letters plus two:
+one code for all letters outside the alphabet, and the last for strings that have ended before.
 """
 
 import dataclasses
@@ -28,10 +27,10 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 
 LETTERS = 16
-"""Positions that are asked for, if there are so many places."""
+"""The most positions that are asked for; fewer if there are fewer places."""
 
 SPELLED = "letter by letter: "
-"""How the `task_info` of its tasks begins, by which a collector tells them from the question's."""
+"""The start of its tasks' `task_info`, by which a collector tells them from the question's."""
 
 _VERSION = 1
 _NOT_ONE = "spelling.json: not the description of a spelling"
@@ -42,10 +41,10 @@ class Spelling:
     """What is asked instead of a text question for one window.
 
     Attributes:
-        question: Whose places and tosses it has.
-        fingerprints: Of what is to be spelled, in ascending order.
-        alphabet: Letters that are told, each once.
-        letters: How many positions, from the first on.
+        question: The question, whose places and tosses the spelling uses.
+        fingerprints: Those of the strings to be spelled, in ascending order.
+        alphabet: The letters that have a code of their own, each once.
+        letters: How many positions are spelled, from the first on.
     """
 
     question: TextQuestion
@@ -61,7 +60,7 @@ class Spelling:
             )
         if not self.alphabet or len(set(self.alphabet)) != len(self.alphabet):
             raise ParameterError("alphabet: must have one letter or more, each once")
-        # A letter that no normal form has would be a bucket for nobody.
+        # A letter that no normal form contains would have buckets that nobody reports.
         if any(normal_form(f"x{each}x") != f"x{each}x" for each in self.alphabet):
             raise ParameterError("alphabet: must be of letters that normal forms have")
         given, most = self.fingerprints, most_spelled(self.question.length, self.alphabet)
@@ -95,7 +94,7 @@ class Spelling:
 
     @property
     def hashes(self) -> TextHashes:
-        """The hashes of the question, which tosses belong to."""
+        """The hashes of the question, to which tosses belong."""
         return self.question.hashes
 
     @property
@@ -104,14 +103,14 @@ class Spelling:
         return _size(self.alphabet)
 
     def position(self, place: int) -> int:
-        """Return the position that people in a place tell the letter of, from 0."""
+        """Return the position whose letter people in a place report, from 0."""
         return place % self.letters
 
     def measurement(self, place: int, answer: str | None) -> int:
         """Return the bucket to report, for any string and for no answer.
 
         Args:
-            place: Of the person, as they tossed.
+            place: The person's place, as they tossed.
             answer: What they wrote.
         """
         normal = "" if answer is None else normal_form(answer)
@@ -153,7 +152,7 @@ class Spelling:
         return info_with_digest(first, f"spelling\n{text}\n{place}")
 
     def group(self, place: int) -> Group:
-        """Return the place in the question's group: who is in it pays for these tasks, too."""
+        """Return the place in the question's group: people in it pay for these tasks too."""
         return self.question.group(place)
 
     def to_json(self, tasks: Sequence[Task]) -> str:
@@ -165,13 +164,13 @@ class Spelling:
         """Refuse tasks that are not this spelling's, in their order.
 
         Raises:
-            ParameterError: It names the task and what is wrong.
+            ParameterError: They are not; the message names the task and what is wrong.
         """
         check_places(self, tasks)
 
 
 def most_spelled(length: int, alphabet: str = SPELLED_ALPHABET) -> int:
-    """Return how many fingerprints there is room for in so many buckets."""
+    """Return how many fingerprints fit in `length` buckets."""
     return (length - 1) // _size(alphabet)
 
 
@@ -179,7 +178,7 @@ def spelling_of_json(text: str, tasks: Sequence[Task]) -> Spelling:
     """Return the spelling that a description states, checked against its tasks.
 
     Raises:
-        ParameterError: It is no description, or not of these.
+        ParameterError: The text is no description, or not one of these tasks.
     """
     try:
         table = json.loads(text)
@@ -198,7 +197,7 @@ def spelling_of_json(text: str, tasks: Sequence[Task]) -> Spelling:
     question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers[1:])
     spelling = Spelling(question, prints, alphabet, letters)
     spelling.check(tasks)
-    # What is hashed into every fingerprint has the version of the normal form in it, too.
+    # The meaning, hashed into every fingerprint, covers the version of the normal form too.
     if (stated, ids) != (question.meaning.hex(), [str(each.task_id) for each in tasks]):
         raise ParameterError(
             "spelling.json: its meaning or its task_ids are not those of its tasks"

@@ -1,8 +1,8 @@
-"""What makes two written answers the same: a stated form, and a fingerprint of it.
+"""When two written answers are the same: a normal form, and a fingerprint of it.
 
-Nothing here refuses a string. A client that failed on some answers would be silent because of its
-answer, and that is visible; so whatever cannot be written in UTF-8 is replaced, and what has no
-visible character counts as no answer.
+Nothing here refuses a string. A client that failed on some answers would be silent because of the
+answer, which is visible. So what UTF-8 cannot encode is replaced, and a string without a visible
+character counts as no answer.
 """
 
 import hashlib
@@ -13,13 +13,13 @@ from typing import Final
 from aggregator.client.text.unassigned import unassigned
 
 NORMALISATION: Final = 1
-"""The version of `normal_form`, hashed into every fingerprint: another one finds nothing."""
+"""The version of `normal_form`, hashed into every fingerprint: those of another never match."""
 
 DIGEST_SIZE: Final = 32
-"""Of the digest that binds fingerprints and keys to one question, in bytes."""
+"""Bytes of the digest that binds fingerprints and keys to one question."""
 
 _SPACES: Final = dict.fromkeys([*range(32), *range(127, 160)], " ")
-"""Control characters; there will never be more of them."""
+"""Control characters, a set that Unicode has closed."""
 
 _SHORT: Final = 256
 """Characters in which marks may change places at a cost that grows with their square."""
@@ -34,10 +34,10 @@ FINGERPRINTS: Final = 2 ** (8 * _FINGERPRINT_SIZE)
 def normal_form(answer: str) -> str:
     """Return what an answer is counted as.
 
-    1. Lone surrogates become U+FFFD, as a browser's `TextEncoder` has it.
+    1. Lone surrogates become U+FFFD, as in a browser's `TextEncoder`.
     2. NFC(full case folding(NFD(answer))), which is Unicode's canonical caseless match (D145), by
-       Unicode 14.0. A character that it has not assigned stays, and parts what is before it from
-       what is after it: newer clients know it and older ones do not, and all must count alike.
+       Unicode 14.0. An unassigned character stays and separates the text before it from the text
+       after it: newer clients know it, older ones do not, and all must count alike.
     3. Every run of white space (`str.isspace`) or of control characters (Cc) becomes one space, and
        the spaces at both ends go.
 
@@ -56,11 +56,11 @@ def normal_form(answer: str) -> str:
 def fingerprint(normal: str, meaning: bytes) -> int:
     """Return the fingerprint of a string in its normal form, 0 to 2^32 - 1.
 
-    It is the first four bytes, the first the most significant, of SHA-256("prio text" || version ||
-    meaning || string in UTF-8), the version of the normalisation being one byte.
+    It is the first four bytes, big-endian, of SHA-256("prio text" || version || meaning || string
+    in UTF-8); the version, that of the normal form, is one byte.
 
     Args:
-        normal: As `normal_form` returns it.
+        normal: The string, as `normal_form` returns it.
         meaning: The 32 bytes that stand for the question and all that is bound with it.
     """
     hashed = hashlib.sha256(_DOMAIN + bytes([NORMALISATION]) + meaning + normal.encode())

@@ -1,10 +1,10 @@
-"""A client's toss: in which one of a question's tasks a person is, before any answer is looked at.
+"""A client's toss: it draws the task of a question that a person is in, before reading any answer.
 
-The promise of a text question is one task's epsilon and not that of all together, and it is the
-client who keeps to it: no aggregator can see that two reports are of one person. So a toss is made
-once for a person and a question and is kept (`number` is all there is to keep): a client that
-tossed again, not sure that its report had arrived, could be in two tasks, and would pay twice.
-Which task it is does not depend on the answer; whether and when a report is sent must not either.
+A text question promises the epsilon of one task, not of all together, and only the client can keep
+that promise: no aggregator sees that two reports are of one person. So the toss is made once for a
+person and a question, and its `number` is kept. A client that tossed again because it was not sure
+that its report had arrived could put the person in two tasks, and they would pay twice.
+The task does not depend on the answer; whether and when a report is sent must not either.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from aggregator.client.text.hashing import TextHashes
 from aggregator.entropy import Entropy
 
 _DRAWN = 8
-"""Bytes of a draw; the largest ones are drawn again, so that every task is as likely."""
+"""Bytes of a draw; the largest are drawn again, so that all tasks are equally likely."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,18 +23,18 @@ class Toss:
 
     Attributes:
         hashes: The question's.
-        number: Of the task, from 0; kept by the client for as long as the question is asked.
+        number: The task's, from 0; the client keeps it for as long as the question is asked.
     """
 
     hashes: TextHashes
     number: int
 
     def __post_init__(self) -> None:
-        self.hashes.key(self.number)  # which refuses a task that the question has not
+        self.hashes.key(self.number)  # raises if the question has no such task
 
     @classmethod
     def of(cls, hashes: TextHashes, entropy: Entropy) -> Self:
-        """Toss. It takes no answer, so that it cannot depend on one.
+        """Toss; there is no answer among the arguments that it could depend on.
 
         Args:
             hashes: The question's.

@@ -1,11 +1,10 @@
-"""Which characters Unicode 14.0 has not: to a normal form they mean nothing, in every client.
+"""The characters that Unicode 14.0 has not assigned, which every client's normal form leaves alone.
 
-Interpreters and browsers have the Unicode of their year. What a string of assigned characters is
-composed to and folded to stays for ever, by Unicode's own promise; what a character is that was not
-assigned is anybody's guess, and a later version has another one. So a normal form is bound to one
-version: a character that Unicode 14.0 (September 2021) has not assigned is left as it is, and
-nothing composes or changes places across it. That is what a program of that very version does with
-it, and what newer ones are held to by splitting strings there.
+Interpreters and browsers have the Unicode of their year. Unicode promises that the composition and
+the folding of assigned characters never change, but those of an unassigned character change when a
+later version assigns it. So the normal form is bound to one version: a character that Unicode 14.0
+(September 2021) has not assigned is left as it is, and nothing composes or is reordered across it.
+A program with that very version does just that; newer ones do it by splitting strings there.
 """
 
 import functools
@@ -44,8 +43,8 @@ _RUNS: Final = (
     "43 1j.11 a.sm wyo.w 37d.7 66.2 4g2.e 5rl.2e7 f2.15u 3t7.fcfq 1.u 2o.3k 6o.1e6o 1eke.2 "
     "1eke.2"
 )
-"""Runs of unassigned code points: how many assigned ones come before each, and after a point how
-many there are if not one; in base 36."""
+"""Runs of unassigned code points, in base 36: how many assigned ones come before the run and, after
+a point, its length if that is not 1."""
 
 _BASE: Final = 36
 _BEYOND: Final = 2**16
@@ -53,7 +52,7 @@ _BEYOND: Final = 2**16
 
 @functools.cache
 def unassigned() -> re.Pattern[str]:
-    """Return a pattern of one or more such characters, in a group of its own."""
+    """Return a pattern that captures a run of such characters."""
     at, low, high = 0, "", ""
     for run in _RUNS.split():
         assigned, _, size = run.partition(".")
@@ -61,6 +60,6 @@ def unassigned() -> re.Pattern[str]:
         at = first + int(size or "1", _BASE)
         span = f"\\U{first:08x}-\\U{at - 1:08x}"
         low, high = (low + span, high) if at <= _BEYOND else (low, high + span)
-    # Python looks a character up among the first 2^16, but goes through all ranges beyond.
+    # `re` looks characters below 2^16 up in a table, but scans all ranges beyond.
     beyond = f"(?=[\\U{_BEYOND:08x}-\\U0010ffff])[{high}]"
     return re.compile(f"((?:[{low}]|{beyond})+)")

@@ -15,20 +15,20 @@ from aggregator.entropy import Entropy
 from aggregator.protocol.task import Task
 
 ANSWERS: Final = ("Tea", "  Earl\tGREY ", "Stra\u00dfe", "e\u0301", "\ud83c", " ", "")
-"""Folded, spaced, longer, composed, broken; and two that are no answer."""
+"""Folding, spaces, a longer folding, composition, a lone surrogate; and two that are no answer."""
 
 _TOSSES: Final = 4
 
 
 class _LargestFirst(Entropy):
-    """Gives the largest number, which may have to be drawn again, and then a source's bytes."""
+    """Gives the largest number first, which may have to be drawn again, then a source's bytes."""
 
     def __init__(self, source: Entropy) -> None:
         self._source, self._is_first = source, True
 
     @override
     def bytes(self, size: int) -> bytes:
-        """Return so many bytes."""
+        """Return `size` bytes."""
         drawn = self._source.bytes(size)
         if self._is_first:
             self._is_first, drawn = False, b"\xff" * size
@@ -43,7 +43,7 @@ def text_vectors(
     Args:
         question: What is asked.
         tasks: Its tasks.
-        answers: What people write; the first toss is that of all of them.
+        answers: What people write; the first toss serves them all.
         seconds: The time of the reports, since the epoch.
     """
     hashes = question.hashes
@@ -70,7 +70,7 @@ def text_vectors(
 
 
 def _toss(question: TextQuestion, entropy: Entropy) -> tuple[int, list[str]]:
-    """Return a task, and all that was drawn for it."""
+    """Return a task, and all bytes that were drawn for it."""
     recorded = Recorded(entropy)
     return Toss.of(question.hashes, recorded).number, [each.hex() for each in recorded.given]
 

@@ -1,10 +1,10 @@
-"""Reports of one task as arrays: a row a report, a field the same columns of every row.
+"""Reports of one task as arrays: each report is a row, and each field the same columns in all rows.
 
 All reports of a task have the same sizes (`ReportSizes`), so a message with many of them is an
-array of bytes between two headers. Where their encapsulated keys are of different sizes, the
-columns have room for the largest. Here messages become arrays and arrays become messages, without
-an object for each report. What has other sizes is left to the readers of `sized` and `aggregation`,
-which say what a message means; the arrays are tested against them.
+array of bytes between two headers. Where their encapsulated keys differ in size, the columns have
+room for the largest. This module converts messages to arrays and back without an object for each
+report. Reports of other sizes are left to the readers in `sized` and `aggregation`, which define
+what a message means; the arrays are tested against them.
 
 Source:
     DAP, "Upload Request" and "Aggregate Initialization".
@@ -42,18 +42,18 @@ _ENC = 1 + 2  # behind the configuration's id and the size
 _U32 = 4
 
 _Fields: TypeAlias = Iterable[int | bytes]
-"""An encoding's parts in order: how many bytes may be anything, or which bytes there must be."""
+"""An encoding's parts in order: a number of arbitrary bytes, or the bytes that must be there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShareColumns:
-    """One aggregator's sealed input shares of reports, and what is public of these.
+    """One aggregator's sealed input shares of reports, with the reports' public parts.
 
     Attributes:
         head: Shape `(rows, head_size)`: id, time, no extensions, and the public share with its
-            size. So begins a report, and so ends what its shares are bound to.
-        sealed: Shape `(rows, sealed_size)`: the ciphertexts, encoded, but each with `enc` bytes for
-            its encapsulated key, which may have fewer.
+            size. A report begins with these bytes, and its shares' associated data ends with them.
+        sealed: Shape `(rows, sealed_size)`: the encoded ciphertexts, each with `enc` bytes for its
+            encapsulated key, which may be shorter.
         enc: Bytes of the largest encapsulated key.
     """
 
@@ -110,7 +110,7 @@ class ShareColumns:
         return self.sealed[:, _ENC + self.enc + _U32 :]
 
     def take(self, rows: Sequence[int] | Places) -> "ShareColumns":
-        """Return some of the reports; all of them, in their order, are returned as they are."""
+        """Return some of the reports; without a copy if these are all, in order."""
         if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
             return self
         return ShareColumns(self.head[rows], self.sealed[rows], self.enc)
@@ -139,8 +139,8 @@ class ReportColumns:
         """Return encoded reports of one width, which come one after another, as columns.
 
         Returns:
-            The reports, without a copy if their keys are of the same sizes, and which of them have
-            other sizes than the task's.
+            The reports, without a copy if their keys have the same sizes, and the places of those
+            whose sizes are not the task's.
         """
         rows = np.empty((len(body) // width if width else 0, sizes.head), np.uint8)
         kinds = [encs for encs in product(ENC_SIZES, repeat=2) if sizes.report_of(*encs) == width]
@@ -178,10 +178,10 @@ class JobColumns:
         verification_key_id: Which of the prearranged keys to verify with.
         agg_param: The VDAF's aggregation parameter, encoded.
         extensions: The job's.
-        ids: Of all its reports, in order.
-        places: Which of them `shares` and `messages` are of; the others have other sizes than the
-            task's reports.
-        extended: Which of the others have report extensions.
+        ids: The ids of all its reports, in order.
+        places: The places of the reports in `shares` and `messages`; the other reports do not have
+            the task's sizes.
+        extended: The places of those others that have report extensions.
         shares: The Helper's shares.
         messages: The Leader's ping-pong messages, one a row; zero where one has another size.
     """
@@ -263,10 +263,10 @@ def write_answers(
     """Return an encoded AggregationJobResp.
 
     Args:
-        ids: Of the request's reports, in order.
-        places: Which of them `messages` are of, in order.
+        ids: The ids of the request's reports, in order.
+        places: The places of the reports that `messages` answer, in order.
         messages: The Helper's ping-pong messages, one a row.
-        errors: The report errors of all others, by their place. One that has both an error and a
+        errors: The report errors of all others, by their place. A report with both an error and a
             message is refused.
     """
     rows = len(messages)
@@ -286,11 +286,11 @@ def read_answers(body: bytes, ids: Sequence[bytes], size: int) -> ByteRows | Non
 
     Args:
         body: An AggregationJobResp, perhaps.
-        ids: Of the reports that it must answer for, in order.
+        ids: The ids of the reports that it must answer for, in order.
         size: Bytes of a message.
 
     Returns:
-        Shape `(reports, size)`; None if the body is anything else, which need not be wrong.
+        Shape `(reports, size)`; None if the body is anything else, which may still be valid.
     """
     head = _continue_head(size)
     width = _ID + len(head) + size
@@ -305,13 +305,13 @@ def read_answers(body: bytes, ids: Sequence[bytes], size: int) -> ByteRows | Non
 
 def strings(rows: ByteRows) -> list[bytes]:
     """Return the rows of an array, which are not empty, as byte strings."""
-    # Items of a type that has only a size come out as bytes, all at once.
+    # Items of a void type convert to bytes, all at once.
     found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
     return found
 
 
 def times_of(head: ByteRows) -> Times:
-    """Return the times of reports, whose encodings begin with these rows."""
+    """Return the times of the reports whose encodings begin with these rows."""
     return np.ascontiguousarray(head[:, _TIME]).view(">u8").ravel().astype(np.uint64)
 
 
@@ -376,13 +376,14 @@ def _gathered(
     pieces: Sequence[tuple[npt.NDArray[np.bool_], int, int]],
     payload: int,
 ) -> ShareColumns:
-    """Return ciphertexts that lie at other places in some rows than in others.
+    """Return ciphertexts whose places differ between rows.
 
     Args:
-        head: What is public of each report.
+        head: The public part of each report.
         rows: The reports.
-        pieces: Which rows these are, where their ciphertexts begin, and their keys' bytes.
-        payload: The payloads' bytes.
+        pieces: For each layout: a mask of its rows, where their ciphertexts begin, and the bytes of
+            their encapsulated keys.
+        payload: The bytes of a payload.
     """
     enc = max((size for _, _, size in pieces), default=min(ENC_SIZES))
     width = _ENC + enc + _U32 + payload
@@ -407,7 +408,7 @@ def _inits(shares: ShareColumns, messages: ByteRows, enc: int) -> ByteRows:
 
 
 def _equal_rows(body: bytes, start: int, sizes: ReportSizes, enc: int) -> ByteRows | None:
-    """Return the rest of a body as rows, if all its reports have the task's sizes and this one."""
+    """Return the rest of a body as rows, if all reports have the task's sizes and `enc`."""
     width = sizes.verify_init(enc)
     rows, rest = divmod(len(body) - start, width)
     if rest or rows > LARGEST_JOB:

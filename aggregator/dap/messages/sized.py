@@ -1,9 +1,9 @@
 """Reads reports by the sizes that their task fixes.
 
-Every field of a report has one size per task, and there may be no report extensions, because we
-know none. Only an encapsulated key has one size per key encapsulation, and which of these the
-Helper offers, the Leader does not know. A report of other sizes is refused alone and its fields are
-not parsed: what a stranger puts into them costs no more memory than it has bytes.
+A task fixes the size of every field of its reports, and there may be no report extensions, because
+we know none. Only the size of an encapsulated key depends on the key encapsulation, and the Leader
+does not know which ones the Helper offers. A report of other sizes is refused alone and its fields
+are not parsed, so that a stranger's report takes no more memory than it has bytes.
 
 Source:
     DAP, "Upload Request" and "Aggregate Initialization".
@@ -54,7 +54,7 @@ class ReportSizes(NamedTuple):
         return self.report_of(_MOST_ENC, _MOST_ENC)
 
     def report_of(self, leader_enc: int, helper_enc: int) -> int:
-        """Return the bytes of an encoded report by those of its encapsulated keys."""
+        """Return the bytes of an encoded report with encapsulated keys of these sizes."""
         return self.head + self.leader_sealed(leader_enc) + self.helper_sealed(helper_enc)
 
     def verify_init(self, enc: int) -> int:
@@ -67,23 +67,23 @@ class ReportSizes(NamedTuple):
         return self.job_of(LARGEST_JOB)
 
     def job_of(self, reports: int, enc: int = _MOST_ENC) -> int:
-        """Return the most bytes of an encoded aggregation job of so many reports."""
+        """Return the most bytes of an encoded aggregation job of `reports` reports."""
         return _JOB_HEAD_SIZE + _JOB_EXTENSIONS_SIZE + reports * self.verify_init(enc)
 
     def most_reports_in(self, job: bytes) -> int:
-        """Return how many reports an encoded aggregation job of our own has at most."""
+        """Return the most reports that an encoded aggregation job of our own may have."""
         return (len(job) - _JOB_HEAD_SIZE) // self.verify_init(_LEAST_ENC)
 
     def reports_within(self, size: int) -> int:
-        """Return how many reports an aggregation job of `size` bytes has room for at most.
+        """Return the most reports that an aggregation job of `size` bytes has room for.
 
-        Of reports with larger keys it has room for fewer, and a job of too many is split.
+        Fewer reports fit if their keys are larger; a job of too many is split.
         """
         return (size - self.job_of(0)) // self.verify_init(_LEAST_ENC)
 
     @property
     def head(self) -> int:
-        """Bytes of what is public: id, time, no extensions, and the public share with its size."""
+        """Bytes of the public part: id, time, no extensions, and the public share with its size."""
         return _HEAD.size + _U32.size + self.public_share
 
     def leader_sealed(self, enc: int) -> int:
@@ -146,8 +146,8 @@ class UploadedReport(NamedTuple):
 def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     """Take one report of an aggregation job.
 
-    If its sizes are not the task's, its fields are empty, as no real report's are, and if it has
-    extensions, it comes with the first of them; a ping-pong message of the wrong size is empty too.
+    If its sizes are not the task's, its fields are empty, as no real report's are, and the first of
+    its extensions is kept if it has any. A ping-pong message of the wrong size is empty too.
     """
     report_id, time, extensions = reader.unpack(_HEAD)
     first = _first_extension(reader, extensions)
@@ -177,7 +177,7 @@ def _first_extension(reader: Reader, size: int) -> Extensions:
 
 
 def _sized(reader: Reader, size: int, *wanted: int) -> bytes | None:
-    """Take a field of `size` bytes; return it if it has a size wanted."""
+    """Take a field of `size` bytes; return it if that is one of the wanted sizes."""
     if size in wanted:
         return reader.fixed(size)
     reader.skip(size)

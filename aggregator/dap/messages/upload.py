@@ -22,7 +22,7 @@ _U32 = Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class ReportMetadata:
-    """What everybody may know about a report.
+    """The public metadata of a report.
 
     Attributes:
         report_id: Random; unique in the task.
@@ -209,8 +209,8 @@ class UploadErrors:
 def read_report_error(reader: Reader) -> int:
     """Take a report error's number.
 
-    A draft to come may have more of them than we know: that one report is refused, and what the
-    message says of the others holds.
+    A later draft may have numbers that we do not know: that report counts as refused, and the rest
+    of the message still holds.
     """
     code = reader.u8()
     if code == 0:
