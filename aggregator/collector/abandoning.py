@@ -1,9 +1,9 @@
-"""Gives a collection up whose leader may never answer again, and tells the leader if it can be.
+"""Gives up a collection whose leader may never answer again, and tells the leader if possible.
 
-Giving up decides nothing about the batch: that is the aggregators' to know. Whoever asks for it
-again makes the same request, byte for byte, and gets what the leader has for it: the same answer
-while the leader keeps the job, and a refusal once the batch is closed. No aggregator draws its
-noise for a batch twice.
+Giving up decides nothing about the batch, which only the aggregators know. A later collection of
+the same batch makes the same request, byte for byte, and gets what the leader has for it: the same
+answer while the leader keeps the job, and a refusal once the batch is closed. No aggregator draws
+its noise for a batch twice.
 
 Source: DAP, "Collection Job Deletion".
 """
@@ -23,7 +23,7 @@ MEANING = (
     "the aggregators may have released the batch and charged its cost; whoever asks for it again "
     "gets the same answer or is refused"
 )
-"""What is true of a batch whose collection was given up."""
+"""What readers are told about a batch whose collection was given up."""
 
 _PROBLEM = json.dumps(
     {"title": "The collection was abandoned", "detail": f"given up here: {MEANING}"}
@@ -31,7 +31,7 @@ _PROBLEM = json.dumps(
 
 
 async def abandon(database: Database, collection_id: bytes) -> StoredCollection:
-    """Give a pending collection up; one that was given up before stays so.
+    """Give up a pending collection; one that was given up before stays so.
 
     Args:
         database: The collector's store.
@@ -60,7 +60,8 @@ async def tell_leader(
     """Have the leader delete the job of an abandoned collection.
 
     Returns:
-        Whether it has none now; not so if the batch was asked for again, which goes on with it.
+        Whether the leader has no such job now. It keeps the job if the batch was asked for again,
+        since the new collection goes on with it.
 
     Raises:
         PeerError: The leader cannot be told now.

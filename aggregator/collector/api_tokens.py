@@ -1,7 +1,7 @@
 """The tokens that requests to the collector service may carry, kept in a file that may change.
 
-The file holds one token a line, all of which are taken. So a token is replaced without a pause: the
-new one is added to the file, users take it up, the old one is removed.
+The file holds one token a line, and all of them are accepted. So a token is replaced without a
+pause: add the new one to the file, let users switch to it, remove the old one.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ class TokenFile:
         path: The file.
 
     Raises:
-        ConfigurationError: It cannot be read, holds no token or one that could be guessed, or is
-            readable by others than its owner. Once it was read, a file that has become so changes
-            nothing but the log.
+        ConfigurationError: The file cannot be read, holds no token or one that could be guessed, or
+            is readable by others than its owner. If a file that was read before becomes so, its old
+            tokens stay in use and the fault is logged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class TokenFile:
         self._hashes = self._read()
 
     def hashes(self) -> tuple[bytes, ...]:
-        """Return the SHA-256 of each token that is taken now."""
+        """Return the SHA-256 of each token that is accepted now."""
         state = self._state()
         if state != self._seen:
             self._seen = state
@@ -53,7 +53,7 @@ class TokenFile:
         return tuple(hash_token(token) for token in tokens)
 
     def _state(self) -> tuple[int, ...] | None:
-        """Return what differs after a change of the file; None if there is none."""
+        """Return a value that changes when the file does; None if there is no file."""
         try:
             found = self._path.stat()
         except OSError:

@@ -109,8 +109,8 @@ class TaskCollector:
 
         Args:
             request: The request.
-            name: 16 bytes that are ours alone, for a leader that lets us name the collection;
-                whoever asks again for the same gives the same. Random if not given.
+            name: 16 bytes that are ours alone, for a leader that lets us name the collection; use
+                the same name to ask again for the same batch. Random if not given.
 
         Raises:
             PeerRefused: The leader refuses; its problem says why.
@@ -127,7 +127,7 @@ class TaskCollector:
     async def forget(self, collection: Collection) -> None:
         """Tell the leader that the result is safe. Its batch cannot be collected again.
 
-        That it has no such job any more is what we want: the answer may have been lost before.
+        If the leader no longer has the job, that is success: an earlier answer may have been lost.
         """
         try:
             await self._leader.delete(collection.location)
@@ -149,10 +149,10 @@ class TaskCollector:
     async def collect_sealed(
         self, request: CollectionJobReq, timeout_seconds: float
     ) -> CollectionJobResp:
-        """Do the same, but return both aggregate shares still sealed to us.
+        """Collect like `collect`, but return both aggregate shares still sealed to us.
 
         Raises:
-            PeerRefused, PeerUnreachable, CollectionTimeout: As above.
+            PeerRefused, PeerUnreachable, CollectionTimeout: As `collect` does.
         """
         with anyio.move_on_after(timeout_seconds):
             collection, state = await self._ask(request)
@@ -173,7 +173,7 @@ class TaskCollector:
                 self._leader, self._task, name, body, limit=limit, carrying=CollectionJobResp
             )
         except PeerRefused as error:
-            # Where we name a collection there is nothing to wait for until a batch is full.
+            # Where we name collections, the leader has nothing to wait for until a batch is full.
             selects = self._task.profile.creator_names and self._task.batching.leader_selects
             if selects and isinstance(error.problem, BatchInvalid):
                 raise PeerUnreachable("the leader has no batch that is full") from error

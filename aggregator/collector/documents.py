@@ -50,7 +50,7 @@ def task_document(task: Task) -> Document:
         "scale": mechanism.describe_scale(circuit),
         "error": {
             "confidence": format_rational(DEFAULT_CONFIDENCE),
-            # As text: JSON has no infinity, which a tiny epsilon leads to.
+            # As text, since a tiny epsilon makes it infinite, which JSON cannot hold.
             "variance": f"{mechanism.variance(circuit):.6g}",
             "half_width": mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
             "joint_half_width": mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
@@ -86,7 +86,7 @@ def result_document(task: Task, result: Result) -> Document:
 
 
 def _widths(task: Task) -> list[Document] | None:
-    """Return the half widths of each section, where they are not all the same."""
+    """Return the half widths of each section; None if all are the same."""
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     single = mechanism.half_widths(circuit, DEFAULT_CONFIDENCE)
     joint = mechanism.half_widths(circuit, DEFAULT_CONFIDENCE, jointly=True)
@@ -99,7 +99,7 @@ def _widths(task: Task) -> list[Document] | None:
 
 
 def post_processed_document(task: Task, result: Document, rule: Rule) -> Document:
-    """Return post-processed values of a result's document, to go beside the raw ones.
+    """Return post-processed values of a result's document, to be shown beside the raw ones.
 
     Raises:
         ParameterError: The rule does not apply to this result.

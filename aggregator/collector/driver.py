@@ -1,6 +1,6 @@
 """Drives the Collector's pending collections: asks the Leader, polls and stores the results.
 
-Of those that were given up it tells the Leader (`abandoning`).
+It also tells the Leader which collections were given up (`abandoning`).
 
 A collection is stored before the Leader is asked, and the Leader is told to forget its job only
 after the result is stored, so a crash at any point loses nothing: the same request goes on with the
@@ -36,30 +36,30 @@ from aggregator.service.transport.peer import PeerRefused, PeerUnreachable, orig
 from aggregator.service.transport.permits import Demand, Permits
 
 RETRY_SECONDS = 5
-"""How long to wait before asking a leader again that did not answer."""
+"""How long to wait before asking a silent leader again."""
 
 CONCURRENCY = 16
-"""Collections that are asked for at once."""
+"""The most collections that are asked for at once."""
 
 LEADER_CONCURRENCY = 4
-"""How many of them may wait for one leader."""
+"""The most of these that may wait for one leader."""
 
 TELL_SECONDS = 60
 """How long to wait before telling a leader again that a collection was given up."""
 
 LOOK_SECONDS = 10
-"""How soon to look for collections that other processes of this party have begun, such as a
-`prio collect` that did not wait for its end."""
+"""How often to look for collections that other processes of this party have begun, such as a
+`prio collect` that was stopped before its end."""
 
 UNUSABLE_ANSWERS = 3
-"""After so many results that are none a collection fails: one may be garbled on its way."""
+"""A collection fails after this many unusable results; a single one may have been garbled."""
 
 
 class Driver:
     """Finishes pending collections.
 
-    A collection fails by a decision of the leader, or when its result cannot be used and stays so.
-    Whatever can be repaired, such as a wrong token, makes it wait, with the reason in its row.
+    A collection fails if the leader decides so, or if its result stays unusable. Any fault that can
+    be repaired, such as a wrong token, makes it wait, with the reason in its row.
 
     Args:
         database: The Collector's store.
@@ -87,7 +87,7 @@ class Driver:
         self._permits.wake()
 
     async def run(self, stop: anyio.Event) -> None:
-        """Finish what is pending until `stop` is set; whatever is left goes on next time."""
+        """Finish pending collections until `stop` is set; the rest goes on at the next start."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._drive)
             await stop.wait()
@@ -109,7 +109,7 @@ class Driver:
             return await steps[stored.state](stored)
         except Exception as error:  # the outermost edge: logged, and asked again
             log.exception("asking failed", collection=collection_id.hex())
-            # Only our own messages are known to hold no secret.
+            # Only messages of our own errors are known to hold no secret.
             reason = str(error) if isinstance(error, AggregatorError) else type(error).__name__
             with suppress(StoreError):
                 await self._note(stored, reason)
@@ -126,7 +126,7 @@ class Driver:
                 await self._permits.wait(wait)
 
     async def _begin(self, group: TaskGroup) -> float:
-        """Begin to ask for what is due, as far as permits go.
+        """Begin to ask for collections that are due, as far as permits go.
 
         Returns:
             The seconds until more may be due.
@@ -174,7 +174,7 @@ class Driver:
             self._permits.give_back(stored.task_id, host)
 
     async def _leader(self, task_id: bytes) -> str:
-        """Return the host that the collections of a task wait for; unknown tasks have one."""
+        """Return the host that a task's collections wait for; unknown tasks share one."""
         host = self._leaders.get(task_id)
         if host is None:
             definition = await self._database.read(
@@ -234,7 +234,7 @@ class Driver:
         return None
 
     async def _doubt(self, stored: StoredCollection, reason: str) -> float | None:
-        """Ask again for a result that is none, or give it up; return what `ask` does."""
+        """Ask again after an unusable result, or fail the collection; return what `ask` does."""
         self._unusable[stored.collection_id] += 1
         if self._unusable[stored.collection_id] < UNUSABLE_ANSWERS:
             return await self._wait(stored, reason)
@@ -244,7 +244,7 @@ class Driver:
     async def _wait(
         self, stored: StoredCollection, reason: str, asked_for: int | None = None
     ) -> float:
-        """Note why a collection waits; return for how many seconds."""
+        """Note why a collection waits; return how many seconds it will."""
         wait = asked_for or RETRY_SECONDS
         log.info(
             "collection waits",

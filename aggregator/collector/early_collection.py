@@ -1,4 +1,4 @@
-"""What is shut out if a batch is collected before it is over, as far as earlier results tell."""
+"""Which reports are shut out if a batch is collected early, as far as earlier results tell."""
 
 import json
 
@@ -11,7 +11,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
 
 _RESULTS = 8
-"""From so many of the newest it is told how many reports to expect."""
+"""How many of the newest results are used to estimate how many reports to expect."""
 
 _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
@@ -19,7 +19,7 @@ _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 def shut_out(tx: Transaction, task: Task, start: int, end: int) -> str:
     """Return in words what collecting an interval now would shut out.
 
-    How many reports will come nobody knows; earlier results say how many came in such a time.
+    Nobody knows how many reports will come; earlier results say how many came in a like time.
 
     Args:
         tx: A transaction on the collector's store.

@@ -1,4 +1,4 @@
-"""What stands behind a result, in words: what is promised, to whom, and on what conditions."""
+"""A result's guarantee in words: what is promised, to whom, and on what conditions."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from aggregator.collector.documents import Document
 
 
 def promise(result: Mapping[str, object]) -> str:
-    """Return what a result's document guarantees, in a line."""
+    """Return, in one line, what a result's document guarantees."""
     privacy = _member(result, "privacy")
     if isinstance(in_short := privacy.get("in_short"), str):
         return in_short
@@ -17,7 +17,7 @@ def promise(result: Mapping[str, object]) -> str:
 
 
 def conditions(result: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return what has to be known of that guarantee, each with what it is about."""
+    """Return the conditions of that guarantee, each with its subject."""
     privacy, error = _member(result, "privacy"), _member(result, "error")
     selection = result["selection"]
     selected = selection if isinstance(selection, dict) else {}

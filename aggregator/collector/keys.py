@@ -8,7 +8,7 @@ from aggregator.service.storage.tasks.hpke_keys import HpkeKey, find_advertised_
 
 
 def keypair_of(database: Database) -> HpkeKeypair:
-    """Return the key pair to which results are sealed; make it on first use."""
+    """Return the key pair that results are sealed to; make it on first use."""
     found = database.read_sync("find hpke key", _find)
     return found or database.run_sync("ensure hpke key", _ensure)
 

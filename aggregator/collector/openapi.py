@@ -1,4 +1,4 @@
-"""What the collector's service says of itself to programs: requests and documents, as OpenAPI."""
+"""The OpenAPI description of the collector's service: its requests and documents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,12 +34,12 @@ _BATCH: Mapping[str, Any] = {
 
 
 def described(answer: Any, *query: str, in_path: bool = False) -> dict[str, Any]:  # noqa: ANN401  a type
-    """Return what a route says of itself besides what its handler's parameters do.
+    """Return the part of a route's description that its handler's parameters do not give.
 
     Args:
         answer: The type of its JSON.
-        query: Parameters that the handler reads by itself.
-        in_path: Whether it reads the task from the path by itself.
+        query: Query parameters that the handler reads itself.
+        in_path: Whether it reads the task from the path itself.
     """
     return _described({"model": answer}, query, in_path=in_path)
 
@@ -47,13 +47,13 @@ def described(answer: Any, *query: str, in_path: bool = False) -> dict[str, Any]
 def described_file(
     media_type: str, said: str, *query: str, in_path: bool = False
 ) -> dict[str, Any]:
-    """Return the same for a route that answers with a file.
+    """Return the same part of the description for a route that answers with a file.
 
     Args:
-        media_type: Of the file.
-        said: What it is.
-        query: As above.
-        in_path: As above.
+        media_type: The file's media type.
+        said: What the file is.
+        query: See `described`.
+        in_path: See `described`.
     """
     schema = {"type": "string"}
     if not media_type.startswith("text/") and not media_type.endswith("+xml"):
@@ -63,11 +63,11 @@ def described_file(
 
 
 def naming_a_batch(route: dict[str, Any], status: int) -> dict[str, Any]:
-    """Return the same for a request whose body, which the handler reads by itself, names a batch.
+    """Add to a route's description a body that names a batch, which the handler reads itself.
 
     Args:
         route: What `described` returned.
-        status: Of the answer.
+        status: The status code of the answer.
     """
     content = {"application/json": {"schema": _BATCH}}
     return route | {
@@ -105,7 +105,7 @@ def openapi(app: FastAPI) -> dict[str, Any]:
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for operations in document["paths"].values():
         for operation in operations.values():
-            # What else FastAPI supposes of errors is not so: every refusal is a problem document.
+            # FastAPI's own error responses do not apply: every refusal is a problem document.
             operation["responses"].pop("422", None)
             operation["responses"]["4XX"] = {"description": "Refused", "content": problem}
     return document

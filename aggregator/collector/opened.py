@@ -5,8 +5,8 @@
             week = collector.collect(task, datetime(2026, 11, 2, tzinfo=UTC), timedelta(days=7))
             print(week.table())
 
-It uses the store of the collector service, which may run meanwhile: what either has collected, both
-have. `AsyncCollector` is the same for programs that await.
+It shares the store of the collector service, which may run at the same time: both see what either
+has collected. `AsyncCollector` does the same for programs that use `await`.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -52,9 +52,10 @@ class Collected:
     """One collected batch.
 
     Attributes:
-        task: Of which.
-        start: Of the interval that was asked for; of the reports, if the leader selected the batch.
-        end: The end of the same interval, which does not hold it.
+        task: The batch's task.
+        start: The start of the interval that was asked for or, if the leader selected the batch, of
+            the reports' interval.
+        end: The end of that interval, excluded.
         document: The collection as the collector service shows it, with the result.
     """
 
@@ -72,12 +73,12 @@ class Collected:
 
     @property
     def promise(self) -> str:
-        """What is guaranteed, in a line."""
+        """What is guaranteed, in one line."""
         return promise(self.result)
 
     @property
     def conditions(self) -> list[tuple[str, str]]:
-        """What has to be known of that guarantee, each with what it is about."""
+        """The conditions of that guarantee, each with its subject."""
         return conditions(self.result)
 
     @property
@@ -88,7 +89,7 @@ class Collected:
 
     @override
     def __repr__(self) -> str:
-        """Show what is promised, and of what."""
+        """Show the batch and its promise."""
         return f"{self.promise}\n{self.start} to {self.end}, {self.batch().report_count:,} reports"
 
     def _repr_html_(self) -> str:
@@ -96,7 +97,7 @@ class Collected:
         return self.table()._repr_html_()
 
     def batch(self) -> Batch:
-        """Return the values to calculate with; those of a survey's question by its own figures."""
+        """Return the values to calculate with; for a survey's figures, use `survey`."""
         return Batch.of_document(self.task, self.document)
 
     def survey(self) -> SurveyResults:
@@ -108,7 +109,7 @@ class Collected:
         return SurveyResults([(self.task, self.batch())], Meaning.of_task(self.task).title)
 
     def table(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Table:
-        """Return what the batch says, with intervals: labelled if the task is of a survey."""
+        """Return the batch's values with intervals; they have labels if the task is of a survey."""
         if self.task.meaning:
             return self.survey().table(confidence=confidence)
         return self.batch().table(confidence)
@@ -117,10 +118,10 @@ class Collected:
 def survey_results(collected: Iterable[Collected]) -> SurveyResults:
     """Return what was collected of one survey, window by window.
 
-    A collection of another interval than a window is left out: it is no result of the survey.
+    A collection whose interval is not a window is left out: it is not a result of the survey.
 
     Raises:
-        ParameterError: A task is of no survey.
+        ParameterError: A task is not of a survey.
     """
     found = [(each, Meaning.of_task(each.task)) for each in collected]
     kept = [
@@ -137,8 +138,8 @@ class AsyncCollector:
     """A collector's tasks and results; `open` makes one.
 
     Args:
-        settings: Of the collector.
-        database: Its store.
+        settings: The collector's settings.
+        database: The collector's store.
     """
 
     def __init__(self, settings: CollectorSettings, database: Database) -> None:
@@ -188,20 +189,21 @@ class AsyncCollector:
         wait: timedelta = DEFAULT_WAIT,
         now: bool = False,
     ) -> Collected:
-        """Collect the reports of an interval, or find what was collected of it.
+        """Collect the reports of an interval, or return what was collected before.
 
         Args:
             task: One of `tasks`.
-            start: With a time zone; a multiple of the task's time precision, as is the length.
-            length: Of the interval.
-            wait: How long for a batch that is not ready; asking again later goes on with it.
-            now: Whether to collect an interval that is not over: its later reports are refused.
+            start: With a time zone; a multiple of the task's time precision, like `length`.
+            length: The length of the interval.
+            wait: How long to wait for a batch that is not ready; a later call goes on with it.
+            now: Whether to collect an interval that is not over; its later reports are refused.
 
         Raises:
             ParameterError: The interval is not whole units of the task's time.
-            BatchInvalid: It is not over, and `now` does not say that this is meant.
+            BatchInvalid: The interval is not over, and `now` is not set.
             CollectionTimeout: The batch was not ready in time; the message says why.
-            CollectionError: The leader refused, and the message is its own; or it was given up.
+            CollectionError: The leader refused, with its own message; or the collection was given
+                up.
         """
         if start.tzinfo is None:
             raise ParameterError("start: needs a time zone, such as datetime.UTC")
@@ -211,7 +213,7 @@ class AsyncCollector:
     async def collect_next(self, task: Task, *, wait: timedelta = DEFAULT_WAIT) -> Collected:
         """Collect the next batch of a task whose leader selects them; raises as `collect` does.
 
-        A batch that was asked for and is not ready yet is the next one, whoever asked.
+        If a batch was asked for before, by anyone, and is not ready yet, it is the next one.
         """
         return _ended(task, await self.ask(task, {}, wait=wait), wait)
 
@@ -224,18 +226,17 @@ class AsyncCollector:
         now: bool = False,
         tell: Callable[[str | None], None] = lambda _: None,
     ) -> Document:
-        """Ask for a batch; return its collection when that has ended, or when the time is over.
+        """Ask for a batch; return its collection once that has ended or `wait` is over.
 
         Args:
             task: One of `tasks`.
             named: What names the batch; see `collection_request`.
-            wait: How long for a batch that is not ready.
+            wait: How long to wait for a batch that is not ready.
             now: Whether to collect a batch that is not over.
-            tell: Told each time the batch is not ready, and why if that is known.
+            tell: Called each time the batch is not ready, with the reason if it is known.
 
         Raises:
-            BatchInvalid: No batch is named so, or it is not over and `now` does not say that this
-                is meant.
+            BatchInvalid: There is no such batch, or it is not over and `now` is not set.
         """
         stored = await begin_collection(self._database, task, named, SystemEntropy(), now=now)
         if stored.state is CollectionState.PENDING:
@@ -246,7 +247,7 @@ class AsyncCollector:
                     while (pause := await driver.ask(stored.collection_id)) is not None:
                         stored = await self._stored(stored.collection_id)
                         if stored.state is not CollectionState.PENDING:
-                            break  # given up meanwhile, and its leader has not heard so
+                            break  # given up meanwhile; the leader has not been told
                         tell(stored.reason)
                         await anyio.sleep(pause)
         return collection_document(task, await self._stored(stored.collection_id))
@@ -266,7 +267,7 @@ class AsyncCollector:
         return [each.reason for each in pending if each.reason]
 
     async def results(self, task: Task) -> list[Collected]:
-        """Return everything that was collected of a task, whoever asked, the earliest first."""
+        """Return everything that was collected of a task, by anyone, the earliest first."""
         stored = await self._database.read(
             "list collections",
             lambda tx: store.list_collections(
@@ -280,7 +281,7 @@ class AsyncCollector:
         """Return everything that was collected of a survey's windows.
 
         Args:
-            title: Of the survey; not needed where the collector has tasks of one only.
+            title: The survey's title; not needed if the collector has only one survey.
 
         Raises:
             ParameterError: The collector has no survey of this title, or several and none is named.
@@ -297,11 +298,11 @@ class AsyncCollector:
 
 
 class Collector:
-    """The same as `AsyncCollector`, for programs that do not await.
+    """An `AsyncCollector` for programs that do not use `await`.
 
     Args:
-        collector: What does the work.
-        portal: Where it does so: a thread of its own.
+        collector: The collector that does the work.
+        portal: The thread in which it does the work.
     """
 
     def __init__(self, collector: AsyncCollector, portal: BlockingPortal) -> None:
@@ -373,7 +374,7 @@ def _ended(task: Task, document: Document, wait: timedelta) -> Collected:
 def _collected(task: Task, document: Document) -> Collected:
     batch = Batch.of_document(task, document)
     asked = document["query"]
-    assert isinstance(asked, dict)  # noqa: S101  what names a batch; nothing, if the leader selects
+    assert isinstance(asked, dict)  # noqa: S101  names a batch; empty if the leader selects
     start, end = asked.get("start", batch.start), asked.get("end", batch.end)
     return Collected(task, _moment(start), _moment(end), document)
 

@@ -1,4 +1,4 @@
 """How long a collector waits."""
 
 WAIT_SECONDS = 300
-"""For a batch that is not ready, unless the caller says."""
+"""How long to wait for a batch that is not ready, by default."""

@@ -1,4 +1,4 @@
-"""Puts a collection into the collector's store, from where `driver` asks the leader for it."""
+"""Puts a collection into the collector's store; `driver` then asks the leader for it."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ COLLECTION_ID_SIZE = 16
 async def begin_collection(
     database: Database, task: Task, named: Mapping[str, int], entropy: Entropy, *, now: bool
 ) -> store.StoredCollection:
-    """Start the collection of the batch that is named, or return the one that it already has.
+    """Start the collection of the named batch, or return the collection that it already has.
 
     Args:
         database: The collector's store.
@@ -29,8 +29,7 @@ async def begin_collection(
         now: Whether to collect a batch that is not over, which shuts out its later reports.
 
     Raises:
-        BatchInvalid: No batch is named so, or it is not over and `now` does not say that this is
-            meant.
+        BatchInvalid: There is no such batch, or it is not over and `now` is not set.
     """
     new = new_collection(task, collection_request(task, named), entropy)
     return await database.run("put collection", lambda tx: start_collection(tx, task, new, now=now))
@@ -39,7 +38,7 @@ async def begin_collection(
 def start_collection(
     tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
 ) -> store.StoredCollection:
-    """Do the same within a transaction."""
+    """Do what `begin_collection` does, within a transaction."""
     named = task.batching.named(decode(CollectionJobReq, new.request).query, task.time_precision)
     if named.get("start", 0) > tx.now:
         raise BatchInvalid(

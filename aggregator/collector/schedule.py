@@ -1,8 +1,8 @@
 """Collects the windows of surveys as they become ready, and tells a webhook of each.
 
-A window is asked for once, after it is over and the grace for late answers has passed; whoever asks
-again for one that failed is a person. Windows that ended while this service was not running are
-caught up with. The webhook learns that something ended and where, never a value.
+A window is asked for once, after its end and the grace for late answers. If it fails, only a person
+asks for it again. Windows that ended while the service was not running are caught up with. The
+webhook learns that a collection ended and where to look, never a value.
 """
 
 import json
@@ -33,10 +33,10 @@ LOOK_SECONDS = 60
 """How often windows are looked for."""
 
 WEBHOOK_SECONDS = 10
-"""How long a webhook may take to answer, however steadily its answer drips."""
+"""How long a webhook may take to answer, even if its answer trickles in."""
 
 _MOST_WINDOWS = 200
-"""Windows of one task that are caught up with in one look."""
+"""The most windows of one task that are caught up with in one look."""
 
 _FIRST_RETRY_SECONDS = 60
 _LAST_RETRY_SECONDS = 3600
@@ -71,7 +71,7 @@ class Scheduler:
         self._clock = clock
         self._entropy = entropy
         self._retries: dict[bytes, tuple[int, float]] = {}
-        """Of collections whose webhook did not answer: how often, and when it is due again."""
+        """For collections whose webhook did not answer: how often, and when to tell it again."""
 
     async def run(self, stop: anyio.Event) -> None:
         """Look for windows until `stop` is set."""
@@ -88,7 +88,7 @@ class Scheduler:
         if await self._database.run("ask for windows", self._ask):
             self._driver.wake()
         ended = await self._database.read("list ended", self._ended)
-        silent: set[str] = set()  # whose webhook did not answer: it is told no more in this look
+        silent: set[str] = set()  # webhooks that did not answer: skipped for the rest of this look
         for schedule, meaning, stored in ended:
             if schedule.survey not in silent and not await self._tell(schedule, meaning, stored):
                 silent.add(schedule.survey)
@@ -123,7 +123,7 @@ class Scheduler:
                 task = task_from_toml(definition)
                 meaning = Meaning.of_task(task)
             except ParameterError:
-                continue  # of no survey, or of no use to any part of the service
+                continue  # not of a survey, or unreadable
             schedule = self._schedules.get(meaning.title)
             if schedule is not None:
                 added_at = store.task_added_at(tx, task.task_id.value)
@@ -131,7 +131,7 @@ class Scheduler:
         return found
 
     def _ended(self, tx: Transaction) -> list[tuple[Schedule, Meaning, StoredCollection]]:
-        """Return what has ended and no webhook has heard of."""
+        """Return collections that have ended and that no webhook has been told of."""
         return [
             (schedule, meaning, stored)
             for task, meaning, schedule, _ in self._tasks(tx)
@@ -140,10 +140,10 @@ class Scheduler:
         ]
 
     async def _tell(self, schedule: Schedule, meaning: Meaning, stored: StoredCollection) -> bool:
-        """Post to the webhook; later again, for a day, if it does not answer with success.
+        """Post to the webhook; retry for a day if it does not answer with success.
 
         Returns:
-            Whether it may be told of others now.
+            Whether it may be told of other collections now.
         """
         assert schedule.webhook is not None  # noqa: S101  `_ended` returns no others
         identifier, now = stored.collection_id, self._clock.now()

@@ -13,8 +13,8 @@ For people it has pages (`pages.routes`); for programs, described at /docs and /
     POST /api/collections/{collection_id}/abandon    give it up, if it is pending
 
 Every request must carry the service's token and name a host that the service answers to; requests
-from pages of another origin are refused. So neither another user of the machine nor a page in the
-operator's browser, whatever name it has given our address, can collect.
+from pages of another origin are refused. So no other user of the machine can collect, and no page
+in the operator's browser can, even one that gave our address a name of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ MAX_QUERY_SIZE = 1024
 
 
 _QUERY = TypeAdapter(dict[str, NonNegativeInt], config=ConfigDict(strict=True))
-"""What names a batch; the batch mode knows the names."""
+"""The members that name a batch; the batch mode defines them."""
 
 
 class CollectorApi:
@@ -165,12 +165,12 @@ def create_collector_app(
         database: The Collector's store.
         driver: Finishes the collections; the caller runs it.
         entropy: Where collection ids come from.
-        token_hashes: Says, for each request, the SHA-256 of the tokens of which it must carry one.
+        token_hashes: Returns, for each request, the SHA-256 of each token that is accepted.
         hosts: The names that the service answers to, lower case.
-        guests: Pages of others that are shown here, to whom the pages are.
-        where_to_look: Where whoever runs the service finds the token.
-        public: What is served to anybody, without a token.
-        word_lists: The folder of strings that pages try on text questions.
+        guests: Pages of other modules that are shown here to people who may see ours.
+        where_to_look: Where the operator finds the token.
+        public: Routes that are served to anybody, without a token.
+        word_lists: The folder of word lists that pages try on text questions.
     """
 
     def authorize(request: Request) -> None:
@@ -202,7 +202,7 @@ def create_collector_app(
 
 
 def _identifier(text: str) -> bytes:
-    """Return the id that a path names; of none, one that no collection has."""
+    """Return the id that a path names; if it names none, an id that no collection has."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -210,15 +210,15 @@ def _identifier(text: str) -> bytes:
 
 
 async def _read_query(request: Request) -> dict[str, int]:
-    """Return what a request's body names a batch by.
+    """Return the members by which a request's body names a batch.
 
-    The body is read here and not by the framework: after the token was checked, no further than a
-    query needs, and only if it is declared as JSON, which no page of another site can do.
+    The body is read here and not by the framework: after the token is checked, no further than a
+    query needs, and only if it is declared as JSON, which pages of other sites cannot do.
 
     Raises:
         UnsupportedMediaType: The body is declared as something else.
         MessageTooLarge: It is too long.
-        InvalidMessage: It is not a query; the detail names every faulty member.
+        InvalidMessage: The body is not a query; the detail names every faulty member.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("the media type must be application/json")

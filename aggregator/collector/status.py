@@ -1,4 +1,4 @@
-"""What a collector's store says of its work."""
+"""The state of a collector's work, from its store."""
 
 from aggregator.collector.store import list_collections, list_untold_collections
 from aggregator.dap.ids import TaskId
@@ -14,12 +14,12 @@ from aggregator.service.telemetry.health import Health, Metric
 
 
 def examine_collector(database: Database) -> Health:
-    """Look at a collector's store."""
+    """Return the health of a collector, from its store."""
     return database.read_sync("health", read_collector_health)
 
 
 def read_collector_health(tx: Transaction) -> Health:
-    """Return the state of a collector: what it waits for is the leader's to finish."""
+    """Return the health of a collector; a pending collection is no fault, as its leader ends it."""
     pending = list_collections(tx, state=CollectionState.PENDING)
     count, oldest_at = len(pending), pending[0].created_at if pending else None
     faults = disk_faults(tx)

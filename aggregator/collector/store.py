@@ -12,7 +12,7 @@ from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.engine.states import CollectionState
 
 _HAS_JOB = (CollectionState.PENDING, CollectionState.ABANDONED)
-"""The Leader may keep a job of a collection in one of these states."""
+"""The states in which the Leader may still keep a collection's job."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class StoredCollection:
         collection_id: Our own random name for it, 16 bytes.
         task_id: 32 bytes.
         request: The exact CollectionJobReq.
-        location: Where the Leader keeps the job, once it has answered; of an abandoned one until
-            the Leader has heard of that.
+        location: Where the Leader keeps the job, once it has answered; for an abandoned collection,
+            until the Leader has been told.
         state: Where it is in its life.
-        reason: Why it waits: the last thing that stood in its way. Of an abandoned one: why the
-            Leader has not heard of that.
+        reason: Why it waits: its latest obstacle. For an abandoned collection: why the Leader has
+            not been told yet.
         result: The result, JSON; None unless finished.
         problem: Why it failed or was abandoned, JSON; None otherwise.
         created_at: Seconds.
@@ -79,7 +79,7 @@ class StoredCollection:
 
 
 def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
-    """Store a task; storing the same again changes nothing.
+    """Store a task; storing the same task again changes nothing.
 
     Raises:
         Conflict: The id is taken by a task with another definition or token.
@@ -139,7 +139,7 @@ def list_definitions(tx: Transaction) -> list[str]:
 
 
 def task_added_at(tx: Transaction, task_id: bytes) -> int:
-    """Return when the collector got a task that it has, in seconds."""
+    """Return when the collector got one of its tasks, in seconds."""
     columns = tables.collector_tasks.c
     added_at: int = tx.connection.execute(
         select(columns.created_at).where(columns.task_id == task_id)
@@ -150,8 +150,9 @@ def task_added_at(tx: Transaction, task_id: bytes) -> int:
 def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
     """Return the collection of the same batch, if any.
 
-    A failed one does not count: the batch may have been too small then; nor does an abandoned one.
-    Nor does a finished one where the Leader selects the batches: the next one is another.
+    Failed collections do not count, since the batch may have been too small then; nor do abandoned
+    ones. Where the Leader selects batches, finished ones do not count either: the next batch is
+    new.
     """
     live = [CollectionState.PENDING]
     if not collection.asks_for_next:
@@ -167,14 +168,14 @@ def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollect
 
 
 def was_asked_for(tx: Transaction, task_id: bytes, request: bytes) -> bool:
-    """Return whether there is a collection of exactly this request, whatever became of it."""
+    """Return whether there is a collection of exactly this request, in any state."""
     columns = tables.collections.c
     query = select(columns.id).where(columns.task_id == task_id, columns.request == request)
     return tx.connection.execute(query.limit(1)).scalar() is not None
 
 
 def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
-    """Store a collection before the Leader is asked; of the same batch, return the first."""
+    """Store a collection before the Leader is asked; return the batch's earlier one if any."""
     found = find_collection(tx, collection)
     if found is not None:
         return found
@@ -215,7 +216,7 @@ def list_collections(
 def newest_collections(
     tx: Transaction, task_id: bytes, most: int | None = None, state: CollectionState | None = None
 ) -> list[StoredCollection]:
-    """Return a task's newest collections, newest first: at most so many, in one state or any."""
+    """Return a task's newest collections, newest first: `most` at most, in one state or any."""
     columns = tables.collections.c
     query = select(tables.collections).where(columns.task_id == task_id).order_by(columns.id.desc())
     if state is not None:
@@ -251,7 +252,7 @@ def count_collections(tx: Transaction, task_id: bytes, state: CollectionState) -
 
 
 def list_unannounced_collections(tx: Transaction, task_id: bytes) -> list[StoredCollection]:
-    """Return a task's collections that have ended and of which no webhook was told."""
+    """Return a task's collections that have ended and that no webhook was told of."""
     columns = tables.collections.c
     query = (
         select(tables.collections)
@@ -266,7 +267,7 @@ def list_unannounced_collections(tx: Transaction, task_id: bytes) -> list[Stored
 
 
 def announce_collection(tx: Transaction, collection_id: bytes) -> None:
-    """Remember that a webhook was told of a collection's end, or never will be."""
+    """Remember that a webhook was told of a collection's end, or that none will be."""
     columns = tables.collections.c
     tx.connection.execute(
         update(tables.collections)
@@ -287,12 +288,12 @@ def is_finished(tx: Transaction, task_id: bytes, location: str) -> bool:
 
 
 def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:
-    """Remember where the Leader keeps the job, also of a collection abandoned meanwhile."""
+    """Remember where the Leader keeps the job, even if the collection was abandoned meanwhile."""
     _update(tx, collection_id, _HAS_JOB, location=location)
 
 
 def note_reason(tx: Transaction, collection_id: bytes, reason: str | None) -> None:
-    """Remember why a collection waits; None if its batch is only not ready."""
+    """Remember why a collection waits; None if its batch is merely not ready."""
     _update(tx, collection_id, _HAS_JOB, reason=reason)
 
 
@@ -312,9 +313,9 @@ def abandon_collection(tx: Transaction, collection_id: bytes, problem: str) -> b
 
 
 def list_untold_collections(tx: Transaction) -> list[StoredCollection]:
-    """Return abandoned collections whose job the Leader may delete and has not heard so.
+    """Return abandoned collections whose job the Leader has not been told to delete.
 
-    Not those of a batch that was asked for again since: its collection goes on with the same job.
+    Without those whose batch was asked for again: the new collection goes on with the same job.
     """
     columns, again = tables.collections.c, tables.collections.alias()
     asked_again = (
@@ -333,7 +334,7 @@ def list_untold_collections(tx: Transaction) -> list[StoredCollection]:
 
 
 def note_told(tx: Transaction, collection_id: bytes) -> None:
-    """Remember that the Leader has heard that a collection is abandoned."""
+    """Remember that the Leader was told that a collection is abandoned."""
     _update(tx, collection_id, (CollectionState.ABANDONED,), location=None, reason=None)
 
 

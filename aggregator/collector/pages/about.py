@@ -29,21 +29,21 @@ from aggregator.steward.survey import NO_ANSWER, Design, Part
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60
-"""On either side of the value."""
+"""Points of the drawn law on either side of the value."""
 
 _LONGEST = 80
-"""Characters of a figure's name in a sentence."""
+"""The most characters of a figure's name in a sentence."""
 
 
 def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
-    """Return what stands behind a released value.
+    """Return the guarantee, the cost and the noise of a released value.
 
     Args:
         tx: A transaction on the collector's store.
-        readings: Of that store.
+        readings: The readings of that store.
         asked: The question.
-        chosen: What the address says: `result`, a collection by its id, and `value`, which of the
-            released sums, from 0; the newest and the first shown one unless it says so.
+        chosen: The address's parameters: `result`, a collection's id, by default the newest; and
+            `value`, the number of a released sum from 0, by default the first one shown.
 
     Raises:
         UnrecognizedCollectionJob: There is no such result.
@@ -137,7 +137,7 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
 
 
 def _whole(survey: Together | None) -> list[Html]:
-    """Return what the survey comes to."""
+    """Return what the whole survey costs."""
     if survey is None:
         return []
     none = "no bound: there is no noise, or nothing limits the results"
@@ -235,7 +235,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
 
 
 def _name(shown: Reading, place: int) -> str:
-    """Return what a released sum is called, with the question or table that it is of."""
+    """Return a released sum's name, with the question or table that it belongs to."""
     name, meaning = f"Sum {place + 1} of {len(shown.batch.values)}", shown.asked.meaning
     if meaning is None:
         return name
@@ -247,7 +247,7 @@ def _name(shown: Reading, place: int) -> str:
 
 
 def _entry(part: Part, place: int) -> str:
-    """Return what an entry of a question or table is called."""
+    """Return the name of an entry of a question or table."""
     if isinstance(part.source, Design) and part.source.labels:
         return f"{part.name}: {(*part.source.labels, NO_ANSWER)[place]}"
     return f"{part.name}, {place + 1} of {part.source.length}"

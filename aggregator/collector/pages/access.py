@@ -1,11 +1,11 @@
-"""Who may look at pages: whoever has begun a session with the service's token, or shows the token.
+"""Access to pages: for a session that was begun with the service's token, or for the token itself.
 
     GET  /login            asks for the service's token, and then leads to where `to` says
     POST /login, /logout   begin and end a session
     GET  /login.js         logs in with the token of a link, `/login#token=…`
 
-A form carries what only this session's pages know. A browser sends no cookie of ours with a link
-from another site, a message or a file: whoever follows one is led on once more, from here.
+A form carries a value that only this session's pages know. A browser sends our cookie with no link
+from another site, a message or a file, so such a visit is redirected once more, from a page here.
 """
 
 import re
@@ -30,7 +30,7 @@ from aggregator.service.web.problems import http_error_response
 _PAGE = re.compile(
     r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches|/words)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
 )
-"""Where a login may lead: to a page of ours, whoever made the link."""
+"""Where a login may lead: only to pages of ours, since anyone may have made the link."""
 
 _SCRIPT = """
 "use strict";
@@ -46,38 +46,38 @@ if (token) {
 _SCRIPT_PATH = "/login.js"
 
 FREE_REFUSALS = 5
-"""So many wrong tokens in a row are answered at once."""
+"""How many wrong tokens in a row are answered without a delay."""
 LONGEST_WAIT_SECONDS = 8
 
 
 class Refusals:
-    """Wrong tokens in a row, whoever has shown them: the more, the later they are answered."""
+    """Counts wrong tokens in a row, from all callers: the more, the later they are answered."""
 
     def __init__(self) -> None:
-        """Begin without one."""
+        """Begin with none."""
         self._in_a_row = 0
 
     async def wait(self) -> None:
-        """Log one more, and wait if there were many; whoever shows the right one never waits."""
+        """Log one more, and wait if there were many; a right token never waits."""
         self._in_a_row += 1
         log.warning("login refused", in_a_row=self._in_a_row)
         if self._in_a_row > FREE_REFUSALS:
             await anyio.sleep(min(2 ** (self._in_a_row - FREE_REFUSALS - 1), LONGEST_WAIT_SECONDS))
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Reset the count."""
         self._in_a_row = 0
 
 
 class Door:
-    """Lets in whoever knows the service's token.
+    """Lets in people and programs that know the service's token.
 
     Args:
         sessions: Begins sessions and recognizes them.
-        token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
+        token_hashes: Returns, for each request, the SHA-256 of each token that begins a session.
         check: Refuses a request for or from another site.
-        links: Of the navigation of every page behind it.
-        where_to_look: Where whoever runs the service finds the token.
+        links: The links of every page's navigation.
+        where_to_look: Where the operator finds the token.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class Door:
         return session
 
     def check_reader(self, request: Request) -> None:
-        """Refuse a request that is of no session and shows no token."""
+        """Refuse a request that has neither a session nor a token."""
         if self.session(request) is None:
             require_token(request, self._token_hashes())
 
     def admit(self, request: Request) -> Visit | Response:
-        """Say who may look at a page of a guest: whoever has a session, or shows the token."""
+        """Admit a request for a guest's page if it has a session or shows the token."""
         session = self.session(request)
         if session is not None:
             return Visit(self._links, self._leave(session))
@@ -129,7 +129,7 @@ class Door:
         return Visit(self._links)
 
     def csrf(self, session: Session) -> str:
-        """Return what a form of this session carries."""
+        """Return the value that this session's forms carry."""
         return self._sessions.csrf(session)
 
     def is_own_form(self, session: Session, form: Mapping[str, str]) -> bool:
@@ -143,7 +143,7 @@ class Door:
         return page(title, *content, links=self._links, aside=self._leave(session), status=code)
 
     async def not_served(self, request: Request, error: Exception) -> Response:
-        """Answer what HTTP itself refuses; a person at an unknown address gets a page."""
+        """Answer requests that HTTP itself refuses; a person at an unknown address gets a page."""
         if not isinstance(error, HTTPException):
             raise error
         is_unknown = error.status_code == status.HTTP_404_NOT_FOUND and request.method == "GET"
@@ -250,12 +250,12 @@ class Door:
 
 
 def to_login(request: Request) -> Response:
-    """Return what leads to the login page, and from there to the page that was asked for."""
+    """Redirect to the login page, and from there to the page that was asked for."""
     query = request.url.query if request.method == "GET" else ""
     asked = f"{request.url.path}?{query}" if query else request.url.path
     is_led_here = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
     if is_led_here and _PAGE.fullmatch(asked):
-        # Asked for once more from a page of ours, with the cookie of the session if there is one.
+        # Ask once more from a page of ours, so that the browser sends the session's cookie.
         again = tag("meta", http_equiv="refresh", content=f"0;url={asked}")
         return page("One moment", again, tag("p", tag("a", "On to the page", href=asked)))
     return _redirect(_login(asked))

@@ -21,12 +21,12 @@ from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.survey import Windows
 
 ABANDONED = "abandoned"
-"""The field of a form that gives a collection up: its id."""
+"""The form field with the id of a collection to give up."""
 
 _SPENT = "each aggregator refuses any further result of this question, so none can be asked for."
 
 _COLLECTIONS = 500
-"""The newest ones, among which those of the shown windows are looked for."""
+"""How many of the newest collections are searched for those of the shown windows."""
 
 
 class BatchState(StrEnum):
@@ -48,7 +48,7 @@ _MARKS = {
     BatchState.TOO_FEW: "−",  # noqa: RUF001  a minus, of the others' width
     BatchState.FAILED: "✕",
 }
-"""Told apart by form as well as by colour."""
+"""Marks of the states, which differ in form as well as in colour."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class BatchLine:
     """One batch in the list.
 
     Attributes:
-        start: Its first second; 0 if that is yet to be known.
+        start: Its first second; 0 while that is unknown.
         period: Its time for a reader.
         state: How far it has come.
         why: What it waits for, or what went wrong.
-        named: What names it in a request; empty where that cannot be asked for again.
-        collection_id: Of its newest collection, hexadecimal; empty without one.
+        named: What names it in a request; empty if it cannot be asked for again.
+        collection_id: The id of its newest collection, hexadecimal; empty without one.
         is_over: Whether its time is over.
     """
 
@@ -75,7 +75,7 @@ class BatchLine:
 
     @property
     def anchor(self) -> str:
-        """Names its line on the page."""
+        """The anchor of its line on the page."""
         return f"batch-{self.start}-{self.collection_id}"
 
     @property
@@ -96,8 +96,8 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
     Args:
         tx: A transaction on the collector's store.
         asked: The question.
-        csrf: What the forms of this session carry.
-        refused: Why what was just asked for is not collected; empty if nothing was.
+        csrf: The value that this session's forms carry.
+        refused: Why the batch just asked for is not collected; empty if none was refused.
     """
     stored = store.newest_collections(tx, asked.task.task_id.value, _COLLECTIONS)
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
@@ -150,7 +150,7 @@ def _of_windows(
     stored: list[StoredCollection],
     added_at: int,
 ) -> Iterator[BatchLine]:
-    """Give the windows from the present one to that in which the task was added, or before."""
+    """Yield the windows back from the present one to the one in which the task was added."""
     by_start: dict[int, StoredCollection] = {}
     for each in stored:  # the newest first
         named = _named(asked, each)
@@ -191,7 +191,7 @@ def _state_shown(state: BatchState) -> Html:
 
 
 def _calendar(lines: Sequence[BatchLine]) -> Html:
-    """Return the windows by month, each as a mark that leads to its line."""
+    """Return the windows by month, each a mark that links to its line."""
     months: dict[str, list[BatchLine]] = {}
     for line in reversed(lines):
         months.setdefault(f"{datetime.fromtimestamp(line.start, UTC):%Y-%m}", []).append(line)
@@ -225,7 +225,7 @@ def _named(asked: Asked, stored: StoredCollection) -> Mapping[str, int]:
 def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
     if stored.state is CollectionState.PENDING:
         since = f"asked for {in_words(now - stored.created_at)} ago"
-        # Of a collection under way a leader tells its collector nothing but to come again.
+        # About a collection under way, a leader only tells its collector to come again.
         return BatchState.WAITING, f"{since}; " + (
             stored.reason or "the leader has not finished it: its own status says what it waits for"
         )
@@ -238,7 +238,7 @@ def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
 
 
 def _action(asked: Asked, line: BatchLine, csrf: str, *, is_spent: bool) -> Html | None:
-    """Return what can be done with a batch: look at it, or collect it unless all is spent."""
+    """Return what can be done with a batch: view it or, unless the budget is spent, collect it."""
     if line.state is BatchState.COLLECTED:
         href = asked.address(result=line.collection_id)
         link = tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
@@ -267,7 +267,7 @@ def _action(asked: Asked, line: BatchLine, csrf: str, *, is_spent: bool) -> Html
 
 
 def _giving_up(asked: Asked, line: BatchLine, csrf: str) -> Html:
-    """Return the form that gives a collection up, folded: it is for a leader that is gone."""
+    """Return the folded form that gives up a collection, for a leader that is gone."""
     name = f"meant-{line.collection_id}"
     form = tag(
         "form",

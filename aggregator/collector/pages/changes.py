@@ -1,4 +1,4 @@
-"""What changed from one result of a question to the next, as far as it can be concluded."""
+"""What changed from one result of a question to the next, as far as the noise lets us conclude."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ class Changed:
     Attributes:
         before: The earlier period.
         rose: Labels of figures that are certainly larger than before.
-        fell: Of those that are certainly smaller.
-        open: Of those of which neither can be concluded, nor that they are equal.
+        fell: Labels of figures that are certainly smaller.
+        open: Labels of figures of which nothing can be concluded, not even that they are equal.
     """
 
     before: str
@@ -43,9 +43,9 @@ def changed(before: Sequence[Figure], latest: Sequence[Figure], period: str) -> 
     """Compare the figures that both results have; None if there are none.
 
     Args:
-        before: Of the earlier result.
-        latest: Of the later one.
-        period: The earlier result's.
+        before: The earlier result's figures.
+        latest: The later result's figures.
+        period: The earlier result's period.
     """
     earlier = {(each.shows, each.quantity.label): each.quantity for each in before}
     both = [

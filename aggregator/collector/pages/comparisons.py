@@ -15,7 +15,7 @@ from aggregator.steward.survey import Figure
 
 _TITLE = "difference, with intervals that all hold at once"
 _LONGEST = 80
-"""Characters of a group's name in a heading."""
+"""The most characters of a group's name in a heading."""
 
 _BY_GROUP = ("share", "mean")
 """Figures that are compared between the groups of a table; counts say how large the groups are."""
@@ -28,11 +28,11 @@ class Compared:
     """Differences that hold at once.
 
     Attributes:
-        name: Of the chart, in an address.
+        name: The chart's name in an address.
         heading: What is compared with what.
-        choice: The form that compares with another; None where there is only one.
-        labels: Of the differences, for the chart.
-        sides: What stands on either side of each, for the table.
+        choice: The form that chooses another result or group; None if there is only one.
+        labels: The labels of the differences, for the chart.
+        sides: The two sides of each difference, for the table.
         found: The differences.
     """
 
@@ -79,7 +79,7 @@ class Compared:
 def between_periods(
     results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
 ) -> Compared | None:
-    """Compare a result with that of another period, the one before unless `with` names another.
+    """Compare a result with that of another period: the one before, unless `with` names one.
 
     Raises:
         UnrecognizedCollectionJob: `with` names no result.
@@ -121,10 +121,10 @@ def between_periods(
 
 
 def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None:
-    """Compare the figures of one result with one of them, the first unless `group` says which.
+    """Compare the figures of one result with one of them: the first, unless `group` names one.
 
-    Only figures of the kind that is drawn first are: counts are not compared with means. Of a table
-    by group a share or a mean is compared with the same one of every other group.
+    Only figures of the kind that is drawn first are compared, never counts with means. In a table
+    by group, a share or a mean is compared with the same one of every other group.
     """
     is_table = shown.asked.part is not None and bool(shown.asked.part.by)
     figures = (
@@ -158,7 +158,7 @@ def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None
 
 
 def _kind(figure: Figure) -> tuple[str, ...]:
-    """Return what figures that can be compared have alike; of a table also their label."""
+    """Return what comparable figures have in common; in a table, also their label."""
     label = figure.quantity.label.removeprefix(figure.group).removeprefix(": ")
     return figure.shows, figure.quantity.unit, label if figure.group else ""
 

@@ -1,6 +1,6 @@
-"""What stands at an address as a file: JSON, CSV or Parquet; and the media type of each.
+"""The content of an address as a file: JSON, CSV or Parquet; and the media type of each.
 
-A spreadsheet or a program reads them, so they have all digits.
+Spreadsheets and programs read these files, so they have all digits.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ class Kind:
     """A kind of file.
 
     Attributes:
-        media_type: Of HTTP.
-        said: What it is, for the description of the API.
-        write: Makes it.
+        media_type: The file's media type.
+        said: What the file is, for the API's description.
+        write: Makes the file.
     """
 
     media_type: str
@@ -36,7 +36,7 @@ class Kind:
 
 
 def as_json(view: View) -> bytes:
-    """Return what stands at an address as JSON."""
+    """Return the content of an address as JSON."""
     return json.dumps(
         {"version": 1, **view.document, "rows": view.rows()}, allow_nan=False
     ).encode()
@@ -78,16 +78,16 @@ TABLES: Final[Mapping[str, Kind]] = {
         as_parquet,
     ),
 }
-"""Rows as files, by the ends of their addresses."""
+"""Kinds of files with rows, by the ending of their addresses."""
 
 
 def writes_parquet() -> bool:
-    """Return whether what writes Parquet is installed."""
+    """Return whether the library that writes Parquet is installed."""
     return importlib.util.find_spec("polars") is not None
 
 
 def as_file(view: View, ending: str) -> Response:
-    """Return what stands at an address as a file of the kind that its ending names."""
+    """Return the content of an address as a file of the kind that the ending names."""
     if ending == "json":
         return Response(as_json(view), headers=HEADERS, media_type="application/json")
     kind = TABLES[ending]

@@ -17,8 +17,8 @@ async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, s
     """Return the fields of a form.
 
     Args:
-        request: With the form.
-        most: Bytes of it.
+        request: The request with the form.
+        most: The most bytes of the form.
 
     Raises:
         UnsupportedMediaType: The body is declared as something else.
@@ -31,10 +31,10 @@ async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, s
 
 
 def named_batch(form: Mapping[str, str]) -> dict[str, int]:
-    """Return what a form names a batch by: seconds since the epoch, or a time of UTC.
+    """Return the fields by which a form names a batch, given as seconds since the epoch or in UTC.
 
     Raises:
-        BatchInvalid: A time is none.
+        BatchInvalid: A field is not a time.
     """
     named = {}
     for name in ("start", "end"):

@@ -6,14 +6,14 @@ from fractions import Fraction
 from aggregator.service.web.pages.charts import Mark
 
 _LARGE = 10**12
-"""A half width from which on nobody counts digits."""
+"""From this half width on, digits are not worth counting."""
 
 
 def said(mark: Mark) -> tuple[str, str, str]:
     """Return an estimate and its interval for a reader: value, from, to.
 
-    Two digits of the half width are shown, ends rounded outward; JSON and files have all digits. Of
-    an estimate without bounds two digits are shown, of which none is known.
+    Two digits of the half width are shown, with the ends rounded outward; JSON and files have all
+    digits. An estimate without bounds is shown with two digits, though none is certain.
     """
     digits = _digits(mark)
     if digits is None and mark.value is not None and not math.isfinite(mark.high - mark.low):
@@ -27,9 +27,9 @@ def said(mark: Mark) -> tuple[str, str, str]:
 
 
 def beside(mark: Mark, truth: float) -> str:
-    """Return a true value with as many digits as the estimate beside it is said with.
+    """Return a true value with as many digits as the estimate beside it.
 
-    It has more where it lies so near an end of the interval that these would hide on which side.
+    It has more if it lies so near an end of the interval that they would hide on which side.
     """
     digits = _digits(mark)
     if digits is None:
@@ -40,7 +40,7 @@ def beside(mark: Mark, truth: float) -> str:
 
 
 def _digits(mark: Mark) -> int | None:
-    """Return how many digits after the point are said; None if there is no interval to say it."""
+    """Return how many digits after the point to show; None if there is no interval to tell."""
     half = (mark.high - mark.low) / 2
     if not (math.isfinite(half) and 0 < half < _LARGE):
         return None

@@ -24,13 +24,13 @@ from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
 from aggregator.steward.text.asked import is_of_letters
 
 _WINDOWS = 24
-"""In a sparkline."""
+"""The most windows in a sparkline."""
 
 _BARS = 6
-"""On a card."""
+"""The most bars on a card."""
 
 _NAMED = 3
-"""Of the labels that rose, of those that fell, and of the others."""
+"""How many labels are named that rose, that fell, and that did neither."""
 
 
 def overview(tx: Transaction, readings: Readings) -> View:
@@ -39,7 +39,7 @@ def overview(tx: Transaction, readings: Readings) -> View:
     texts = texts_in(questions)
     in_texts = {task.task_id for each in texts for task in each.text.tasks}
     known = costs_of_texts(tx, readings) if texts else {}
-    # Of each task of a survey; those of none stand together.
+    # By survey task; the cards of other tasks stand together.
     costs: dict[str, Html | None] = {}
     titles: dict[str, str] = {}
     cards: dict[str, list[Html]] = {}
@@ -116,7 +116,7 @@ def _is_further_letter(task: Task) -> bool:
 
 
 def _cost(asked: Asked, made: int, texts: CostsOfTexts) -> Html | None:
-    """Return what a survey costs a person; None for a task of none."""
+    """Return what a survey costs a person; None if the task is not of a survey."""
     whole = together(asked, made, texts)
     each = None if whole is None else said_cost(whole.window)
     if whole is None or each is None:
@@ -130,7 +130,7 @@ def _cost(asked: Asked, made: int, texts: CostsOfTexts) -> Html | None:
 
 
 def _text_card(asked: AskedText, windows: Sequence[TextWindow], made: int) -> Html:
-    """Return the card of a text question; what people wrote is a list's to say, on its page."""
+    """Return the card of a text question; its page shows what people wrote, by a word list."""
     whole = [each for each in windows if asked.is_whole(each)]
     first, tasks = asked.first, counted(len(asked.text.tasks), "task")
     period = first.period(whole[0].start, whole[0].end) if whole else "No window of all tasks yet"
@@ -197,7 +197,7 @@ def _trends(results: Sequence[Reading]) -> Html | None:
 
 
 def _changed(changed: Changed | None) -> Html | None:
-    """Return what can be said of the newest result beside the one before, and what cannot."""
+    """Return what can and what cannot be concluded from the newest result and the one before."""
     if changed is None:
         return None
     said = []
@@ -212,7 +212,7 @@ def _changed(changed: Changed | None) -> Html | None:
 
 
 def _listed(labels: Sequence[str]) -> Html:
-    """Return some labels, and how many more there are; an only figure has none."""
+    """Return some labels and how many more there are; a single figure has no label."""
     named = [isolated(label) if label else escape("it") for label in labels[:_NAMED]]
     more = len(labels) - _NAMED
     if more > 0:

@@ -11,7 +11,7 @@ from aggregator.collector.results.tables import import_library
 from aggregator.service.web.pages.charts import Chart
 
 _DOTS = 2
-"""Per unit of SVG, so that print stays sharp."""
+"""Dots for each unit of SVG, so that prints are sharp."""
 
 _INK, _GRID, _ACCENT = "#1b1f24", "#c9d0d8", "#2f6db3"
 _STROKES: Mapping[str, Mapping[str, str | float]] = {
@@ -29,7 +29,7 @@ _ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 
 
 def draws_png() -> bool:
-    """Return whether what draws PNG is installed."""
+    """Return whether the library that draws PNG is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
@@ -56,7 +56,7 @@ def as_png(chart: Chart) -> bytes:
             draw(axes, patches, element)
     file = io.BytesIO()
     with warnings.catch_warnings():
-        # Of a label's letters that the font has not; boxes stand for them.
+        # Letters that the font lacks are drawn as boxes.
         warnings.filterwarnings("ignore", "Glyph ")
         figure.savefig(file, format="png", dpi=points * _DOTS)
     return file.getvalue()
@@ -92,7 +92,7 @@ def _text(axes: Any, _patches: Any, element: ET.Element) -> None:  # noqa: ANN40
     shown = "".join([element.text or "", *(child.tail or "" for child in element)])
     x, y = float(element.attrib["x"]), float(element.attrib["y"])
     anchor = _ANCHORS[element.attrib["text-anchor"]]
-    # Of others, so that a dollar sign begins no formula.
+    # Labels come from others, so a dollar sign must not begin a formula.
     axes.text(x, y, shown, ha=anchor, color=_INK, fontsize=_TEXT, parse_math=False)
 
 

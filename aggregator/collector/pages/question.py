@@ -37,10 +37,10 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
 
     Args:
         tx: A transaction on the collector's store.
-        readings: Of that store.
+        readings: The readings of that store.
         asked: The question.
-        chosen: What the address says: `result` and `with`, collections by their ids; `figure` and
-            `group`, numbers of main figures; `all`, for the results that are too old to be shown.
+        chosen: The address's parameters: `result` and `with`, ids of collections; `figure` and
+            `group`, numbers of main figures; `all`, to show results that are too old otherwise.
 
     Raises:
         UnrecognizedCollectionJob: The question has no such result.
@@ -121,7 +121,7 @@ def _links(asked: Asked) -> Html:
 
 
 def _words(tx: Transaction, readings: Readings, asked: Asked) -> Html | None:
-    """Return where to look for what people wrote, if this is a histogram of hashes of it."""
+    """Return a link to what people wrote, if this is a histogram of its hashes."""
     if asked.task.policy.group is None:
         return None
     text = text_of(texts_in(readings.asked(tx)), asked.task.task_id)
@@ -198,7 +198,7 @@ def _link(name: str, path: str, of: str = "") -> Html:
 def _trend(
     results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
 ) -> tuple[list[Html | None], dict[str, Chart]]:
-    """Return one figure over time, and the chart alone by its name."""
+    """Return one figure over time, and its chart by name."""
     if len(results) < 2:  # noqa: PLR2004  a line needs two points
         return [], {}
     names = [(figure.shows, figure.quantity.label) for figure in results[-1].main]

@@ -29,22 +29,22 @@ SHOWN_WINDOWS = 60
 """The most results of one question that a page shows; the newest ones."""
 
 _KEPT = 8192
-"""Results whose figures are kept."""
+"""The most results whose figures are kept."""
 
 _DIGITS = 8
-"""Of a number in an address."""
+"""The most digits of a number in an address."""
 
 Row = dict[str, str | int | float | None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A question or a table of a survey's task, or a task of no survey.
+    """A question or a table of a survey's task, or a task without a survey.
 
     Attributes:
-        task: The collector's own view of it.
-        meaning: What its numbers mean; None for a task of no survey.
-        place: Of the question or table among those of its survey.
+        task: The collector's own view of the task.
+        meaning: What its numbers mean; None for a task without a survey.
+        place: The place of the question or table among those of its survey.
     """
 
     task: Task
@@ -53,27 +53,27 @@ class Asked:
 
     @property
     def path(self) -> str:
-        """Where the pages of its task are."""
+        """The path of its task's pages."""
         return f"/questions/{self.task.task_id}"
 
     @property
     def kept(self) -> dict[str, str]:
-        """What an address of its pages says besides: which question of the task."""
+        """The parameters in its pages' addresses that say which question of the task it is."""
         return {} if self.meaning is None else {"part": str(self.place)}
 
     def address(self, page: str = "", **chosen: str) -> str:
         """Return the address of a page of it.
 
         Args:
-            page: What follows on the path, such as "/about".
-            chosen: What the address says.
+            page: The rest of the path, such as "/about".
+            chosen: The address's parameters.
         """
         query = urlencode(self.kept | chosen)
         return f"{self.path}{page}" + (f"?{query}" if query else "")
 
     @property
     def part(self) -> Part | None:
-        """The question or table with its place in a report; None for a task of no survey."""
+        """The question or table with its place in a report; None for a task without a survey."""
         return None if self.meaning is None else self.meaning.sheet.parts[self.place]
 
     @property
@@ -91,7 +91,7 @@ class Asked:
 
     @property
     def title(self) -> str:
-        """The question as people are asked it, or the shortest that is known of it."""
+        """The question as it is put to people, or the shortest name that is known."""
         if self.meaning is None or self.part is None:
             return self.task.info or "A task"
         part, sheet = self.part, self.meaning.sheet
@@ -103,7 +103,7 @@ class Asked:
 
     @cached_property
     def most_releases(self) -> int | None:
-        """The most results that each aggregator lets it have; None if nothing limits them."""
+        """The most results that each aggregator allows; None if there is no limit."""
         return horizon(self.task)
 
     @property
@@ -131,9 +131,9 @@ class Estimate:
 
     Attributes:
         shows: What kind of figure, such as "count".
-        unit: Of the value.
+        unit: The value's unit.
         mark: Its label, estimate and interval.
-        method: By which the interval was found.
+        method: How the interval was found.
         is_main: Whether it is drawn first.
     """
 
@@ -145,7 +145,7 @@ class Estimate:
 
     @property
     def row(self) -> Row:
-        """The same for a table; null where there is no estimate, or no end of the interval."""
+        """The estimate as a row; null where there is no estimate or no bound."""
         return {
             "shows": self.shows,
             "label": self.mark.label,
@@ -177,7 +177,7 @@ class Reading:
 
     @property
     def kept(self) -> dict[str, str]:
-        """What an address of it says: which question, and which result."""
+        """The parameters of its address: which question, and which result."""
         return self.asked.kept | {"result": self.name}
 
     @cached_property
@@ -194,7 +194,7 @@ class Reading:
 
     @property
     def start(self) -> int:
-        """The first second that was asked for, or that the leader's batch holds."""
+        """The first second that was asked for, or that the leader's batch covers."""
         return self._bound("start", self.batch.start)
 
     @property
@@ -220,12 +220,12 @@ class Reading:
 
     @cached_property
     def figures(self) -> Sequence[Figure]:
-        """What it says; bare values without a meaning, or where some are withheld."""
+        """Its figures; bare values if they have no meaning or some are withheld."""
         meaning, part = self.asked.meaning, self.asked.part
         if meaning is not None and part is not None:
             try:
                 return [_with_group(each) for each in meaning.sheet.figures(part, self.batch)]
-            except ParameterError:  # a value is withheld, so that what is made of it is, too
+            except ParameterError:  # a value is withheld, and so is everything computed from it
                 pass
         return [Figure("value", each, is_wanted=True) for each in self.batch.quantities()]
 
@@ -265,7 +265,7 @@ class Reading:
 class Readings:
     """Reads a collector's store for pages, and keeps what it has computed.
 
-    Several threads may read at once: what two of them compute at the same time is the same.
+    Several threads may read at once: if two compute the same figures, they get the same.
     """
 
     def __init__(self) -> None:
@@ -281,8 +281,8 @@ class Readings:
 
         Args:
             tx: A transaction on the collector's store.
-            task_id: Of the task.
-            place: Of the question, as an address says it; the first unless there is one there.
+            task_id: The task's id.
+            place: The question's place, as in an address; the first if there is no such place.
         """
         definition = store.get_definition(tx, task_id)
         if definition is None:
@@ -307,7 +307,7 @@ class Readings:
         return sorted((self.of(asked, each) for each in stored), key=lambda each: each.start)
 
     def changed(self, results: Sequence[Reading]) -> Changed | None:
-        """Return what changed from the last result but one to the last; None if nothing can be."""
+        """Return what changed between the last two results; None if they cannot be compared."""
         if len(results) < 2:  # noqa: PLR2004  the least that can be compared
             return None
         before, latest = results[-2:]
@@ -345,7 +345,7 @@ def _asked(definition: str) -> Asked:
 
 
 def _with_group(figure: Figure) -> Figure:
-    """Return a figure whose label names its group, too."""
+    """Return a figure whose label also names its group."""
     if not figure.group:
         return figure
     quantity = figure.quantity

@@ -9,8 +9,7 @@
     POST /questions/{task_id}/batches        collects one, or gives a collection up
     GET  /docs, /openapi.json                what programs can ask for
 
-A page is shown to whoever has begun a session (`door`); files also to whoever shows the token as a
-bearer.
+Pages need a session (`access`); files may also be fetched with the token as a bearer token.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -57,11 +56,11 @@ class Begin(Protocol):
     """Starts the collection of a batch."""
 
     def __call__(self, task: Task, named: Mapping[str, int], *, now: bool) -> Awaitable[object]:
-        """Store it; raises `Abort` where that is refused."""
+        """Store the collection; raises `Abort` if that is refused."""
 
 
 Abandon = Callable[[str], Awaitable[object]]
-"""Gives up the collection of this id, hexadecimal; raises `Abort` where that is refused."""
+"""Gives up the collection with this hexadecimal id; raises `Abort` if that is refused."""
 
 
 class Pages:
@@ -71,8 +70,8 @@ class Pages:
         database: The collector's store.
         begin: Starts a collection.
         abandon: Gives one up.
-        door: Says who may look.
-        lists: Of strings, which are tried on text questions.
+        door: Decides who may look.
+        lists: Word lists, which are tried on text questions.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Pages:
         hidden, shown = APIRouter(include_in_schema=False), APIRouter()
         hidden.get("/docs")(self.docs)
         hidden.get("/openapi.json")(self.openapi)
-        # Of each view: what reads it, its model, the parameters that it reads by itself.
+        # For each view: its reader, its model, and the parameters that it reads itself.
         views: dict[str, tuple[Callable[[Request, str], Read], type, tuple[str, ...]]] = {
             "/overview": (self._overview, Overview, ()),
             "/questions/{task_id}": (
@@ -231,7 +230,7 @@ class Pages:
         async def handle(request: Request) -> Response:
             self._door.check_reader(request)
             view = await self._read(read(request, ""))
-            # A library that is imported, or a hundred thousand rows, must keep nobody waiting.
+            # Importing a library or writing 100,000 rows must not block other requests.
             return await to_thread.run_sync(as_file, view, ending)
 
         return handle

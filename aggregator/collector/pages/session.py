@@ -1,12 +1,12 @@
-"""Who may look: a session in a cookie, begun with a token, and a token of its own in every form.
+"""Sessions: a cookie that was begun with the service's token, and a value of its own in every form.
 
 Nothing is stored: a session is signed with a key that is drawn when the service starts, so all
-sessions end with the service; one also ends when the token that began it is no longer taken, and
-when its browser leaves: what was copied of it opens nothing then. A cookie that was issued before
-the login is not the one after it.
+sessions end with the service. A session also ends when the token that began it is no longer
+accepted, and when its browser logs out: a copied cookie is then worthless. Logging in changes the
+cookie.
 
-A cookie goes over HTTPS only, and to this host only (`__Host-`), except on this machine: there is
-no TLS on loopback, and nobody between.
+A cookie is sent over HTTPS only, and to this host only (`__Host-`), except on loopback, where there
+is no TLS and nobody in between.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from aggregator.entropy import Entropy
 
 COOKIE = "prio_session"
 SECURE_COOKIE = f"__Host-{COOKIE}"
-"""Its name where it goes over HTTPS: a browser takes it from there only, and for this host."""
+"""The cookie's name over HTTPS: a browser accepts it only there, and for this host only."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 CSRF_FIELD = "csrf"
 SESSION_SECONDS = 12 * 3600
@@ -36,7 +36,7 @@ class Session:
 
     Attributes:
         name: Random, 22 characters.
-        begun_with: Stands for the token that began it; empty while it sees the login page.
+        begun_with: Stands for the token that began it; empty before the login.
         ends_at: Seconds since the epoch.
     """
 
@@ -68,7 +68,7 @@ class Sessions:
         self._entropy = entropy
         self._clock = clock
         self._key = entropy.bytes(32)
-        self._left: dict[str, int] = {}  # names of sessions that were left, and when they end
+        self._left: dict[str, int] = {}  # names of sessions that were logged out, and when they end
 
     def begin(
         self, request: Request, response: Response, token_hash: bytes | None = None
@@ -76,9 +76,9 @@ class Sessions:
         """Begin a session in the browser that asked, in place of any it had.
 
         Args:
-            request: Of that browser.
-            response: Gets the cookie.
-            token_hash: SHA-256 of the token that was shown; None before one is.
+            request: The browser's request.
+            response: The response, which gets the cookie.
+            token_hash: The SHA-256 of the token that was shown; None before the login.
         """
         ends_at = int(self._clock.now()) + SESSION_SECONDS
         begun_with = "" if token_hash is None else self._mac("token", token_hash.hex())
@@ -110,13 +110,13 @@ class Sessions:
         self._left[session.name] = session.ends_at
 
     def is_known(self, session: Session, token_hashes: Iterable[bytes]) -> bool:
-        """Return whether a session was begun with one of the tokens that are taken."""
+        """Return whether a session was begun with one of the accepted tokens."""
         shown = session.begun_with.encode()
         taken = (self._mac("token", each.hex()).encode() for each in token_hashes)
         return any([hmac.compare_digest(shown, each) for each in taken])  # noqa: C419  all of them
 
     def csrf(self, session: Session) -> str:
-        """Return what a form of this session carries."""
+        """Return the value that this session's forms carry."""
         return self._mac("form", session.name)
 
     def is_own_form(self, session: Session, shown: str) -> bool:

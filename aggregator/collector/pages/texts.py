@@ -1,6 +1,6 @@
-"""The text questions of a collector: their groups of tasks, and of which windows all are collected.
+"""The text questions of a collector: their groups of tasks, and the windows fully collected.
 
-Nothing is decoded here, and no result is read but those of the one window that is looked at.
+Nothing is decoded here, and only the results of the window that is shown are read.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.steward.text.asked import TextTasks, text_tasks_in
 
 CostsOfTexts: TypeAlias = Mapping[str, Sequence[tuple[Asked, int]]]
-"""By the meaning of a text question one of its tasks, and how many results that has."""
+"""For each text question, by meaning: its tasks of one place, each with its number of results."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +28,8 @@ class TextWindow:
 
     Attributes:
         start: Its first second.
-        end: The one after its last.
-        collections: By the place of the task, the id of the finished collection.
+        end: The second after its last.
+        collections: The ids of finished collections, by the place of the task.
     """
 
     start: int
@@ -51,12 +51,12 @@ class AskedText:
 
     @property
     def meaning(self) -> str:
-        """What stands for the question, hexadecimal."""
+        """The digest of the question, hexadecimal."""
         return self.text.hashes.meaning.hex()
 
     @property
     def title(self) -> str:
-        """What is asked, as far as its tasks say."""
+        """The question, as far as its tasks name it."""
         return self.text.title or "What people write"
 
     @property
@@ -66,18 +66,18 @@ class AskedText:
 
     @cached_property
     def first(self) -> Asked:
-        """The first of its tasks, whose windows and limits are those of all."""
+        """The first of its tasks; all have its windows and limits."""
         return Asked(self.text.tasks[0], None)
 
     def made(self, tx: Transaction) -> int:
-        """Return how many results its tasks have, that of most."""
+        """Return the largest number of results that one of its tasks has."""
         return max(
             store.count_collections(tx, each.task_id.value, CollectionState.FINISHED)
             for each in self.text.tasks
         )
 
     def windows(self, tx: Transaction) -> list[TextWindow]:
-        """Return the newest windows of which something is collected, the latest first."""
+        """Return the newest windows that are at least partly collected, the latest first."""
         tasks = {each.task_id.value: place for place, each in enumerate(self.text.tasks)}
         found: dict[tuple[int, int], dict[int, bytes]] = {}
         for task_id, collection_id, request in store.finished_requests(
@@ -86,14 +86,14 @@ class AskedText:
             task = self.text.tasks[tasks[task_id]]
             query = decode(CollectionJobReq, request).query
             named = task.batching.named(query, task.time_precision)
-            if "start" in named:  # or the leader selects: no two tasks have a batch in common
+            if "start" in named:  # else the leader selects, and tasks have no batch in common
                 places = found.setdefault((named["start"], named["end"]), {})
                 places[tasks[task_id]] = collection_id
         newest = sorted(found.items(), reverse=True)[:SHOWN_WINDOWS]
         return [TextWindow(start, end, places) for (start, end), places in newest]
 
     def is_whole(self, window: TextWindow) -> bool:
-        """Return whether all tasks have a result of a window."""
+        """Return whether all tasks have a result for a window."""
         return len(window.collections) == len(self.text.tasks)
 
     def documents(self, tx: Transaction, window: TextWindow) -> list[Document]:
@@ -124,7 +124,7 @@ def texts_in(asked: Sequence[Asked]) -> list[AskedText]:
 
 
 def text_of(texts: Sequence[AskedText], task_id: TaskId) -> AskedText | None:
-    """Return the text question that a task belongs to, if it does to one."""
+    """Return the text question that a task belongs to, if any."""
     for each in texts:
         if any(task.task_id == task_id for task in each.text.tasks):
             return each
@@ -132,9 +132,9 @@ def text_of(texts: Sequence[AskedText], task_id: TaskId) -> AskedText | None:
 
 
 def costs_of_texts(tx: Transaction, readings: Readings) -> CostsOfTexts:
-    """Return by its meaning of each text question one task, and how many results that has.
+    """Return, for each text question by meaning, its tasks of one place and their results.
 
-    One that was asked again under the same title has a task more of the same place.
+    A question that was asked again under the same title has another task in the same place.
     """
     found: dict[str, list[tuple[Asked, int]]] = {}
     for each in texts_in(readings.asked(tx)):

@@ -1,7 +1,7 @@
-"""What a survey costs a person: one report a window holds the answers to all of it.
+"""What a survey costs a person, whose one report a window answers all questions but the text ones.
 
-All but its text questions, which have tasks of their own: a person is in one of each, and pays for
-that one besides.
+Text questions have tasks of their own: a person is in one task of each, and pays for it in
+addition.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ class Together:
     A cost is None where it has no bound: without noise, or without a limit of the results.
 
     Attributes:
-        questions: How many there are, without the tables.
+        questions: How many questions there are, without the tables.
         window: What one result costs.
-        so_far: What the results cost that the collector has.
-        at_most: What all results cost that the aggregators allow.
+        so_far: What the collector's results so far cost.
+        at_most: What all results that the aggregators allow would cost.
         texts: The names of its text questions.
-        left_out: Of these such as the collector has not, whose cost comes on top of all this.
+        left_out: Text questions that the collector does not have; their cost is not included.
     """
 
     questions: int
@@ -50,7 +50,7 @@ class Together:
 
     @property
     def besides(self) -> str | None:
-        """How text questions are in the sums, in words; None if there is none."""
+        """How the sums count text questions, in words; None if there are none."""
         if not self.texts:
             return None
         said = []
@@ -70,12 +70,12 @@ class Together:
 def together(
     asked: Asked, made: int, texts: CostsOfTexts = MappingProxyType({})
 ) -> Together | None:
-    """Return what a survey costs with so many results; None for a task of no survey.
+    """Return what a survey costs; None for a task without a survey.
 
     Args:
-        asked: A question of it.
+        asked: A question of the survey.
         made: How many results its task has.
-        texts: Those that the collector has.
+        texts: The collector's text questions.
     """
     if asked.meaning is None:
         return None

@@ -1,4 +1,4 @@
-"""One address: what a person sees there, and what files of it have."""
+"""The content of one address, for a page and for files."""
 
 import dataclasses
 import re
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from aggregator.collector.pages.readings import Estimate, Row
 
 MOST_BARS = 40
-"""Of one chart; the table beside it has all."""
+"""The most bars in a chart; the table beside it has all values."""
 
 MOST_ROWS = 500
-"""Of a table on a page; the downloads have all."""
+"""The most rows of a table on a page; downloads have all."""
 
 _LONGEST_OPTION = 80
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """What stands at one address.
+    """The content of one address.
 
     Attributes:
         title: Its heading.
         content: What a page shows.
-        document: What a program wants to know besides the rows.
-        rows: Gives the figures, one a row; called only where they are asked for.
+        document: What programs get besides the rows.
+        rows: Returns the figures, one a row; called only if they are asked for.
         charts: The charts on the page, by the names under which they can be downloaded.
     """
 
@@ -40,7 +40,7 @@ class View:
 
 
 def bar_charts(estimates: Sequence["Estimate"], title: str) -> dict[str, Chart]:
-    """Return a chart for each kind of figure and unit, by a name that can stand in an address."""
+    """Return a chart for each kind of figure and unit, by a name that fits in an address."""
     groups: dict[tuple[str, str], list[Mark]] = {}
     for each in estimates:
         groups.setdefault((each.shows, each.unit), []).append(each.mark)
@@ -67,12 +67,12 @@ def budget(made: int, most: int | None) -> Html:
 
 
 def counted(count: int, name: str) -> str:
-    """Return a number of things in words."""
+    """Return a number with its noun, in the plural where needed."""
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def chosen_place(given: str | None, count: int) -> int:
-    """Return the place that an address names, from 0; the first unless it names one of `count`."""
+    """Return the place that an address names, from 0; the first if that is not below `count`."""
     if given is None or re.fullmatch("[0-9]{1,9}", given) is None:
         return 0
     return int(given) if int(given) < count else 0
@@ -90,12 +90,12 @@ def chooser(
     """Return a form that shows the page with another choice; None if there is nothing to choose.
 
     Args:
-        name: Of the parameter in the address.
+        name: The parameter's name in the address.
         label: What is chosen.
-        options: Values and their names, which may be the text of others.
-        chosen: The value that is shown.
-        button: What it says.
-        kept: What the address says besides.
+        options: Values and their names, which may be text by other people.
+        chosen: The current value.
+        button: The button's text.
+        kept: The address's other parameters.
     """
     if len(options) < 2:  # noqa: PLR2004  a choice
         return None
@@ -115,6 +115,6 @@ def chooser(
 
 
 def unbroken(period: str) -> Html:
-    """Return a period, of whose dates none is broken over two lines."""
+    """Return a period in which no date is broken across lines."""
     words = period.split()
     return join(part for word in words for part in (tag("span", word, class_="word"), " "))

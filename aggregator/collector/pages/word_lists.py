@@ -1,9 +1,9 @@
-"""Lists of strings that pages try on text questions, and trying them without being in the way.
+"""Word lists that pages try on text questions, without slowing down the service.
 
-Lists are those of a folder that the operator names, or what a reader pastes. A list is the input of
-whoever wrote it: how many strings it may have is bounded, how long trying them may take, how many
-may be found, and how many lists wait; one is tried at a time, in a thread, and what came out is
-kept. It is post-processing: nothing is asked of anybody, and it costs nobody anything.
+Lists come from a folder that the operator names, or are pasted by a reader. They are untrusted
+input, so there are bounds on the strings of a list, the time to try them, the strings found and the
+lists that wait. One list is tried at a time, in a thread, and its result is kept. This is
+post-processing: it asks nobody for data and costs no privacy.
 """
 
 import dataclasses
@@ -28,17 +28,18 @@ from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded, decode
 
 MOST_STRINGS: Final = 2**20
-"""Of a list of the operator's."""
+"""The most strings in a list of the operator's."""
 MOST_PASTED: Final = 2**16
-"""Of a list that a reader pastes."""
+"""The most strings in a list that a reader pastes."""
 
 _MOST_BYTES: Final = 2**24
-"""Of a file of the operator's."""
+"""The most bytes of a file of the operator's."""
 _MOST_BUCKETS: Final = 2**21
-"""Of all tasks of a question together; larger ones are for a command, which nobody waits behind."""
+"""The most buckets of all tasks of a question; larger questions are left to a command, which blocks
+nobody."""
 _MOST_FOUND: Final = 2000
 _SECONDS: Final = 120
-"""How long a list is tried."""
+"""How long a list may be tried."""
 _MOST_WAITING: Final = 4
 _KEPT: Final = 64
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\.txt")
@@ -47,11 +48,11 @@ _BY_HAND: Final = "`prio text results` can"
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WordList:
-    """Candidates.
+    """A list of candidate strings.
 
     Attributes:
-        name: Of the list, for a reader.
-        strings: One or more.
+        name: The list's name, for a reader.
+        strings: One or more strings.
     """
 
     name: str
@@ -59,7 +60,7 @@ class WordList:
 
     @property
     def digest(self) -> bytes:
-        """What two lists have in common only if they are the same."""
+        """A digest of the list: equal only for equal lists."""
         text = "\n".join(self.strings).encode("utf-8", "surrogatepass")
         return hashlib.sha256(text).digest()
 
@@ -75,7 +76,7 @@ class WordLists:
         self._folder = folder
 
     def names(self) -> list[str]:
-        """Return the lists that there are now."""
+        """Return the names of the lists in the folder now."""
         if self._folder is None:
             return []
         try:
@@ -88,7 +89,7 @@ class WordLists:
         """Return a list.
 
         Raises:
-            InvalidMessage: There is none of this name, or it is too long, or not UTF-8.
+            InvalidMessage: There is no list of this name, or it is too long or not UTF-8.
         """
         if self._folder is None or name not in self.names():
             raise InvalidMessage("list: there is no list of this name")
@@ -118,7 +119,7 @@ def word_list(name: str, text: str, most: int) -> WordList:
 
 
 class Trials:
-    """Tries lists, one at a time, and keeps what came out."""
+    """Tries lists, one at a time, and keeps the results."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -160,7 +161,7 @@ class Trials:
         self._waiting += 1
         try:
             async with self._lock:
-                found = self._kept.get(key)  # whoever was first may have tried the same
+                found = self._kept.get(key)  # an earlier request may have tried the same list
                 if found is None:
                     found = await to_thread.run_sync(partial(_decoded, text, await read(), words))
         finally:

@@ -24,28 +24,28 @@ from aggregator.steward.text.decode import Decoded
 from aggregator.steward.text.words import Words, name_of
 
 PASTED = "strings"
-"""The field of the form that a reader's own list is in."""
+"""The form field that holds a reader's own list."""
 
 OWN = "your own"
-"""What such a list is called."""
+"""The name of such a list."""
 
 _LONGEST = 200
-"""Characters of a string that a page shows; files have all."""
+"""The most characters of a string that a page shows; files have all."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
-    """What a page of a text question is of.
+    """What a page of a text question shows.
 
     Attributes:
         asked: The question.
-        windows: Of which something is collected, the latest first.
-        made: How many results it has.
-        shown: The whole window that is looked at; None without one.
+        windows: Windows that are at least partly collected, the latest first.
+        made: How many results the question has.
+        shown: The fully collected window that is shown; None without one.
         lists: The names of the operator's lists.
         tried: The name of the list that was tried; empty if none was.
-        decoded: What that found; None if none was tried.
-        refused: Why the list that was given was not tried; empty if it was.
+        decoded: What that list found; None if none was tried.
+        refused: Why the given list was not tried; empty if it was.
     """
 
     asked: AskedText
@@ -65,16 +65,16 @@ class Looked:
 
     @property
     def kept(self) -> dict[str, str]:
-        """What an address of it says."""
+        """The parameters of its address."""
         window = {} if self.shown is None else {"window": str(self.shown.start)}
         return window | ({"list": self.tried} if self.tried not in ("", OWN) else {})
 
 
 def chosen_window(asked: AskedText, windows: Sequence[TextWindow], given: str) -> TextWindow | None:
-    """Return the whole window that an address names by its first second; the newest unless given.
+    """Return the fully collected window whose first second is given; by default the newest.
 
     Raises:
-        UnrecognizedCollectionJob: There is none that begins then.
+        UnrecognizedCollectionJob: There is no such window.
     """
     whole = [each for each in windows if asked.is_whole(each)]
     if not given:
@@ -89,8 +89,8 @@ def words_view(looked: Looked, csrf: str) -> View:
     """Return the page.
 
     Args:
-        looked: What it is of.
-        csrf: What the form of this session carries; empty in a file.
+        looked: What the page shows.
+        csrf: The value that this session's forms carry; empty in a file.
     """
     asked = looked.asked
     words = None if looked.decoded is None else Words(asked.text, looked.decoded)
@@ -133,7 +133,7 @@ _FOUND = (
     "no_answer",
     "unexplained",
 )
-"""What `prio text results --json` says."""
+"""The members that `prio text results --json` has too."""
 
 
 def _of_window(looked: Looked, words: Words | None, csrf: str) -> list[Html | None]:
@@ -300,7 +300,7 @@ def _windows(looked: Looked) -> Html:
 
 
 def _tasks(asked: AskedText) -> Html:
-    """Return links to the histograms that nobody reads, folded."""
+    """Return folded links to the tasks' histograms, which people rarely read."""
     links = (
         tag("a", str(place), href=f"/questions/{task.task_id}")
         for place, task in enumerate(asked.text.tasks)

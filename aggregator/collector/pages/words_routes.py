@@ -1,10 +1,10 @@
-"""The addresses of what people wrote.
+"""The addresses of pages that show what people wrote.
 
 GET  /questions/{task_id}/words    a text question, by any of its tasks; also .json, .csv,
                                    .parquet; `window`, its first second; `list`, the operator's
 POST /questions/{task_id}/words    the same of strings that a reader pastes
 
-What is pasted is not kept, but in memory what was found of it.
+A pasted list is not kept; what it found is kept in memory.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -37,7 +37,7 @@ from aggregator.service.web.pages.html import tag
 from aggregator.service.web.problems import abort_response
 
 _MOST_PASTED_BYTES = 2**21
-"""Of a form with strings, each byte of which may take three in it."""
+"""The most bytes of a form with strings, in which a byte may be encoded as three."""
 
 Known = tuple[AskedText, list[TextWindow], int]
 
@@ -47,9 +47,9 @@ class WordPages:
 
     Args:
         database: The collector's store.
-        readings: Of that store.
-        door: Says who may look.
-        lists: The operator's.
+        readings: The readings of that store.
+        door: Decides who may look.
+        lists: The operator's word lists.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class WordPages:
 
         Args:
             request: For the task in its path.
-            chosen: `window` and `list`.
-            csrf: Of the session.
-            refused: Why something else is not shown; then nothing is tried.
-            words: A list instead of one of the operator's.
+            chosen: The address's `window` and `list`.
+            csrf: The value that the session's forms carry.
+            refused: Why a given list was refused; then none is tried.
+            words: A list to try instead of one of the operator's.
         """
         asked, windows, made = await self._database.read("read a page", self._known(request))
         shown = chosen_window(asked, windows, chosen.get("window", ""))

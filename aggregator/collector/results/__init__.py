@@ -4,7 +4,7 @@
     (monday["poor"] + tuesday["poor"]).interval()
     compare(monday.share("poor"), tuesday.share("poor"))
 
-docs/results.md says which interval is found how, and what cannot be concluded from it.
+docs/results.md explains how each interval is found, and what cannot be concluded from it.
 """
 
 from typing import TYPE_CHECKING

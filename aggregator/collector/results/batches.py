@@ -1,4 +1,4 @@
-"""One collected batch with labels: what a collector has, made to calculate with."""
+"""One collected batch with labels, in a form to calculate with."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ class Batch:
     """The released values of one collection.
 
     Attributes:
-        values: By label, as noised, or `Selected` if shown only because it is above a threshold;
-            None in place of one that the policy withholds.
-        report_count: How many reports: public and exact, by the leader's word.
+        values: The noised values by label; `Selected` if shown only because it is above a
+            threshold; None if the policy withholds it.
+        report_count: How many reports there are: public and exact, by the leader's word.
         start: The first second of the interval that holds the reports, since the epoch.
         end: The second after its last.
         guarantee: What people are promised, in a few words.
-        of_some: By label, of numbers that only those add to who gave an answer, the label of the
+        of_some: For each number that only people with a certain answer add to: the label of the
             count of these people.
     """
 
@@ -43,13 +43,13 @@ class Batch:
     def of_result(
         cls, task: Task, result: Result, labels: Sequence[str] = (), unit: str = ""
     ) -> "Batch":
-        """Return what a collector library's `collect` gave.
+        """Return the batch of a `Result`, as `TaskCollector.collect` returns it.
 
         Args:
             task: The collector's own view of the task: it has the law of the noise.
-            result: Of that task.
-            labels: Of the values in their order; their numbers unless given.
-            unit: In what they are measured.
+            result: A result of that task.
+            labels: The labels of the values, in order; their numbers by default.
+            unit: The unit of the values.
 
         Raises:
             ParameterError: There are not as many labels as values, or two are the same.
@@ -64,10 +64,10 @@ class Batch:
     def of_document(
         cls, task: Task, document: Mapping[str, object], labels: Sequence[str] = (), unit: str = ""
     ) -> "Batch":
-        """Return the result of a collection's JSON document; arguments as those of `of_result`.
+        """Return the batch of a collection's JSON document; arguments as in `of_result`.
 
         Raises:
-            ParameterError: The document is of another task, holds no result, or is none.
+            ParameterError: The document is malformed, of another task, or holds no result.
         """
         result = document.get("result", document)
         if not isinstance(result, Mapping):
@@ -156,10 +156,10 @@ class Batch:
         return [value for value in self.values.values() if value is not None]
 
     def share(self, label: str) -> Noised | Selected:
-        """Return a value for each report: of a count its share, of a sum the mean.
+        """Return a value divided by the number of reports: a count's share, a sum's mean.
 
         Raises:
-            ParameterError: Only some people add to the value: `mean` is theirs.
+            ParameterError: Only some people add to the value; use `mean`.
         """
         if label in self.of_some:
             raise ParameterError(
@@ -169,13 +169,13 @@ class Batch:
         return self[label] / self.report_count
 
     def mean(self, *labels: str) -> Ratio:
-        """Return the mean of a number over those who gave the answer that it is given for.
+        """Return the mean of a number over the people who gave the answer that it belongs to.
 
         Args:
-            labels: Of the number, one or several groups of people; together they are one group.
+            labels: The number's labels for one or several groups of people, taken as one group.
 
         Raises:
-            ParameterError: A label is of no such number.
+            ParameterError: A label does not name such a number.
         """
         if not labels:
             raise ParameterError("mean: name the numbers by their labels")
@@ -194,7 +194,7 @@ class Batch:
         return value
 
     def quantities(self) -> list[Quantity]:
-        """Return the values that are shown; those above a threshold with intervals that know it."""
+        """Return the values that are shown; intervals take thresholds into account."""
         return list(self.shown)
 
     def table(

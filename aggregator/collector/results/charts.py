@@ -1,8 +1,8 @@
 """A table of values with intervals as a chart that can be published, drawn by matplotlib.
 
 Rows of several windows are lines over time with a band or bars for the intervals; other rows stand
-below each other, each a dot on the bar of its interval. A label says what tells rows apart, and
-what they have in common is said once, above.
+below each other, each a dot on the bar of its interval. Labels say what differs between rows; what
+they have in common is said once, above.
 """
 
 import math
@@ -23,32 +23,32 @@ TIME = "window"
 """The column that is drawn as time."""
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
-"""Told apart by people who see fewer colours. Source: Okabe and Ito, "Color Universal Design"."""
+"""Distinct for colour-blind readers too. Source: Okabe and Ito, "Color Universal Design"."""
 
 _STYLES = ("-", "--", ":")
-"""Of lines, for each further round through the colours."""
+"""Line styles, one for each round through the colours."""
 
 _MOST_BANDS = 3
-"""Lines with a band each; of more, one could not see whose band is whose."""
+"""The most lines that have bands; with more, the bands could not be told apart."""
 
 _MOST_TICKS = 8
 _WIDTH = 7.2
 _TITLE_LETTERS = 80
 _LABEL_LETTERS, _LABEL_LINES = 30, 3
 _DODGE = 0.5
-"""How much of the distance of two windows the bars of all lines take."""
+"""The part of the distance between two windows that the bars of all lines take."""
 
 
 class Layout:
-    """What of some rows goes where: over time or below each other, and under which labels.
+    """How rows are arranged: over time or below each other, and under which labels.
 
     Args:
-        rows: With `label`, `value`, `low`, `high` and `unit`, and the cells of `names`.
-        names: Of the columns that say what a row is.
+        rows: Rows with `label`, `value`, `low`, `high`, `unit` and the cells of `names`.
+        names: The columns that say what a row is.
     """
 
     def __init__(self, rows: Sequence[Row], names: Sequence[str]) -> None:
-        # A number, such as how many reported, tells no rows apart: it belongs to them.
+        # A number, such as how many reported, does not identify a row.
         texts = [
             name
             for name in (*names, "label")
@@ -63,7 +63,7 @@ class Layout:
         if self.is_over_time and any(
             len({row[TIME] for row in each}) < len(each) for each in self.series.values()
         ):
-            self.is_over_time = False  # two rows of the same name in a window are no line
+            self.is_over_time = False  # a line cannot have two rows in one window
         self._labels = [name for name in texts if name in varied]
 
     @property
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def labels(self) -> list[str]:
-        """What tells each row from the others."""
+        """A label for each row, of what differs from the other rows."""
         return [self._said(row, self._labels) for row in self.rows]
 
     def _by_series(self, names: Sequence[str]) -> dict[str, list[Row]]:
@@ -95,9 +95,9 @@ def draw(axes: "Axes", layout: Layout, title: str, statement: str) -> None:
     """Draw rows into axes.
 
     Args:
-        axes: Of matplotlib.
+        axes: The axes of matplotlib.
         layout: The rows.
-        title: All of it is shown.
+        title: The title, which is shown in full.
         statement: What the intervals are.
     """
     unit = ", ".join(sorted({str(row["unit"]) for row in layout.rows if row["unit"]}))
@@ -168,7 +168,7 @@ def _draw_over_time(axes: "Axes", series: Mapping[str, Sequence[Row]]) -> None:
 
 
 def _places(windows: Sequence[str]) -> dict[str, float]:
-    """Return where each window stands: by when it begins, or by its turn."""
+    """Return the place of each window: by its beginning or, if unknown, by its order."""
     try:
         began = [_beginning(each) for each in windows]
         days = [
@@ -182,7 +182,7 @@ def _places(windows: Sequence[str]) -> dict[str, float]:
 
 
 def _beginning(window: str) -> str:
-    """Return where a window begins, of one that says from when to when it lasts."""
+    """Return the beginning of a window that is named by its beginning and end."""
     return window.partition(" to ")[0]
 
 
@@ -194,7 +194,7 @@ def _number(cell: Cell) -> float:
 
 
 def _plain(text: str) -> str:
-    """Return text that matplotlib takes for no formula."""
+    """Return text that matplotlib does not read as a formula."""
     return text.replace("$", r"\$")
 
 

@@ -1,4 +1,4 @@
-"""Two groups or two periods: what can be concluded of their difference, and what cannot."""
+"""Two groups or two periods: what can be concluded about their difference, and what cannot."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ ONLY_NOISE = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
-    """The difference of two values, first less second, and what it says.
+    """The difference of two values, first minus second, and what it says.
 
     Attributes:
-        first: The label of one.
-        second: The label of the other.
-        unit: Of both.
-        estimate: Of the difference; None if one of them has none.
-        interval: For the true difference.
+        first: The label of the first value.
+        second: The label of the second.
+        unit: The unit of both.
+        estimate: The estimated difference; None if one of the values has no estimate.
+        interval: An interval for the true difference.
     """
 
     first: str
@@ -37,7 +37,7 @@ class Comparison:
 
     @property
     def is_larger(self) -> bool | None:
-        """Whether the first is larger; None where that cannot be concluded."""
+        """Whether the first is larger; None if that cannot be concluded."""
         if self.interval.low > 0:
             return True
         return False if self.interval.high < 0 else None
@@ -60,7 +60,7 @@ class Comparison:
 
     @property
     def cannot_be_concluded(self) -> str:
-        """What must not be read from it, as a sentence."""
+        """What must not be concluded from it, as a sentence."""
         if self.is_larger is None and self.interval.is_bounded:
             most = self._measure(max(-self.interval.low, self.interval.high))
             return (
@@ -85,8 +85,8 @@ def compare(
     """Compare two quantities.
 
     The difference of two noised values has an interval by the exact law of its noise, and so has
-    what is linear in the noise of ratios, variances and quantiles. Of what is left, each by itself
-    is bounded, which is named and wider; see `differences`.
+    the part of ratios, variances and quantiles that is linear in the noise. The rest is bounded
+    term by term, which is wider and named as such; see `differences`.
     """
     (comparison,) = compare_all([(first, second)], confidence)
     return comparison
@@ -95,7 +95,7 @@ def compare(
 def compare_all(
     pairs: Sequence[tuple[Quantity, Quantity]], confidence: Fraction = DEFAULT_CONFIDENCE
 ) -> list[Comparison]:
-    """Compare pairs so that all that is said of them holds at once.
+    """Compare pairs so that all conclusions hold at once.
 
     Raises:
         ParameterError: There are no pairs, or the confidence is out of its range.

@@ -1,4 +1,4 @@
-"""Answers and tables of one report that agree with each other, and are narrower for it.
+"""Makes a report's answers and tables agree with each other, which narrows their intervals.
 
 A table of two answers is proved to have rows that add up to the one answer and columns that add up
 to the other, and every answer's counts add up to the number of reports, which is public. So a count
@@ -36,7 +36,8 @@ from aggregator.vdaf.circuits.section_choices import Table as PairTable
 Terms: TypeAlias = list[tuple[Noised, Exact]]
 
 _DENOMINATOR = 1000
-"""Weights are rounded to so fine a fraction: any are unbiased, and those near the best as good."""
+"""Weights are rounded to fractions of this denominator: any weights are unbiased, and those near
+the best are as good."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Consistent:
     Attributes:
         circuit: What was summed.
         released: Every entry of the sum, in order.
-        report_count: How many reports: public, by the leader's word.
+        report_count: How many reports there are: public, by the leader's word.
     """
 
     circuit: Sections
@@ -61,7 +62,7 @@ class Consistent:
         integer_in(self.report_count, "report_count", 1, None)
 
     def section(self, number: int) -> list[Noised]:
-        """Return the estimates of one section; what is no answer and no table stays as it is.
+        """Return the estimates of one section; only answers and tables differ from those released.
 
         Raises:
             ParameterError: There is no such section.
@@ -111,7 +112,7 @@ class Consistent:
 
     @staticmethod
     def _less(deviations: list[Noised], margin: list[Noised], cells: int) -> list[Noised]:
-        """Return by how much lines of a table differ from what their own cells say, a cell."""
+        """Return, per cell, how much lines of a table differ from the sums of their own cells."""
         each = Fraction(1, cells)
         return [
             combination([(deviation, each), (line, -each)])
@@ -120,11 +121,11 @@ class Consistent:
 
     @cached_property
     def _found(self) -> dict[int, list[Noised]]:
-        """The deviations that were asked for so far."""
+        """The deviations computed so far."""
         return {}
 
     def _deviations(self, number: int) -> list[Noised]:
-        """Return of an answer how far its counts lie from their mean."""
+        """Return how far an answer's counts lie from their mean."""
         if number not in self._found:
             entries = self.circuit.parts()[number].output_len
             self._found[number] = self._deviations_of(number, entries)

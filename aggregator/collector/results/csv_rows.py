@@ -1,4 +1,4 @@
-"""Rows as CSV: the one place where it is written, for pages, commands and notebooks."""
+"""Writes CSV, for pages, commands and notebooks."""
 
 import csv
 import io
@@ -10,8 +10,8 @@ from aggregator.words import inert
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, str | int | float | None]]) -> bytes:
     """Return rows as CSV in UTF-8, below a line of column names.
 
-    A text that a spreadsheet would compute begins with an apostrophe: labels and names are of
-    others, and whoever opens the file trusts it.
+    A text that a spreadsheet would compute gets an apostrophe in front: labels and names come from
+    others, but people who open the file trust it.
 
     Args:
         names: The columns, in their order.

@@ -1,8 +1,8 @@
 """The difference of two quantities of any kind.
 
-What is linear in the noise of both has an exact law (`linear_parts`), and two quantiles of
-independent bins are ruled out in pairs. Where neither serves, both intervals at once bound the
-difference: as if all noise were at its worst in both, in opposite directions.
+The part that is linear in the noise of both has an exact law (`linear_parts`), and two quantiles of
+independent bins are ruled out in pairs. Where neither applies, both intervals at once bound the
+difference, as if all noise were at its worst in both, in opposite directions.
 """
 
 import dataclasses
@@ -25,14 +25,14 @@ _ASIDE = Fraction(1, 80)
 
 _MOST_PAIRS = 4000
 _MOST_WIDTHS = 40
-"""How many pairs of bins are looked at, and exact widths found, before the rest are kept."""
+"""How many pairs of bins are examined, with exact widths, before the rest are kept."""
 
 _DIGITS = 16
-"""In such parts the ratio of two numbers of reports is rounded, for short laws."""
+"""The ratio of two report counts is rounded to one over this, to keep laws short."""
 
 
 def difference(first: Quantity, second: Quantity) -> Quantity:
-    """Return first less second, of any two quantities."""
+    """Return `first` minus `second`, for any two quantities."""
     if isinstance(first, Noised) and isinstance(second, Noised):
         return first - second
     match first, second:
@@ -46,8 +46,8 @@ class Difference(Quantity):
     """The difference of two quantities.
 
     Attributes:
-        first: From which is taken.
-        second: What is taken.
+        first: The quantity that the second is subtracted from.
+        second: The quantity that is subtracted.
     """
 
     first: Quantity
@@ -161,7 +161,7 @@ class QuantileDifference(Difference):
         return furthest
 
     def _factor(self, upper: Quantile, lower: Quantile) -> Fraction:
-        """Return what a report of `lower` counts beside one of `upper`; anything public will do."""
+        """Return the weight of a report of `lower` beside one of `upper`; any public one works."""
         if upper.report_count is None or lower.report_count is None:
             return Fraction(1)
         ratio = Fraction(upper.report_count, lower.report_count)
@@ -171,7 +171,7 @@ class QuantileDifference(Difference):
 def _pairs(
     upper: Quantile, lower: Quantile, confidence: Fraction
 ) -> Iterator[tuple[Fraction, int, int]]:
-    """Yield pairs of bins that the quantiles may be in, with how far apart, the furthest first."""
+    """Yield pairs of bins that the quantiles may be in, with their distance, the furthest first."""
     first, last = upper.kept(confidence)
     start, end = lower.kept(confidence)
 

@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 Bound = Fraction | float
-"""Of an interval: exact, or plus or minus infinity."""
+"""A bound of an interval: exact, or plus or minus infinity."""
 
 NO_LOWER, NO_UPPER = -math.inf, math.inf
 
@@ -14,8 +14,8 @@ NO_LOWER, NO_UPPER = -math.inf, math.inf
 class ConfidenceInterval:
     """All true values that the release does not rule out at a confidence.
 
-    It is about the noise and nothing else: the true value is that of the people who were asked.
-    It holds if both aggregators added their noise and nothing else.
+    It covers only the noise: the true value is that of the people who were asked, not of a wider
+    population. It holds if both aggregators added their noise and nothing else.
 
     Attributes:
         low: The smallest value; minus infinity if there is none.
@@ -23,7 +23,7 @@ class ConfidenceInterval:
         confidence: With at least this probability, before the noise is drawn, the interval will
             hold the true value.
         method: How it was found.
-        jointly: Of how many values all are covered at once with that probability.
+        jointly: How many values are all covered at once with that probability.
     """
 
     low: Bound
@@ -48,7 +48,7 @@ class ConfidenceInterval:
     def within(self, low: Bound, high: Bound) -> "ConfidenceInterval":
         """Return the part between limits that hold for certain, without looking at the data.
 
-        Where nothing is left, the interval missed and the nearest limit is all of it.
+        If nothing is left, the interval missed, and the nearest limit is returned.
         """
         first, last = min(max(self.low, low), high), max(min(self.high, high), low)
         return dataclasses.replace(self, low=first, high=last)

@@ -1,10 +1,10 @@
-"""What is linear in the noise of a quantity, and how much the rest may be: for differences.
+"""The part of a quantity's error that is linear in the noise, and a bound on the rest.
 
 An estimate is off by L + rest, where L is a combination of the noise whose coefficients depend on
-the truth. At what was seen in its place, L' is known and its law is exact, and both L - L' and the
-rest are small of second order: bounded, unless one of a few events happens that are set aside from
-the miss. So a difference of two such quantities is off by no more than the width of L'1 - L'2, in
-which noise that both have in common cancels, and the sum of the slacks.
+the truth. L' is L with the observed values in place of the truth: it is known and its law is exact.
+Both L - L' and the rest are small of second order, and bounded unless one of a few events happens
+whose probability is set aside from the miss. So a difference of two such quantities is off by at
+most the width of L'1 - L'2, in which noise common to both cancels, plus the sum of the slacks.
 """
 
 import dataclasses
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinearPart:
-    """An estimate, taken apart.
+    """The parts of an estimate's error.
 
     Attributes:
-        noise: L', as a value that is off by it: its own value is the estimate.
-        slack: How far L - L' and the rest together reach.
-        asides: So many events of the probability that is set aside may be why they reach further.
+        noise: A value whose noise is L' and whose own value is the estimate.
+        slack: A bound on L - L' and the rest together.
+        asides: The number of events, each with the probability set aside, in which the slack may be
+            exceeded.
         is_near: Whether the estimate is so near to where the slack has no bound that an interval
-            found otherwise must be looked at, too.
+            found in another way must be used too.
         low: The least that the truth can be.
-        high: The most.
+        high: The most that the truth can be.
     """
 
     noise: "Noised"

@@ -24,10 +24,10 @@ _ASIDE = Fraction(1, 40)
 """The part of the miss that is set aside, twice, for the noise of the mean."""
 
 _PIECES = 4
-"""The possible means are looked at in so many pieces: the rest falls with their number."""
+"""Into how many pieces the possible means are split: more pieces leave a smaller rest."""
 
 _LITTLE = Fraction(1, 8)
-"""Unless the rest is no more of the width than this."""
+"""One piece is enough if the rest is at most this part of the width."""
 
 
 def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: str = "") -> Noised:

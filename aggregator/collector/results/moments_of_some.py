@@ -1,4 +1,4 @@
-"""The variance of a number that only some people gave, whose count has noise, too."""
+"""The variance of a number that only some people gave, whose count has noise too."""
 
 import dataclasses
 from fractions import Fraction
@@ -21,7 +21,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 _POINTS = 64
-"""From so many and one possible means, all of them known beforehand, one is taken."""
+"""One point is chosen from this many plus one possible means, all fixed beforehand."""
 
 _ASIDE = Fraction(1, 4)
 """The part of the miss that is set aside for the mean."""
@@ -29,7 +29,7 @@ _ASIDE = Fraction(1, 4)
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class VarianceOfSome(Quantity):
-    """The variance among those who gave a number from 0 to `most`.
+    """The variance among the people who gave a number from 0 to `most`.
 
     It is that of these people, divided by their number and not by one less.
 
@@ -40,8 +40,8 @@ class VarianceOfSome(Quantity):
 
     Attributes:
         people: How many gave a number, noised.
-        sum_: Of their numbers.
-        squares: Of their squares.
+        sum_: The sum of their numbers.
+        squares: The sum of their squares.
         most: The largest number; the least is 0.
     """
 
@@ -105,5 +105,5 @@ class VarianceOfSome(Quantity):
 
 
 def _exact(bound: Fraction | float, otherwise: Exact) -> Fraction:
-    """Return a bound; another where there is none."""
+    """Return a bound if it is finite, else `otherwise`."""
     return bound if isinstance(bound, Fraction) else rational(otherwise)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aggregator.dp.laws import NoiseLaw
 
 _MOST_WIDTHS = 12
-"""How many exact widths are found at each end before a bin is kept without asking."""
+"""How many exact widths are computed at each end before a bin is kept without one."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -129,11 +129,11 @@ class Quantile(Quantity):
         ]
 
     def taken(self, last: int) -> Fraction:
-        """Return by what part of all counts those up to a bin are reduced."""
+        """Return the part of all counts that is subtracted from those up to a bin."""
         return self.part if self.report_count is None else Fraction(last + 1, len(self.bins))
 
     def _wanted(self) -> Fraction:
-        """Return how many reports lie up to the quantile."""
+        """Return how many reports lie at or below the quantile."""
         return self.part * (self._seen() if self.report_count is None else self.report_count)
 
     def _seen(self) -> Fraction:
@@ -149,7 +149,7 @@ class BinNoise:
     """The laws of the noise of excesses, from how often each law and weight is in each bin.
 
     Attributes:
-        asked: How many exact widths were found of them.
+        asked: How many exact widths were computed.
     """
 
     def __init__(self, bins: Sequence[Noised]) -> None:
@@ -164,7 +164,7 @@ class BinNoise:
         self.asked = 0
 
     def counts(self, last: int, taken: Fraction) -> "Counter[tuple[NoiseLaw, Fraction]]":
-        """Return how often each law and weight is in the noise up to a bin, less a part of all."""
+        """Return how often each law and weight is in the noise up to a bin, minus a part of all."""
         counts: Counter[tuple[NoiseLaw, Fraction]] = Counter()
         below, all_ = self._up_to[last], self._up_to[-1]
         for (law, weight), left, every in zip(self._kinds, below, all_, strict=True):

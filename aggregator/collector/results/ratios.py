@@ -43,21 +43,21 @@ _NEAR = Fraction(1, 256)
 """Each round takes c nearer to the end of the interval, until it is so near; any c is sound."""
 
 _STEPS = 24
-"""So many steps are made towards an end from far out; none is needed for an interval to hold."""
+"""The most steps towards an end from far out; the interval holds even without any."""
 
 _LINEAR = 14
-"""From so many widths of the denominator's noise on, what is not linear is small."""
+"""From this many widths of the denominator's noise on, the nonlinear part is small."""
 
 _BITS = 12
-"""To so many binary digits c is rounded, for short fractions."""
+"""The binary digits that c is rounded to, for short fractions."""
 
 _FEW = 6
-"""The same of steps, which are many: so the tables of their laws are short."""
+"""The binary digits of c in steps, which are many, so that the tables of their laws are short."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Ratio(Quantity):
-    """One noised value by another; they may have noise in common.
+    """One noised value divided by another; they may have noise in common.
 
     Attributes:
         numerator: Noised.

@@ -49,7 +49,7 @@ class Selected(Quantity):
         threshold: It is above this; smaller ones were not shown.
         least: The least that the true value can be; a count is at least 0.
         most: The most that it can be; None if there is no such limit.
-        factor: By what all this is multiplied.
+        factor: The factor by which all of these are multiplied.
     """
 
     released: Noised
@@ -169,7 +169,7 @@ def after_selection(
 ) -> list[ConfidenceInterval]:
     """Return intervals for values that any rule chose among a known number, all at once.
 
-    As if all that could have been shown were: whichever are chosen, theirs hold with them.
+    The intervals of all values that could have been shown hold at once, so those chosen do too.
 
     Args:
         shown: The values that are shown.

@@ -36,15 +36,16 @@ _TABLE = 2**16
 _DEGREE = 2**13
 _LEAST_DEGREE = 2**10
 _EVALUATIONS = 2**21
-"""So many values of characteristic functions are computed for a width, or the least degree each."""
+"""The most values of characteristic functions that are computed for a width, except that each gets
+the least degree."""
 
 _ASIDE = 1e-6
-"""The part of the miss that is set aside for what comes round the circle."""
+"""The part of the miss that is set aside for values that wrap around the circle."""
 
 _LEAST_MISS = Fraction(1, 10**100)
 
 _STEPS = 20
-"""Of the bisection for a smoothed width: to a millionth of the circle."""
+"""Steps of the bisection for a smoothed width, to a millionth of the circle."""
 
 
 class Method(StrEnum):
@@ -61,9 +62,9 @@ class Part:
     """Independent draws of one law with one coefficient.
 
     Attributes:
-        law: Of each.
+        law: The law of each draw.
         weight: The size of the coefficient, above 0: every law is symmetric.
-        count: How many.
+        count: How many draws there are.
     """
 
     law: NoiseLaw
@@ -140,7 +141,7 @@ class SumLaw:
         return _width(self, confidence)
 
     def chernoff_width(self, confidence: Fraction) -> Fraction:
-        """Return a width that is quickly found, and at most a half above the exact one or so."""
+        """Return a width that is quickly found, and at most about half above the exact one."""
         check_confidence(confidence)
         return _chernoff(self, float(1 - confidence)) if self.parts else Fraction(0)
 
@@ -156,10 +157,10 @@ class SumLaw:
 
 
 def check_confidence(confidence: object) -> None:
-    """Refuse what is no exact probability above 0 and at most 1 - 10^-100.
+    """Refuse anything but an exact probability above 0 and at most 1 - 10^-100.
 
     Raises:
-        ParameterError: Says what was given.
+        ParameterError: It is something else; the message says what was given.
     """
     if not isinstance(confidence, Fraction) or not 0 < confidence <= 1 - _LEAST_MISS:
         raise ParameterError(

@@ -33,7 +33,7 @@ class Table:
 
     Attributes:
         quantities: One a row.
-        columns: More cells of each row, by column: a week, a group. They stand first.
+        columns: More cells of each row, by column, such as a week or a group. They come first.
         confidence: Of the intervals.
         jointly: Whether all intervals hold at once with that confidence, or each by itself.
         intervals: Those to show in place of the quantities' own, such as corrected for selection.
@@ -61,7 +61,7 @@ class Table:
 
     @cached_property
     def rows(self) -> list[dict[str, Cell]]:
-        """One dictionary a row, with floats for exact numbers; None for what has no estimate."""
+        """A dictionary for each row, with floats for exact numbers; None without an estimate."""
         return [
             {name: cells[index] for name, cells in self.columns.items()}
             | {
@@ -112,7 +112,7 @@ class Table:
         """Draw the estimates with their intervals; unbounded ones are left out.
 
         Rows of several windows (the column `window`) become lines over time, other rows stand
-        below each other. What tells no rows apart is said once, in the title.
+        below each other. What all rows have in common is said once, in the title.
 
         Args:
             axes: Of matplotlib, to draw into; new ones unless given.
@@ -175,8 +175,8 @@ def import_library(what: str, *names: str, extra: str = "frames") -> Any:  # noq
 
     Args:
         what: What needs one of them.
-        names: Of the modules.
-        extra: Of the package, with which the first is installed.
+        names: The names of the modules.
+        extra: The package's extra that installs the first of them.
 
     Raises:
         ConfigurationError: None is installed.

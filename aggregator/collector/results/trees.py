@@ -31,7 +31,7 @@ from aggregator.errors import ParameterError
 Ints: TypeAlias = NDArray[np.int64]
 
 _BITS = 20
-"""To so many binary digits after the point coefficients of inner nodes are rounded."""
+"""The binary digits after the point that coefficients of inner nodes are rounded to."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class Tree:
         wanted[list(chosen)] = 1
         root, weights = self._weights(wanted)
         exact_root = _rounded(root)
-        # What of each leaf the coefficients of the nodes above it already count.
+        # The part of each leaf that the coefficients of the nodes above it already count.
         counted = [exact_root] * len(self.levels[0])
         parts: list[tuple[Noised, Exact]] = [(Noised.exact(self.report_count or 0), exact_root)]
         for nodes, weights_of, parents in zip(

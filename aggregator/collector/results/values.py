@@ -1,4 +1,4 @@
-"""Noised values to calculate with: each knows of which releases it is made, so of what noise.
+"""Noised values to calculate with: each knows the releases, and so the noise, that it contains.
 
     total = monday + tuesday                # the noise of both, convolved
     change = tuesday - monday               # the same
@@ -43,11 +43,11 @@ Weight: TypeAlias = int | Fraction
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """One draw of noise that was released: sources of one key are the same draw.
+    """The noise of one released value: sources with the same key are the same draw.
 
     Attributes:
-        key: Which: of what task, batch and coordinate.
-        law: Of both aggregators' noise together.
+        key: Its task, batch and coordinate.
+        law: The law of both aggregators' noise together.
     """
 
     key: Hashable
@@ -60,7 +60,7 @@ class Quantity(ABC):
 
     Attributes:
         label: What it is, for a reader.
-        unit: In what it is measured; empty for counts.
+        unit: Its unit; empty for counts.
     """
 
     label: str = dataclasses.field(default="", kw_only=True)
@@ -69,7 +69,7 @@ class Quantity(ABC):
     @property
     @abstractmethod
     def estimate(self) -> Fraction | None:
-        """The estimate; None where there is none, as of a ratio to zero."""
+        """The estimate; None if there is none, as for a ratio to zero."""
 
     @abstractmethod
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
@@ -84,7 +84,7 @@ class Quantity(ABC):
         """Return every draw of noise that the estimate or the interval depends on."""
 
     def linear_part(self, aside: Fraction) -> LinearPart | None:  # noqa: ARG002 - others need it
-        """Return what is linear in the noise; None if that is too little to go by.
+        """Return the part that is linear in the noise; None if that part says too little.
 
         Whether it is None or `is_near` follows from limits that the noise cannot lift a quantity
         over both of, unless an event of the probability `aside` happens; see `Difference`.
@@ -137,11 +137,11 @@ class Widths:
 class Noised(Quantity):
     """An unbiased estimate: the true value plus a known combination of independent noise.
 
-    Two of them are never equal or ordered: `aggregator.results.compare` says what can be concluded.
+    Two of them are never equal or ordered: `compare` says what can be concluded.
 
     Attributes:
         value: Exact, as calculated from what was released.
-        terms: How often each draw of noise is in it; none is zero.
+        terms: The coefficient of each draw of noise; none is zero.
     """
 
     value: Fraction
@@ -155,10 +155,10 @@ class Noised(Quantity):
 
         Args:
             value: The signed integer.
-            law: Of its noise; None if there is none.
-            key: What tells its noise from that of every other released value.
+            law: The law of its noise; None if there is none.
+            key: Identifies its noise among that of all released values.
             label: What it is.
-            unit: In what it is measured.
+            unit: Its unit.
         """
         terms = {} if law is None else {Source(key, law): 1}
         return cls(Fraction(value), terms, label=label, unit=unit)
@@ -254,7 +254,7 @@ def combination(
         if not factor:
             continue
         if factor == 1 and not terms:
-            # To copy a long sum costs next to nothing, so what is common to many is put first.
+            # Copying a long sum is cheap, so callers put the sum that many share first.
             terms = dict(part.terms)
             continue
         products = dict[int, Weight]()
@@ -269,10 +269,10 @@ def combination(
 
 
 class _Adder:
-    """Adds weights, of which many are the same: each pair of two objects once."""
+    """Adds weights, many of which are equal: each pair of objects is added only once."""
 
     def __init__(self) -> None:
-        # What was added is kept with the sum, so that no other object gets its identity.
+        # The addends are kept with the sum, so that no other object gets their identity.
         self._sums: dict[tuple[int, int], tuple[Weight, Weight, Weight]] = {}
         self.is_never_zero = True
 
@@ -326,10 +326,10 @@ def _root(confidence: Fraction, count: int) -> Fraction:
 
 
 def check_noised(*values: object) -> None:
-    """Refuse what is no plain noised value, such as one that a threshold chose.
+    """Refuse anything but plain noised values, such as a value that a threshold chose.
 
     Raises:
-        ParameterError: One is none.
+        ParameterError: One of them is something else.
     """
     for value in values:
         if not isinstance(value, Noised):
@@ -337,7 +337,7 @@ def check_noised(*values: object) -> None:
 
 
 def not_noised(value: object) -> ParameterError:
-    """Return the error that says that a value is no plain noised one, and what to do instead."""
+    """Return the error for a value that is not plainly noised; it says what to do instead."""
     what = f"{value.label!r} is" if isinstance(value, Quantity) else "this is"
     return ParameterError(f"{what} a {type(value).__name__}: {NOT_LINEAR}")
 
@@ -346,7 +346,7 @@ def rational(value: object) -> Fraction:
     """Return an exact number.
 
     Raises:
-        ParameterError: It is none.
+        ParameterError: It is not an exact number.
     """
     if isinstance(value, Quantity):
         check_noised(value)
@@ -354,7 +354,7 @@ def rational(value: object) -> Fraction:
         case bool():
             pass
         case Fraction():
-            return value  # itself: many terms with one weight are found to have one
+            return value  # the same object, so that terms with one weight can be recognised
         case int():
             return Fraction(value)
         case Decimal() if value.is_finite():

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, whatever ends the program or fills the disk."""
+"""Writes files whole or not at all, even if the program is killed or the disk fills up."""
 
 import errno
 import os
@@ -13,17 +13,17 @@ from typing import BinaryIO
 from aggregator.errors import ConfigurationError
 
 ORDINARY = 0o666
-"""What the owner's umask makes of it."""
+"""The mode of ordinary files, before the owner's umask."""
 
 
 @contextmanager
 def written_whole(file: Path, mode: int = ORDINARY) -> Iterator[BinaryIO]:
-    """Write a file, which takes the place of another when the disk has all of it.
+    """Write a file, which replaces an existing one once all of it is on the disk.
 
-    What is no ordinary file, such as a pipe, is written to as it is.
+    Anything but an ordinary file, such as a pipe, is written to directly.
 
     Raises:
-        ConfigurationError: It cannot be written; it is named.
+        ConfigurationError: It cannot be written; the message names it.
     """
     place = Path(os.path.realpath(file))
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
@@ -47,11 +47,11 @@ def written_whole(file: Path, mode: int = ORDINARY) -> Iterator[BinaryIO]:
 
 @contextmanager
 def folder_made_whole(folder: Path) -> Iterator[Path]:
-    """Fill a folder that has its name when all of its files are there.
+    """Fill a folder that gets its name only when all of its files are there.
 
     Raises:
-        FileExistsError: There is something of that name.
-        ConfigurationError: It cannot be made, or filled; it is named.
+        FileExistsError: The name is taken.
+        ConfigurationError: It cannot be made or filled; the message names it.
     """
     if folder.exists() or folder.is_symlink():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
