@@ -1,4 +1,4 @@
-"""Packages that load a module of theirs with the first of its names that is asked for."""
+"""Packages that load one of their modules when the first of its names is used."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -9,8 +9,8 @@ def exports(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str],
 
     Args:
         package: Its `__name__`.
-        homes: The names that it exports, by the module of its own that has them; none is also
-            the name of such a module, which importing it would put in the name's place.
+        homes: The names that it exports, by the module that has them. No name may be that of such a
+        module: importing the module would replace the name.
     """
     modules = {name: module for module, names in homes.items() for name in names}
 

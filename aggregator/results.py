@@ -1,7 +1,7 @@
 """What a notebook calculates with: the names of `aggregator.collector.results`, kept short.
 
-And `Words`, what a release says of strings that people wrote, with `documents_in`, which reads one,
-and `text_tasks_in`, which finds questions that people answer so among a collector's tasks.
+Also `Words`, what a release says about strings that people wrote; `documents_in`, which reads a
+release; and `text_tasks_in`, which finds the text questions among a collector's tasks.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ else:
     )
 
     def __getattr__(name: str) -> object:
-        if name.startswith("__"):  # with its __path__ its modules would be found twice
+        if name.startswith("__"):  # sharing __path__ would make its modules importable twice
             raise AttributeError(name)
         return getattr(results, name) if name in results.__all__ else _texts(name)
 

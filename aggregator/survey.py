@@ -1,4 +1,4 @@
-"""What a program imports to read a survey and its results: `aggregator.steward.survey`'s names."""
+"""The names of `aggregator.steward.survey`, for programs that read a survey and its results."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        if name.startswith("__"):  # with its __path__ its modules would be found twice
+        if name.startswith("__"):  # sharing __path__ would make its modules importable twice
             raise AttributeError(name)
         return getattr(survey, name)
 

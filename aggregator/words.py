@@ -1,11 +1,10 @@
-"""Text of others, which terminals, logs and tables show: nothing in it may act on them.
+"""Makes text from others safe to show in terminals, logs and tables.
 
-Characters that do are controls, such as those that begin a terminal's commands, and halves of
-surrogate pairs, which no encoding has. What turns the direction in which a line is read is shown as
-an escape, too, but is no fault of a label, in which languages are mixed: pages keep it to itself.
-Two characters turn any language around (U+202D, U+202E): whoever writes a survey has no use for
-them, for a label would be read as what it is not. A spreadsheet computes a cell
-that begins like a formula.
+Unsafe characters are controls, such as those that begin a terminal's commands, and halves of
+surrogate pairs, which cannot be encoded. Characters that change the direction of reading are
+escaped too, but labels may have them, since labels mix languages: pages isolate them. Two such
+characters override every language (U+202D, U+202E): no survey needs them, and with them a label
+would read as something else. A cell that begins like a formula would be computed by a spreadsheet.
 """
 
 import re
@@ -18,26 +17,26 @@ _ESCAPED = re.compile(f"[{_ACTING}{_TURNING}]")
 _FAULTS = re.compile(f"[\n{_ACTING}]")
 _OVERRIDES = re.compile("[\u202d\u202e]")
 _COMPUTED = re.compile(r"[\t\r\n]|\s*[-=+@\uff0d\uff1d\uff0b\uff20]")
-"""How a cell begins that a spreadsheet computes, or may: the full-width signs are signs in some."""
+"""The start of a cell that a spreadsheet may compute; some take full-width signs too."""
 
 
 def escaped(text: str) -> str:
-    r"""Return text with such characters as `\x1b` and the like; ends of lines are left."""
+    r"""Return text with unsafe characters escaped, like `\x1b`; line ends are kept."""
     return _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def acts(text: str) -> bool:
-    """Return whether a line of text has acting characters, or is more than a line."""
+    """Return whether a text has unsafe characters or more than one line."""
     return _FAULTS.search(text) is not None
 
 
 def acts_or_misleads(text: str) -> bool:
-    """Return whether a line of text `acts`, or is read in another order than it has."""
+    """Return whether a text `acts`, or would be read in another order than it is stored."""
     return acts(text) or _OVERRIDES.search(text) is not None
 
 
 def inert(cell: str) -> str:
-    """Return the text of a cell, after an apostrophe where a spreadsheet would compute it.
+    """Return a cell's text, with an apostrophe in front if a spreadsheet would compute it.
 
     Source: OWASP, "CSV Injection"
     """
@@ -45,7 +44,7 @@ def inert(cell: str) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is nearest to another, if one is near enough to be meant."""
+    """Return the known name nearest to `name`, if one is near enough to be meant."""
     import difflib  # few commands are given a wrong name
 
     names = {each.lower().replace("_", "-"): each for each in known}
@@ -54,7 +53,7 @@ def near(name: str, known: Iterable[str]) -> str | None:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a name near an unknown one was meant; "" if there is none."""
+    """Return a question such as "did you mean ...?"; "" if no known name is near."""
     found = near(name, known)
     return f"; did you mean {found}?" if found else ""
 
@@ -64,12 +63,12 @@ def acting_member(
     of_lines: AbstractSet[str] = frozenset(),
     is_fault: Callable[[str], bool] = acts,
 ) -> str | None:
-    """Return the name of a member whose text, or a text below it, `acts`; None if there is none.
+    """Return the first member whose text, or a text below it, `acts`; None if there is none.
 
     Args:
-        document: Tables, lists, text and other values in one another, as of TOML or JSON.
+        document: Nested tables, lists, text and other values, as from TOML or JSON.
         of_lines: Names of members whose text may have several lines.
-        is_fault: What is looked for instead of text that acts.
+        is_fault: The fault to look for, by default that a text `acts`.
     """
     waiting = [("", document)]
     while waiting:

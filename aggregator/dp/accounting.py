@@ -1,8 +1,8 @@
 """What independent mechanisms cost together: bounds on epsilon for a chosen delta.
 
-Both theorems are for mechanisms and a number of releases that were fixed beforehand: at the number
-of those made when a collector chooses to stop they promise nothing. `optimal` is exact for n
-mechanisms of which nothing is known except that each is epsilon-DP. Every result is rounded up.
+Both theorems hold for mechanisms and a number of releases that are fixed beforehand: they promise
+nothing if a collector chooses when to stop. `optimal` is exact for n mechanisms of which nothing is
+known except that each is epsilon-DP. Every result is rounded up.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from aggregator.dp.rationals import require_positive, require_probability
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
-"""The most releases that `optimal` composes: it sums as many terms."""
+"""The most releases that `optimal` composes: it sums a term for each."""
 
 _DECIMALS = 12
 _GUARD_DIGITS = 60
@@ -30,7 +30,7 @@ class Pieces:
     """Independent mechanisms of equal epsilon and delta.
 
     Attributes:
-        count: How many.
+        count: How many there are.
         epsilon: Of each; each is (epsilon, delta)-differentially private.
         delta: Of each.
     """
@@ -48,8 +48,8 @@ def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
     probability of at most e^(-t^2 / (2 sum of epsilon^2)).
 
     Returns:
-        None if a mechanism has a delta: its loss has no bound. None as well for an epsilon above
-        1000: the bound is then above e^1000, and takes for ever to be written down.
+        None if a mechanism has a delta: its loss has no bound. None also for an epsilon above 1000:
+        the bound is then above e^1000 and has too many digits to compute.
 
     Source:
         [DR14], Theorem 3.20, whose proof does not need equal epsilons.
@@ -119,7 +119,7 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
         step, target = to_decimal(epsilon), to_decimal(delta)
         odds = step.exp()
         first = _first_that_counts(releases, float(step), math.log(10) * (target.adjusted() - 60))
-        # Those before it together have less than 10^-59 of delta; we take that to be spent.
+        # The terms before it add up to less than 10^-59 of delta, which we count as spent.
         target *= 1 - Decimal("1e-59")
         # P_i and Q_i, then C(n, i + 1) = C(n, i) (n - i) / (i + 1).
         ways = math.comb(releases, first)
@@ -171,7 +171,7 @@ def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
     """Refuse an epsilon, a number of releases or a delta that is out of range.
 
     Raises:
-        ParameterError: Names it and its range.
+        ParameterError: One is out of range; the message names it and the range.
     """
     require_positive(epsilon, "epsilon")
     if releases < 1:

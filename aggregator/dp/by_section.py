@@ -1,9 +1,9 @@
 """Noise by section: one epsilon or rho, split exactly over what a report holds.
 
-The same scale for all entries is the right one where all of them count. A number from 0 to 100 in
-the same report would put the noise that it needs on every count. So a policy may give each section
-a share of the whole; the mechanism then treats each section as a sum of its own. The noise of
-sections is independent, so what they cost adds up: to the whole, since the shares add up to 1.
+One scale for all entries is right if all of them are counts. But a number from 0 to 100 in the same
+report would put the noise that it needs on every count. So a policy may give each section a share
+of the whole; the mechanism then treats each section as a sum of its own. The noise of sections is
+independent, so their costs add up: to the whole, since the shares add up to 1.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ MAX_SHARES = 2**16 - 1
 _FINENESS = 10**7
 
 Shares = tuple[Fraction, ...]
-"""One of each section, above 0; together 1."""
+"""The share of each section, above 0; they add up to 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class BySection(Mechanism):
 
     Attributes:
         base: Discrete Laplace or discrete Gaussian noise with the whole epsilon or rho.
-        shares: Of each section, in their order.
+        shares: The share of each section, in order.
     """
 
     base: PureDpDiscreteLaplace | DiscreteGaussian
@@ -156,10 +156,10 @@ class BySection(Mechanism):
 
     @override
     def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
-        """Return the law of every coordinate, if it is one.
+        """Return the law of every coordinate, if all have the same.
 
         Raises:
-            ParameterError: There are several; `laws` has them.
+            ParameterError: They differ; use `laws`.
         """
         found = {law for _, law in self.laws(circuit, aggregators)}
         if len(found) > 1:
@@ -181,7 +181,7 @@ def split(base: Mechanism, shares: Shares) -> BySection:
     """Return a mechanism split over sections.
 
     Raises:
-        ParameterError: It cannot be split, or the shares are none.
+        ParameterError: It cannot be split, or the shares are invalid.
     """
     if not isinstance(base, PureDpDiscreteLaplace | DiscreteGaussian):
         raise ParameterError(
@@ -193,7 +193,7 @@ def split(base: Mechanism, shares: Shares) -> BySection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Together(Summed):
-    """Several parts as one: noise of one scale on them has the sum of their shares."""
+    """Several parts as one: noise of one scale on all of them has the sum of their shares."""
 
     of: tuple[Summed, ...]
 
@@ -220,11 +220,11 @@ def equal_errors(base: Mechanism, circuit: Summed, units: Sequence[Fraction] = (
     Args:
         base: The mechanism that is split.
         circuit: What is summed.
-        units: Of each section, above 0: an error of 1 in a count and of `unit` in this section are
-            as bad. The largest that one entry can hold unless given, so 1 for counts.
+        units: For each section, the error that is as bad as an error of 1 in a count, above 0. By
+            default the largest value of one entry, so 1 for counts.
 
     Returns:
-        Of Gaussian noise (Delta_2/u)^2 and of Laplace noise Delta_1/u, as parts of their sum.
+        (Delta_2/u)^2 for Gaussian noise or Delta_1/u for Laplace noise, as parts of their sum.
     """
     parts, most = circuit.parts(), base.max_reports_per_person
     given = units or [Fraction(max_entry(part)) for part in parts]
@@ -253,14 +253,14 @@ def with_gaussian_epsilon(
     states no more than this epsilon.
 
     Args:
-        epsilon: Of one release.
-        delta: With it.
+        epsilon: The epsilon of one release.
+        delta: The delta of one release.
         circuit: What is summed.
-        shares: Of each section.
+        shares: The share of each section.
         most: How many reports a person may have in a release.
 
     Raises:
-        ParameterError: Epsilon is too small for any.
+        ParameterError: Epsilon is too small for any rho.
     """
     step = rho_of(epsilon, delta) / _FINENESS
 
@@ -280,7 +280,7 @@ def with_gaussian_epsilon(
 
 
 def with_equal_errors(base: Mechanism, circuit: Circuit) -> Mechanism:
-    """Return a mechanism split with equal errors, or itself where one of the two cannot be."""
+    """Return a mechanism split with equal errors, or unchanged if that cannot be done."""
     if isinstance(circuit, Sections) and isinstance(base, PureDpDiscreteLaplace | DiscreteGaussian):
         return BySection(base, equal_errors(base, circuit))
     return base

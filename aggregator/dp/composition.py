@@ -1,4 +1,4 @@
-"""What releases cost a person who is in all of them, by every theorem that applies, and when.
+"""What releases cost a person who is in all of them, by each theorem and when it applies.
 
 The releases may be of one task or of several that ask the same people, with one mechanism or
 several: costs add up all the same. One release is itself a composition: it adds independent noise
@@ -6,7 +6,7 @@ to several coordinates, and a person moves only so much in each. A histogram's r
 mechanisms of epsilon/2, which composes better than one of epsilon.
 
 A collector sees each result before it asks for the next, and decides when to stop. A bound is valid
-here if it holds all the same; docs/accounting-of-choosers.md says which bounds are, and proves it.
+if it holds even then; docs/accounting-of-choosers.md says which bounds are valid, and proves it.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ OF_RELEASES_MADE = ("basic", "odometer")
 OF_LIMITS = ("filter on epsilon", "filter on rho")
 OF_PLANS = ("advanced", "optimal (KOV)", "Gaussian", "PLD")
 _NEAR = Fraction(1, 1000)
-"""Of an epsilon: nobody would pay with delta for so little."""
+"""The part of an epsilon that is not worth paying for with delta."""
 
 THEOREMS = (*OF_RELEASES_MADE, *OF_LIMITS, *OF_PLANS)
 
@@ -60,10 +60,10 @@ class Releases:
 
     @property
     def cost(self) -> Cost | None:
-        """What they cost by adding up; None if their mechanism promises nothing.
+        """The sum of their costs; None if their mechanism promises nothing.
 
-        Sums that no measurement can change cost nothing. The circuit is asked, so that a mechanism
-        that draws little or nothing is counted as it says.
+        Sums that no measurement can change cost nothing. The circuit decides that, so that a
+        mechanism that draws little or no noise is still counted at its stated cost.
         """
         if self.promises_nothing:
             return None
@@ -73,13 +73,13 @@ class Releases:
 
     @property
     def promises_nothing(self) -> bool:
-        """Whether no epsilon bounds what they cost, as of exact sums."""
+        """Whether no epsilon bounds their cost, as for exact sums."""
         return self.mechanism.cost(self.circuit, 1) is None
 
     def epsilon_at(self, delta: Fraction) -> Fraction | None:
-        """Return their epsilon if their number is fixed beforehand: with Gaussian noise at a delta.
+        """Return their epsilon if their number is fixed beforehand; for Gaussian noise at `delta`.
 
-        Of other noise it is what their epsilons add up to; None where nothing is promised.
+        For other noise it is the sum of their epsilons; None if nothing is promised.
         """
         cost = self.cost
         if cost is None or cost.epsilon is not None:
@@ -99,7 +99,7 @@ class Bound:
         delta: With it.
         is_valid: Whether it holds for a collector who decides, after seeing results, when to stop
             and what to ask next.
-        note: Of what it holds; why it says nothing; or on what condition it would be valid.
+        note: What it covers, why it says nothing, or on what condition it would be valid.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Bound:
 def spent(releases: Sequence[Releases]) -> Cost:
     """Return the sum of the costs: it holds even if releases are chosen after seeing others.
 
-    Releases that promise nothing are left out, and whoever shows the sum has to say so.
+    Releases that promise nothing are left out, and callers that show the sum must say so.
 
     Source:
         [DR14], Theorem 3.16; [BS16], Lemma 1.7.
@@ -133,17 +133,17 @@ def bounds(
     """Return what each theorem says about releases of one task or of several.
 
     Args:
-        made: The releases made so far; those that promise nothing are left out, and whoever shows
-            the bounds has to say so.
-        delta: At which the bounds are stated, chosen before the first release.
-        plan: All releases that can ever be made, fixed before the first and enforced; None if it is
-            open how many there will be, or of which mechanisms.
+        made: The releases made so far; those that promise nothing are left out, and callers that
+            show the bounds must say so.
+        delta: The delta at which bounds are stated, chosen before the first release.
+        plan: All releases that can ever be made, fixed before the first and enforced; None if their
+            number or their mechanisms are open.
         limits: Limits on the sums of costs, fixed before the first release and enforced.
         may_grow: Whether releases of other mechanisms may come.
         with_pld: Whether to ask `dp-accounting`, if it is installed.
 
     Returns:
-        A bound for each of `THEOREMS`; nothing if no release was made that promises something.
+        A bound for each of `THEOREMS`; none if no release that promises something was made.
 
     Raises:
         ParameterError: delta is out of range.
@@ -169,11 +169,11 @@ def bounds(
 def smallest_valid(found: Sequence[Bound]) -> Bound | None:
     """Return the valid bound with the smallest epsilon; None if there is none.
 
-    One that needs less delta is preferred where its epsilon is larger by a thousandth at most.
+    A bound that needs less delta is preferred if its epsilon is larger by at most a thousandth.
 
-    Where something is enforced it is the sum of the epsilons, or one of the bounds that do not
-    depend on how many releases were made. The odometer is then left out: a collector could wait for
-    it to fail and then for the other, which has the deltas of both. It is for where nothing is.
+    If limits are enforced, it is the sum of the epsilons or one of the bounds that do not depend on
+    how many releases were made. The odometer is then left out: a collector could wait for either
+    bound to fail, so the smaller of them would need both deltas. It is for the case without limits.
     """
     valid = [bound for bound in found if bound.is_valid and bound.epsilon is not None]
     constant = [bound for bound in valid if bound.name not in OF_RELEASES_MADE]
@@ -200,7 +200,7 @@ def _of_releases_made(
 ) -> list[Bound]:
     """Return the bounds that hold for any number of releases at once."""
     epsilon = cost.epsilon if cost.delta <= delta else None
-    # What the odometer has of delta is fixed before the first release, like all else about it.
+    # The odometer's part of delta is fixed before the first release, like all else about it.
     own = delta
     if enforced:
         own -= min(each.delta for each in enforced)
@@ -217,7 +217,7 @@ def _of_releases_made(
 
 
 def _of_limits(enforced: Sequence[Filter], delta: Fraction, count: int | None) -> list[Bound]:
-    """Return the bounds on all that the limits allow; of two limits the smaller one counts."""
+    """Return the bounds on all that the limits allow; the smaller of two limits counts."""
     if not enforced:
         return [Bound(name, None, None, None, is_valid=False, note=NO_LIMIT) for name in OF_LIMITS]
     epsilons = [
@@ -311,7 +311,7 @@ def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
 
 
 def _gaussian(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
-    """Return the epsilon of Gaussian noise by its law; None if some noise is other."""
+    """Return the epsilon of Gaussian noise by its law; None if some noise is not Gaussian."""
     shifts: list[Shifts] = []
     for each in releases:
         found = each.mechanism.shifts(each.circuit)

@@ -1,11 +1,11 @@
-"""What a collector shows of a result, and what can be said of the rule that decides it.
+"""What a collector shows of a result, and what the rule that decides it promises.
 
 A policy may show noised counts only above a threshold, or exact counts only if they are not small.
 `disclose` applies the rule; everything after it sees only what is shown.
 
-The mechanism's guarantee covers the whole vector of noised counts, so withheld ones need not be
-kept secret for privacy's sake: a threshold keeps another promise, that no bucket is shown which
-nobody chose. Suppressed exact counts are secrets, and no copy of them may be kept.
+The mechanism's guarantee covers the whole vector of noised counts, so withheld counts need not stay
+secret for privacy's sake. A threshold makes another promise: that no bucket is shown that nobody
+chose. Suppressed exact counts are secrets, and no copy of them may be kept.
 """
 
 import dataclasses
@@ -39,9 +39,10 @@ class Figures:
 
     Attributes:
         probability: The assumed upper bound of each answer's chance to be "yes".
-        epsilon: The published one, with `delta`.
+        epsilon: The published theorem's epsilon, with `delta`.
         delta: See `epsilon`.
-        sharper_delta: With an epsilon of 0: smaller in both numbers, under the same conditions.
+        sharper_delta: The delta of a bound with epsilon 0: smaller in both numbers, under the same
+            conditions.
     """
 
     probability: str
@@ -113,7 +114,7 @@ def _above(
 
 
 def _empty_buckets(mechanism: Mechanism, circuit: Circuit, private: Sequence[int]) -> str:
-    """Say what happens to buckets that nobody chose and that were not declared public."""
+    """Describe what happens to buckets that nobody chose and that were not declared public."""
     if not private:
         return "All buckets were declared public."
     law, limit = mechanism.law(circuit, 2), private[0]

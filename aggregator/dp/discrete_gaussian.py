@@ -91,7 +91,7 @@ class DiscreteGaussian(Mechanism):
         return self.promise_of(self.shifts(circuit))
 
     def promise_of(self, shifts: Sequence[Shifts]) -> Guarantee:
-        """Return what a release promises that is this much to a person, and the whole rho."""
+        """Return the promise of a release with these shifts, and of the whole rho."""
         if not shifts:
             return nothing_to_protect()
         epsilon = epsilon_of(shifts, self.delta)
@@ -106,7 +106,8 @@ class DiscreteGaussian(Mechanism):
     def shifts(self, circuit: Summed) -> list[Shifts]:
         most = self.max_reports_per_person
         squared = l2_sensitivity_squared(circuit, most)
-        # Without windows a person's reports may be in as many releases, which have entries each.
+        # Without windows each report of a person may be in a release of its own, with all its
+        # entries.
         entries = most * circuit.output_len
         return [Shifts(entries, squared, self.scale(circuit))] if squared else []
 

@@ -1,4 +1,4 @@
-"""Limits that hold whatever a collector chooses: how costs add up, and when to refuse.
+"""Filters: limits on the sum of costs that hold whatever a collector chooses.
 
 The collector decides after each release whether to go on, and may choose the next mechanism and its
 cost after seeing what was released. Then only epsilons, deltas and rhos may simply be added up. A
@@ -28,8 +28,8 @@ class Cost:
 
     Attributes:
         epsilon: The sum of their epsilons; None if one of them has none, such as Gaussian noise.
-        rho: The sum of their rhos. If delta is not 0, it is that of the mechanisms which the
-            releases equal except in events with these probabilities.
+        rho: The sum of their rhos. If delta is not 0, the rhos are those of mechanisms that equal
+            the releases except in events with these probabilities.
         delta: The sum of their deltas.
     """
 
@@ -44,7 +44,7 @@ class Cost:
         return Cost(epsilon, self.rho + other.rho, self.delta + other.delta)
 
     def times(self, count: int) -> "Cost":
-        """Return what `count` releases of this cost come to, as fast as one."""
+        """Return the cost of `count` releases of this cost, in constant time."""
         epsilon = None if self.epsilon is None else count * self.epsilon
         return Cost(epsilon, count * self.rho, count * self.delta)
 
@@ -81,7 +81,7 @@ def cost_of_zcdp(rho: Fraction, count: int = 1) -> Cost:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """Return what all of these cost together; give many equal ones as one, with a `count`."""
+    """Return the sum of costs; many equal ones are faster as one cost, made with a `count`."""
     return sum(costs, start=Cost())
 
 

@@ -1,4 +1,4 @@
-"""What releases with discrete Gaussian noise cost together, by the exact law of the normal one.
+"""What releases with discrete Gaussian noise cost together, by the exact law of normal noise.
 
 The (epsilon, delta) that zero-concentrated differential privacy implies is not the least. For
 continuous noise the least is known: a move by m_j of entries with variances s_j^2 is a shift by mu
@@ -53,13 +53,13 @@ from aggregator.dp.normal import normal_below, pi
 from aggregator.dp.zcdp import implied_epsilon
 
 _FINENESS = 10**9
-"""An epsilon is stated in steps of one part in so many."""
+"""An epsilon is a multiple of one over this."""
 
 _LARGEST_EPSILON = 100
 """Beyond it there is nothing to gain, and floats would overflow."""
 
 _SMOOTHINGS = tuple(Fraction(tenths, 20) for tenths in (*range(6, 31), 40, 60, 80))
-"""The t that are tried: less costs more of epsilon, more costs more of the variance."""
+"""The t that are tried: a smaller t costs epsilon, a larger one costs variance."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _epsilon_of(shifts: tuple[Shifts, ...], delta: Fraction) -> Fraction:
     if guess is None:
         return implied
     epsilon, smoothing = guess
-    # Floating point only picks t and where to begin; a few steps make up for what it is off by.
+    # Floating point only picks t and the start; a few steps make up for its error.
     stated = Fraction(math.ceil(epsilon * _FINENESS), _FINENESS)
     for _ in range(8):
         if stated >= implied:
@@ -116,7 +116,7 @@ def _epsilon_of(shifts: tuple[Shifts, ...], delta: Fraction) -> Fraction:
 
 
 def _guess(shifts: Sequence[Shifts], delta: float) -> tuple[float, Fraction] | None:
-    """Return roughly the least epsilon of the theorem, and its t; None if floats do not reach."""
+    """Return roughly the least epsilon of the theorem, and its t; None if out of floats' range."""
     entries = sum(each.count * each.entries for each in shifts)
     least = min(each.sigma_squared for each in shifts)
     found: tuple[float, Fraction] | None = None
@@ -183,5 +183,5 @@ def _mu_squared(shifts: Sequence[Shifts], smoothing: Fraction) -> Fraction:
 
 
 def _up(value: Fraction, digits: int) -> Fraction:
-    """Return a rational with so many decimals at or just above a value."""
+    """Return a rational with `digits` decimals at or just above a value."""
     return Fraction(math.ceil(value * 10**digits), 10**digits)

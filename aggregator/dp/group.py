@@ -1,9 +1,9 @@
-"""Groups of tasks of which a person is in one place only, such as those of a text question.
+"""Groups of tasks in which a person is in one place only, such as those of a text question.
 
-Each task of a group names it and says its place there. Whoever sends a report to a task of one
-place sends none to a task of another, ever: that is the clients' promise, for which the name is
-bound into every report, and no aggregator can check it. Several tasks may have one place, such as
-those of a question that is asked again: a person may be in all of these.
+Each task of a group names the group and its place there. A person with a report for one place never
+sends one for another: clients promise that, which is why the name is bound into every report, and
+no aggregator can check it. Several tasks may have one place, such as those of a question that is
+asked again: a person may be in all of these.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ class Group:
     """A task's place in a group.
 
     Attributes:
-        name: The group's; of all groups in the world that a person may be asked in, since a client
-            knows a group by nothing else.
+        name: The group's name, which must be unique worldwide: a client knows a group by nothing
+            else.
         place: The task's, from 0 to 2^32 - 1.
 
     Raises:
-        ParameterError: The name is empty, too long or no line, or there is no such place.
+        ParameterError: The name is empty, too long or not one line, or the place is out of range.
     """
 
     name: str

@@ -64,11 +64,11 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def spread(self) -> float:
-        """Return at least the standard deviation of a draw, and about it where it is above 1."""
+        """Return an upper bound on a draw's standard deviation, close to it if that is above 1."""
 
     @abstractmethod
     def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
-        """Return E cos(angle Z) for one draw Z, and a bound of the error of each value.
+        """Return E cos(angle Z) for one draw Z, and a bound on the error of each value.
 
         Args:
             angles: In radians; each may be off by four units in the last place.
@@ -76,7 +76,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def log_moment(self, rates: Floats) -> Floats:
-        """Return at least ln E e^(rate Z) for one draw Z, at positive rates; infinite if so."""
+        """Return upper bounds on ln E e^(rate Z) for a draw Z, at rates above 0; maybe infinite."""
 
     @abstractmethod
     def steepest_rate(self) -> float:
@@ -275,7 +275,7 @@ class TruncatedGeometricLaw(NoiseLaw):
     def log_moment(self, rates: Floats) -> Floats:
         from aggregator.dp import spectrum
 
-        # That of discrete Laplace noise, of which this is the part near zero: E cosh(rate Z) only
+        # The bound of discrete Laplace noise, which this is without its tails: E cosh(rate Z) only
         # falls when large |Z| are left out.
         return spectrum.geometric_log_moment(float(self.scale), rates)
 

@@ -1,9 +1,9 @@
-"""What an aggregator adds to its share, and everything that this says about its own privacy.
+"""The noise that an aggregator adds to its share, and all that is known about its privacy.
 
-A mechanism is chosen per task and named in the privacy policy. It reads a circuit's sensitivity and
-nothing else, so one mechanism serves every type of measurement. Whoever adds up, composes, bounds
-or describes asks the mechanism, never which one it is. A mechanism gets no credit for what it does
-not say, and one that leaves a question unanswered cannot be constructed.
+Each task chooses a mechanism and names it in its privacy policy. A mechanism reads only a circuit's
+sensitivity, so one mechanism serves every type of measurement. Code that adds up, composes, bounds
+or describes asks the mechanism, and never checks which one it is. A mechanism gets no credit for
+what it does not state, and one that leaves a question unanswered cannot be constructed.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ class Guarantee:
 
 
 class PolicyParameters:
-    """The parameters that a policy gives a mechanism; each must be asked for."""
+    """The parameters that a policy gives a mechanism; one that is not read is an error."""
 
     def __init__(self, mechanism: str, given: Mapping[str, object]) -> None:
         self._mechanism = mechanism
@@ -66,7 +66,7 @@ class PolicyParameters:
         Args:
             name: The parameter's name.
             parse: Reads it, given its text and its name.
-            default: The value if the policy does not say it; None if it must.
+            default: The value if the policy has none; None if it must have one.
 
         Raises:
             ParameterError: It is missing, or out of range.
@@ -78,7 +78,7 @@ class PolicyParameters:
         return default
 
     def finish(self) -> None:
-        """Refuse parameters that nobody asked for.
+        """Refuse parameters that nobody has read.
 
         Raises:
             ParameterError: The mechanism has no such parameter.
@@ -102,10 +102,10 @@ class Mechanism(ABC):
     """The name in task files, results and ledgers."""
 
     offered: ClassVar[str] = ""
-    """What a steward who chooses among mechanisms reads of it; without it, its name."""
+    """How it is described to a steward who chooses among mechanisms; by default its name."""
 
     parameter_names: ClassVar[tuple[str, ...]] = ("epsilon",)
-    """The parameters that `of` reads; the first one is what makes the noise smaller as it grows."""
+    """The parameters that `of` reads; as the first one grows, the noise gets smaller."""
 
     is_noisy: ClassVar[bool] = True
     """Whether results are signed and have intervals."""
@@ -150,9 +150,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def cost(self, circuit: Summed, releases: int) -> Cost | None:
-        """Return what `releases` releases cost a person together, by adding up.
+        """Return the sum of the costs of `releases` releases to a person.
 
-        None if nothing is promised, however few they are.
+        None if nothing is promised, even for one release.
         """
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Mechanism(ABC):
         """
 
     def shifts(self, circuit: Summed) -> Sequence[Shifts] | None:  # noqa: ARG002  others ask it
-        """Return what a release with Gaussian noise is to a person; None if it has other noise."""
+        """Return how far a person moves a release's Gaussian noise; None if it has other noise."""
         return None
 
     @abstractmethod
@@ -183,21 +183,21 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
-        """Return what no coordinate's noise exceeds in size, except with a probability of 2^-64."""
+        """Return a size that no coordinate's noise exceeds, except with a probability of 2^-64."""
 
     @abstractmethod
     def bound(self, circuit: Summed) -> int | None:
         """Return k, the most that one aggregator adds to or takes from a coordinate, if bounded."""
 
     def by_part(self, circuit: Summed) -> Sequence[tuple["Mechanism", Summed]]:
-        """Return the independent mechanisms of which a release consists, and what each noises.
+        """Return the independent mechanisms that a release consists of, and what each one noises.
 
-        Their entries follow on each other. Usually it is one mechanism, this one.
+        Their entries come one after another. Usually there is only this mechanism.
         """
         return [(self, circuit)]
 
     def laws(self, circuit: Summed, aggregators: int = 2) -> list[tuple[int, NoiseLaw | None]]:
-        """Return the law of each coordinate's noise: runs of coordinates, in their order."""
+        """Return the law of each coordinate's noise, as runs of coordinates in order."""
         return [
             (part.output_len, each.law(part, aggregators)) for each, part in self.by_part(circuit)
         ]
@@ -205,13 +205,13 @@ class Mechanism(ABC):
     def half_widths(
         self, circuit: Summed, confidence: Fraction, aggregators: int = 2, *, jointly: bool = False
     ) -> list[tuple[int, int]]:
-        """Return the least h of each coordinate: runs of coordinates, each with its h.
+        """Return the least half width h of each coordinate, as runs of coordinates.
 
         Args:
             circuit: What is summed.
             confidence: The probability that a value lies within h of its true sum.
             aggregators: How many add noise.
-            jointly: Whether it is the probability that all of them do, by the union bound.
+            jointly: Whether it is the probability that all values do, by the union bound.
         """
         values = circuit.output_len if jointly else 1
         return [

@@ -52,7 +52,7 @@ CAVEATS = (
     ),
     "It says nothing about several publications over time.",
 )
-"""What must be told with every figure of this module."""
+"""Caveats that must accompany every figure of this module."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Composition by privacy-loss distributions, through the optional package `dp-accounting`.
 
 The package rounds every loss up to a grid, so its results would be upper bounds if it did not
-compute in doubles: its transforms err in delta by about 10^-16 per mechanism composed, which for a
-small delta is more than the grid allows for. So we ask at a delta smaller by twenty times that, and
-not at all if little is left. Bounds hold for a mechanism, a number of releases and a delta that
-were fixed beforehand.
+compute in doubles: its transforms err in delta by about 10^-16 for each mechanism composed, which
+for a small delta is more than the grid allows for. So we ask for a delta that is smaller by twenty
+times that, and not at all if little is left. Bounds hold for a mechanism, a number of releases and
+a delta that were fixed beforehand.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _LARGEST_SHIFT = 10_000
 _LARGEST_COMPOSITION = 5_000  # more take longer than ten seconds
 _LARGEST_EPSILON = 100  # the package overflows above
 _LARGEST_SIGMA = 10**5  # and lists as many outcomes
-_LARGEST_RHO_OF_DRAW = 1  # so many draws have ten million losses
+_LARGEST_RHO_OF_DRAW = 1  # then draws have ten million losses
 
 # The error of doubles, compared with the exact optimum for up to 10,000 randomised responses:
 # measured, not proved.
@@ -91,7 +91,7 @@ def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosse
 
 
 def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
-    """Return the same for discrete Gaussian noise.
+    """Return the loss of such a release with discrete Gaussian noise.
 
     Raises:
         ConfigurationError: `dp-accounting` is not installed.

@@ -73,7 +73,7 @@ MECHANISMS = mechanism_table(
 """Every mechanism by its code point: one row per mechanism, and the only list of them."""
 
 _VERSION, _BY_SECTION, _IN_GROUP = 3, 1, 2
-"""Of the plainest policies, and what is added where noise is split, and where there is a group."""
+"""The version of plain policies, and what split noise and a group each add to it."""
 
 _REPLACEMENT = 1
 _MAX_POPULATION_SIZE = 255
@@ -82,7 +82,7 @@ _ALWAYS_SHOWN = 2**64 - 1
 """Stands for "no threshold"; a threshold is below 2^63."""
 
 _PARAMETERS = ("epsilon", "delta", "rho")
-"""The parameters that the encoding has room for, in this order; a mechanism has some of them."""
+"""The parameters that the encoding has room for, in order; each mechanism uses some of them."""
 
 _EVERYTHING, _THRESHOLDS, _SUPPRESSION = 0, 1, 2
 """What the collector shows."""
@@ -99,15 +99,16 @@ class PrivacyPolicy:
             Clients keep to it; no aggregator can check it, and none relies on it.
         budget: The epsilon that all releases may cost together; None for no limit. Each aggregator
             enforces it.
-        max_releases: How many releases there may be; None for no limit. So with it.
+        max_releases: How many releases there may be; None for no limit. Each aggregator enforces
+            it.
         population: A name for the people asked; costs add up over the tasks of one population.
         thresholds: Which buckets of a noised histogram the collector shows; None for all.
         suppression: Which exact counts the collector does not show; None shows all. Only without
             noise; `dp.suppression` says what it is worth.
-        window: Of which times one batch holds the reports; aggregators release no other batches.
-            None for any: then clients count a person's reports for ever.
-        group: The group of which a person is in one place only, and the task's place in it. Clients
-            keep to it; no aggregator can check it, but their ledgers add up accordingly.
+        window: The windows of time that batches are; aggregators release no other batches. None for
+            any batch: then clients count a person's reports for ever.
+        group: The group in which a person is in one place only, and the task's place in it. Clients
+            keep to it; no aggregator can check it, but ledgers add up accordingly.
     """
 
     mechanism: Mechanism
@@ -153,7 +154,7 @@ class PrivacyPolicy:
                 noised sums or of sums that are not counts, either for sections, a bucket that does
                 not exist, or a budget without an epsilon to count.
         """
-        self.mechanism.by_part(circuit)  # which refuses shares of other sections
+        self.mechanism.by_part(circuit)  # raises for shares of other sections
         if self.thresholds is not None:
             if isinstance(circuit, Sections):
                 raise ParameterError(
@@ -186,12 +187,12 @@ class PrivacyPolicy:
 
     @property
     def shares(self) -> Shares:
-        """Of each section, if epsilon or rho is split over them; empty if not."""
+        """The share of each section if epsilon or rho is split over sections; else empty."""
         return self.mechanism.shares if isinstance(self.mechanism, BySection) else ()
 
     @property
     def has_limit(self) -> bool:
-        """Whether aggregators refuse releases from some number on."""
+        """Whether aggregators refuse releases after some number of them."""
         return self.budget is not None or self.max_releases is not None
 
     @property
@@ -355,7 +356,7 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
 
 
 def _kind(mechanism: Mechanism) -> type[Mechanism]:
-    """Return the row of a mechanism; of one by section, that of what is split."""
+    """Return the row of a mechanism; for one split over sections, the row of its base."""
     return type(mechanism.base if isinstance(mechanism, BySection) else mechanism)
 
 

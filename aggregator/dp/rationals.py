@@ -100,7 +100,7 @@ def format_rational(value: Fraction) -> str:
 
 
 def at_most(value: Fraction, digits: int = 3) -> str:
-    """Return a number in so many digits, rounded up: a stated maximum must be one."""
+    """Return a number with `digits` digits, rounded up so that it stays an upper bound."""
     with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
         text = f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 
 def least(holds: Callable[[int], bool], low: int, high: int | None = None) -> int:
-    """Return the least integer from `low` on at which something holds.
+    """Return the least integer from `low` on at which `holds` is true.
 
     Args:
         holds: False up to some integer, true from there on.
-        low: The first integer that is asked about.
-        high: One at which it holds, which is not asked about; found by doubling unless given.
+        low: The first integer to try.
+        high: An integer at which it is known to hold; found by doubling unless given.
     """
     if high is None:
         step = 1

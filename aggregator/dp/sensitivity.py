@@ -14,10 +14,10 @@ pair to the other are the worst that g reports can do, in
 - the squared L2 norm, as in every increasing, convex and symmetric function;
 - the whole privacy loss under discrete Laplace noise, as docs/privacy.md proves.
 
-They do not always move the most entries: a person may move more entries, each by less. Of some
-noise it is known only that it hides a larger shift of one entry less well. Under such noise they
-are the worst if, with shifts sorted by size, no other move has a larger one in any place;
-`is_worst_in_every_entry` says when that is so.
+They do not always move the most entries: a person may move more entries, each by less. For some
+noise it is known only that a larger shift of one entry is hidden less well. Under such noise the
+furthest move is the worst if, with shifts sorted by size, no other move has a larger shift in any
+place; `is_worst_in_every_entry` says when that is so.
 """
 
 from collections import Counter

@@ -21,7 +21,7 @@ def shares_of_text(value: object) -> Shares:
     """Return the shares that a text names.
 
     Raises:
-        ParameterError: A run is none; the message names it.
+        ParameterError: A run is malformed; the message names it.
     """
     if not isinstance(value, str):
         raise ParameterError(f"shares must be text, such as '2x1/4 1/2', not {value!r}")
@@ -35,7 +35,7 @@ def shares_of_text(value: object) -> Shares:
 
 
 def text_of_shares(shares: Shares) -> str:
-    """Return the one text of shares."""
+    """Return the canonical text of shares."""
     return " ".join(
         f"{count}x{format_rational(share)}" if count > 1 else format_rational(share)
         for count, share in _runs(shares)
@@ -56,7 +56,7 @@ def read_shares(reader: Reader) -> Shares:
 
     Raises:
         DecodeError: There are not enough bytes.
-        ParameterError: A share is none, or there are too many.
+        ParameterError: A share is invalid, or there are too many.
     """
     shares: list[Fraction] = []
     for _ in range(reader.u16()):

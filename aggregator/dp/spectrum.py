@@ -1,8 +1,7 @@
 """Closed forms of characteristic and moment generating functions of one draw, for `NoiseLaw`.
 
 With them, sums of any number of draws with any coefficients need no table of probabilities.
-Floating point is used with a stated bound of its error: what rests on it is made wider by that
-much.
+Floating point is used with a stated bound on its error, and results are widened by that bound.
 """
 
 import math
@@ -23,7 +22,7 @@ _SUPPORT = np.arange(-16, 17)
 
 
 def rounding_errors(spread: float, angles: Floats) -> Floats:
-    """Return what values of a characteristic function are off by at most, by rounding.
+    """Return bounds on the rounding errors of values of a characteristic function.
 
     The angles may each be off by four units in the last place. Up to pi that moves no value by more
     than a few units; beyond it, where the function comes back to 1 in narrow peaks, by at most the
@@ -69,9 +68,10 @@ def laplace(scale: float, angles: Floats) -> Floats:
 
 
 def truncated(scale: float, bound: int, angles: Floats) -> tuple[Floats, Floats]:
-    """Return that of a truncated draw, the sum of q^|x| cos(x angle) to k over its norm.
+    """Return the characteristic function of a truncated draw.
 
-    With s = sin^2(angle / 2) it is, over the norm (1 + q - 2 q^(k+1)) / (1 - q),
+    It is the sum of q^|x| cos(x angle) for |x| <= k over the norm (1 + q - 2 q^(k+1)) / (1 - q).
+    With s = sin^2(angle / 2) that sum is
 
         (1 - q^2 - 2 q^(k+1) (cos((k+1) angle) - q cos(k angle))) / ((1 - q)^2 + 4 q s)
 
@@ -88,7 +88,10 @@ def truncated(scale: float, bound: int, angles: Floats) -> tuple[Floats, Floats]
 
 
 def gaussian(variance: float, angles: Floats) -> Floats:
-    """Return that of a discrete Gaussian draw by Poisson summation, below variance 1 by terms."""
+    """Return the characteristic function of a discrete Gaussian draw.
+
+    It is found by Poisson summation; below variance 1, term by term.
+    """
     if variance < 1:
         weights = np.exp(-(_SUPPORT**2) / (2 * variance))
         return np.asarray(np.cos(np.multiply.outer(angles, _SUPPORT)) @ weights / weights.sum())

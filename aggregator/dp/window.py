@@ -1,7 +1,7 @@
-"""Windows of time, agreed beforehand: a batch holds the reports of one of them, and of no other.
+"""Windows of time, agreed beforehand: a batch holds exactly the reports of one window.
 
-How many reports one person has in a batch can be counted only by who knows which reports share one.
-With a window in the policy the client knows it when it sends, whatever the collector asks later.
+To count a person's reports in a batch, a client must know which reports share one. With a window in
+the policy it knows that when it sends, whatever the collector asks for later.
 """
 
 import dataclasses
@@ -39,10 +39,10 @@ class Window:
 
     @classmethod
     def of(cls, length: object, start: object) -> Self | None:
-        """Return the window of these numbers of units; None if there is none.
+        """Return the window that settings describe; None if they name none.
 
         Raises:
-            ParameterError: One is no whole number or out of range, or there is only a start.
+            ParameterError: One is not a whole number or out of range, or there is only a start.
         """
         for value, name in ((length, "window"), (start, "window_start")):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
@@ -56,7 +56,7 @@ class Window:
         return None
 
     def settings(self) -> dict[str, int]:
-        """Return the settings of a policy that say this; a start of 0 goes without saying."""
+        """Return the policy's settings for this window; a start of 0 is left out."""
         return {"window": self.length} | ({"window_start": self.start} if self.start else {})
 
     def first_unit(self, unit: int) -> int:

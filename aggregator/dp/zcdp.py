@@ -9,7 +9,7 @@ from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 
 _FINENESS = 10**6
-"""A rho is found to one part in so many of epsilon, from below."""
+"""A rho is found from below, to one part in this many of epsilon."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -36,10 +36,10 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a rho that implies at most epsilon at delta, and hardly less.
+    """Return nearly the largest rho that implies at most epsilon at delta.
 
     Raises:
-        ParameterError: Epsilon is too small for any.
+        ParameterError: Epsilon is too small for any rho.
     """
     step = epsilon / _FINENESS
     above = least(lambda count: implied_epsilon((count + 1) * step, delta) > epsilon, 0)
@@ -64,7 +64,7 @@ def _best_excess(rho: float, log_one_over_delta: float) -> float:
     """
 
     def above_rho(log_excess: float) -> float:
-        """Return epsilon less rho: a large rho would drown the rest."""
+        """Return epsilon minus rho: a large rho would drown the rest."""
         excess = math.exp(log_excess)
         log_alpha = math.log1p(excess)
         return excess * rho + (log_one_over_delta - log_alpha) / excess + log_excess - log_alpha

@@ -36,12 +36,12 @@ class Parameter:
 
     Attributes:
         name: As the draft writes it.
-        size: Its bytes in the configuration, a number; None for all that are left, a text.
+        size: The bytes of a number in the configuration; None for a text, which takes the rest.
         help: What it is, for a reader of the command line.
-        least: The least value at which measurements differ; None where it can be left out.
-        typical: A usual value, for benchmarks; None where it can be left out.
-        text_to_bytes: Of a text: returns its bytes.
-        text_of_bytes: Returns the text of such bytes.
+        least: The least value at which measurements differ; None if it can be left out.
+        typical: A usual value, for benchmarks; None if it can be left out.
+        text_to_bytes: Encodes a text.
+        text_of_bytes: Decodes a text.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Parameter:
 
     @property
     def kind(self) -> type[int] | type[str]:
-        """What its values are."""
+        """The type of its values."""
         return str if self.size is None else int
 
     def to_bytes(self, value: Value) -> bytes:
@@ -77,10 +77,10 @@ class Parameter:
         return value.to_bytes(self.size, "big")
 
     def of_bytes(self, data: bytes) -> Value:
-        """Return the value whose bytes these are.
+        """Return the value that these bytes encode.
 
         Raises:
-            ParameterError: They are no text's.
+            ParameterError: They do not encode a text.
         """
         return self.text_of_bytes(data) if self.size is None else int.from_bytes(data, "big")
 
@@ -99,7 +99,7 @@ class VdafType:
 
     Raises:
         ParameterError: The circuit has other parameters, a parameter has no typical value that the
-            circuit takes, or `furthest` is not of each entry of a sum or adds less than 0 to one.
+            circuit takes, or `furthest` leaves out an entry of the sum or adds less than 0 to one.
         TypeError: The circuit lacks a method; the message names it.
     """
 

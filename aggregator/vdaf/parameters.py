@@ -1,4 +1,4 @@
-"""What defines one Prio3: algorithm id, circuit, numbers of shares and of proofs; and all sizes.
+"""The parameters of a Prio3 (algorithm id, circuit, numbers of shares and proofs) and all sizes.
 
 Source:
     VDAF, "Prio3".

@@ -137,9 +137,9 @@ def _with_anothers_part(prio3: Prio3, verifier_shares: ByteRows, public_shares: 
     """Return the reports whose public share states another part of the joint randomness than ours.
 
     Only the leader's half of the proof depends on what is stated there for the helper. If the proof
-    holds whatever the joint randomness is, as where all bits of a measurement are 1, the helper
-    would accept such a report and the leader reject it: one client could make a batch that the two
-    do not agree on, and nobody could collect it. No honest report differs.
+    holds for any joint randomness, as it does when all bits of a measurement are 1, the helper
+    would accept such a report and the leader reject it: one client could make a batch on which the
+    two disagree, so that nobody could collect it. No honest report differs.
     """
     if not prio3.has_joint_rand:
         return []
@@ -161,7 +161,7 @@ def leader_continued(
         prio3: The VDAF.
         continued: From `leader_initialized`.
         inbound: The helper's messages, one per report: as they came, or rows of the right size.
-        refused: Why reports are rejected whose messages mean nothing.
+        refused: Errors of reports whose messages are meaningless.
     """
     rejected = {**refused}
     rows, wrong = _decoded(MessageType.FINISH, inbound, prio3.verifier_message_size)

@@ -60,8 +60,8 @@ class Prio3(Parameters):
     def aggregating(self, agg_param: AggregationParameter) -> Self:
         """Return this VDAF as it verifies, aggregates and unshards under a parameter.
 
-        A VDAF's computations, its field and its sizes may depend on the parameter, so whoever has
-        one asks for this first. Prio3 takes none and is always the same.
+        A VDAF's computations, its field and its sizes may depend on the parameter, so callers that
+        have one ask for this first. Prio3 takes none and is always the same.
 
         Raises:
             ParameterError: The parameter is not empty.
@@ -138,7 +138,7 @@ class Prio3(Parameters):
         check_batch("input share", input_shares, rows, input_share_size)
         aggregator = Aggregator(verify_key, ctx, agg_id)
         parts = self._verification_slices(agg_id, rows, public_shares, input_shares)
-        # Out shares are left where they lie, unless that is a slice's own memory.
+        # Out shares stay where they are, unless that is a slice's own memory.
         stays = len(parts) == 1 and dispatch.has_leading_out_shares(self, agg_id)
         outputs = dispatch.new_outputs(self, rows, has_out_shares=not stays)
         encoded, rejected = outputs.out_shares, dict[int, ReportRejected]()
@@ -148,7 +148,7 @@ class Prio3(Parameters):
             encoded = input_rows if stays else encoded
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
             found = dispatch.query(self, shares, outputs.rows(part) if len(parts) > 1 else outputs)
-            # Of several errors of a report the first applies: that of its public share.
+            # If a report has several errors the first applies: that of its public share.
             for name, wrong in (("input", wrong_input), ("public", wrong_public)):
                 for index in wrong:
                     found[index] = ShareDecodeError(f"the {name} share has the wrong size")

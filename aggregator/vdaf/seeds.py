@@ -1,4 +1,4 @@
-"""The size of a seed, which sizes of shares follow from.
+"""The size of a seed, which the sizes of shares follow from.
 
 Source:
     VDAF, "XofTurboShake128".

@@ -85,8 +85,8 @@ export const CIRCUITS = {
 };
 
 /**
- * A row per code point: the circuit, and its parameters with their bytes in a configuration, or
- * what reads them.
+ * A row per code point: the circuit, and its parameters with their bytes in a configuration, or a
+ * function that reads them.
  */
 export const TYPES = new Map([
   [1, ['Count']],

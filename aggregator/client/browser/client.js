@@ -21,7 +21,7 @@ const REPORTS_TYPE = 'application/ppm-dap;message=upload-req';
 const ERRORS_TYPE = 'application/ppm-dap;message=upload-errors';
 const CONFIGS_TYPE = 'application/ppm-dap;message=hpke-config-list';
 const MOST_CONFIG_BYTES = 65537;
-const MOST_REQUEST_BYTES = 1_000_000; // what proxies take that were told nothing
+const MOST_REQUEST_BYTES = 1_000_000; // what proxies accept by default
 const SEALED_BYTES = 200; // what sealing adds to a report's shares, at most
 const KEYS_AGE = 86_400_000;
 const LONGEST_WAIT = 3_600_000; // a timer of more than 2^31 goes off at once
@@ -29,10 +29,10 @@ const LONGEST_WAIT = 3_600_000; // a timer of more than 2^31 goes off at once
 const COUNTED = ['report_replayed'];
 const LATE = ['batch_collected', 'report_dropped', 'task_expired'];
 const EARLY = ['report_too_early', 'task_not_started'];
-/** What a leader says, by its draft or its habit, of a report sealed to a key that it has not. */
+/** What leaders answer, by the draft or by habit, to a report sealed to a key they do not have. */
 const OUTDATED = ['outdated_config', 'hpke_unknown_config_id'];
 
-/** The network, or what stands in for it, has no usable answer now; it may later. */
+/** The network, or something in its place, has no usable answer now; it may later. */
 class Later extends Error {
   constructor(reason, wait = 0) {
     super(reason);
@@ -41,7 +41,7 @@ class Later extends Error {
   }
 }
 
-/** Somebody on the way to the leader, or the leader, takes no request of this size. */
+/** The leader, or something on the way to it, takes no request of this size. */
 class TooLarge extends Error {}
 
 /** The leader refuses the whole request, by a name of the draft. */
@@ -56,7 +56,7 @@ const sameBytes = (a, b) => a.length === b.length && a.every((byte, i) => byte =
 const sameKeys = (a, b) =>
   a && b && [0, 1].every((i) => a[i].id === b[i].id && sameBytes(a[i].publicKey, b[i].publicKey));
 
-/** How many reports of this size, which all of a task have, go in one request. */
+/** How many reports go in one request; all reports of a task have this size. */
 const groupOf = ({ publicShare, leaderShare, helperShare }) => {
   const shares = [publicShare, leaderShare, helperShare].reduce((all, each) => all + each.length, 0);
   return Math.max(1, Math.floor(MOST_REQUEST_BYTES / (SEALED_BYTES + shares)));
@@ -69,7 +69,7 @@ export class Client extends EventTarget {
    */
   constructor(task, options = {}) {
     super();
-    // Ledgers count one place of a group, so whoever sends to several lets people pay more than that.
+    // Ledgers count one place of a group: with reports in several, people pay more than is counted.
     const group = task.policy?.group;
     if (group && !options.keepsPlaces) {
       const name = JSON.stringify(group.name);
@@ -90,11 +90,11 @@ export class Client extends EventTarget {
     this.sending = null;
     this.timer = null;
     this.isOpen = false;
-    /** Seconds by which this clock is ahead of the leader's, as far as its answers tell. */
+    /** Seconds by which this clock is ahead of the leader's, by the last answer that told. */
     this.clockAhead = null;
   }
 
-  /** Make three reports that are dropped, while a person reads: the first is slow otherwise. */
+  /** Make three reports and drop them while a person reads: the first one is slow. */
   warm(measurement) {
     for (let i = 0; i < 3; i++) prepare(this.task, measurement, 0n, this.entropy);
   }
@@ -103,7 +103,7 @@ export class Client extends EventTarget {
    * Make a report and store it.
    *
    * @param measurement as the task's type takes it
-   * @param {{claim?: string}} options `claim`: of what only one report is taken, such as a survey
+   * @param {{claim?: string}} options `claim`: what may have only one report, such as a survey
    * @returns {Promise<string>} the report's key in the outbox
    */
   async put(measurement, { claim = null } = {}) {
@@ -116,7 +116,7 @@ export class Client extends EventTarget {
     return record.key;
   }
 
-  /** Make a report for `add` of the outbox, which takes those of several tasks at once. */
+  /** Make a report for the outbox's `add`, which stores those of several tasks at once. */
   make(measurement, { claim = null } = {}) {
     const now = this.now();
     const prepared = prepare(this.task, measurement, this.task.time(now), this.entropy);
@@ -140,7 +140,7 @@ export class Client extends EventTarget {
   /**
    * Send what is due.
    *
-   * @param {{now?: boolean}} options `now`: also what would wait for longer
+   * @param {{now?: boolean}} options `now`: also send what is not due yet
    * @returns {Promise<{counted: number, late: number, refused: number, waiting: number,
    *   reason: string | null}>} the reason why some still wait
    */
@@ -159,7 +159,7 @@ export class Client extends EventTarget {
     this.run(false);
   }
 
-  /** Send no more; what waits stays in the outbox. */
+  /** Stop sending; reports that wait stay in the outbox. */
   stop() {
     this.isOpen = false;
     clearTimeout(this.timer);
@@ -177,7 +177,7 @@ export class Client extends EventTarget {
     }
   }
 
-  /** Come back when the next is due, and after a minute whatever there is: other tabs put too. */
+  /** Come back when the next is due, and after a minute anyway: other tabs put reports too. */
   async rearm() {
     if (!this.isOpen) return;
     let wait = 60_000;
@@ -185,12 +185,12 @@ export class Client extends EventTarget {
       const left = await this.outbox.list(this.task.id);
       if (left.length) wait = left.reduce((least, { due }) => Math.min(least, due), Infinity) - this.now();
     } catch {
-      // Whoever flushes hears of it; the disk may come back.
+      // Callers of `flush` get the error; the disk may come back.
     }
     this.arm(wait);
   }
 
-  /** While it is started there is always a timer; a later one takes no earlier one's place. */
+  /** While started there is always a timer; a later one never replaces an earlier one. */
   arm(wait) {
     if (!this.isOpen) return;
     const patience = Math.min(Math.max(1000, wait), LONGEST_WAIT);
@@ -239,9 +239,9 @@ export class Client extends EventTarget {
     return this.summary(known);
   }
 
-  /** Send some reports, seal those again that were sealed to keys that have gone, and settle. */
+  /** Send some reports, reseal those whose keys have gone, and settle. */
   async send(records, known, left) {
-    // Not before they are sent: keys of today, however long a report has waited.
+    // Reports are sealed only when they are sent: to today's keys, however long they waited.
     for (const record of records) {
       if (record.body === null) await this.sealRecord(record, await this.keys());
     }
@@ -280,7 +280,7 @@ export class Client extends EventTarget {
     return outdated;
   }
 
-  /** The bytes are stored before they can be sent, so that they are the same ever after. */
+  /** Bytes are stored before they are sent, so that they never change. */
   async sealRecord(record, configs) {
     record.body = await sealReport(this.task, record, configs, this.x25519);
     record.configs = configs;
@@ -288,8 +288,8 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Send reports; a request that is refused whole says nothing of each, so each goes alone, and one
-   * that is too large goes in halves.
+   * Send reports. If a request is refused as a whole, the fault may be in one report, so each is
+   * sent alone; a request that is too large is sent in halves.
    */
   async *post(records) {
     if (!records.length) return;
@@ -303,7 +303,7 @@ export class Client extends EventTarget {
       } else if (!(error instanceof Refused)) {
         throw error;
       } else if (error.reason === 'unrecognizedTask') {
-        // A leader that is set up anew, or not yet, knows it tomorrow; the answer is there once.
+        // A leader that is being set up will know the task later, and the answer is only here.
         throw new Later(error.reason, 60);
       } else if (records.length === 1) {
         yield [records[0], error.reason];
@@ -345,7 +345,7 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Both aggregators' configurations, of today; past the browser's cache a second time, and where
+   * Both aggregators' current configurations; past the browser's cache the second time, and if
    * the leader calls outdated what an earlier visit has sealed.
    */
   async keys() {
@@ -371,7 +371,7 @@ export class Client extends EventTarget {
 
   async request(body) {
     const headers = { 'content-type': REPORTS_TYPE };
-    // What goes on when the page is closed may have 64 KiB.
+    // A request that outlives the page may have 64 KiB.
     const keepalive = body.length < 60_000;
     const options = { method: 'POST', headers, body, cache: 'no-store', keepalive };
     try {
@@ -382,7 +382,7 @@ export class Client extends EventTarget {
     }
   }
 
-  /** The bytes of an answer. Whatever is no aggregator's word is taken for the network's. */
+  /** The bytes of an answer. One that is not an aggregator's counts as a network failure. */
   async ask(url, options, type) {
     const signal = AbortSignal.timeout(this.patience);
     const always = { credentials: 'omit', referrerPolicy: 'no-referrer', redirect: 'error', signal };
@@ -408,7 +408,7 @@ export class Client extends EventTarget {
       try {
         problem = JSON.parse(new TextDecoder().decode(bytes)).type;
       } catch {
-        // No aggregator's.
+        // Not an aggregator's.
       }
     }
     // A proxy, or the sign-in page of a hotel, must not settle anything.

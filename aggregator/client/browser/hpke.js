@@ -26,8 +26,8 @@ export const isSupported = ({ kem, kdf, aead, publicKey }) =>
   kem === 0x20 && kdf === 1 && aead === 1 && publicKey.length === KEY;
 
 /**
- * WebCrypto's X25519. What lacks it can be handed another object with this method, for instance of
- * a library; see the documentation.
+ * WebCrypto's X25519. Where it is missing, another object with this method can be passed, for
+ * instance of a library; see the documentation.
  */
 export const webCrypto = {
   /** A fresh key pair: the public key, and its secrets with others' public keys. */
@@ -51,7 +51,7 @@ export const webCrypto = {
   },
 };
 
-/** Whether a public key leads to a secret: not any 32 bytes do. */
+/** Whether a public key leads to a secret: not every 32 bytes do. */
 export async function isUsable({ publicKey }, x25519 = webCrypto) {
   const { exchange } = await x25519.ephemeral();
   try {

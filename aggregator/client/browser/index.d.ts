@@ -24,7 +24,7 @@ export interface Policy {
   budget: string | null;
   maxReleases: number | null;
   population: string;
-  /** The place of the task in a group, of which whoever sends reports keeps a person in one. */
+  /** The task's place in a group; the sender of reports keeps each person to one place. */
   group: { name: string; place: number } | null;
   privateThreshold?: string;
   suppressAtOrBelow?: bigint;
@@ -106,10 +106,10 @@ export interface X25519 {
 }
 export const webCrypto: X25519;
 
-/** Gives so many bytes that nobody can guess. */
+/** Gives `size` bytes that nobody can guess. */
 export type Entropy = (size: number) => Uint8Array;
 
-/** Of the system: there is no other source. */
+/** The system's: there is no other source. */
 export const random: Entropy;
 
 /** @throws {MeasurementError} it is not what the task measures; the message names the limit */
@@ -122,16 +122,16 @@ export function sealReport(
 export function seal(
   config: HpkeConfig, info: Uint8Array, aad: Uint8Array, plaintext: Uint8Array, x25519?: X25519,
 ): Promise<{ enc: Uint8Array; payload: Uint8Array }>;
-/** Of an aggregator's list, the configuration to seal to. */
+/** The configuration to seal to, from an aggregator's list. */
 export function preferredConfig(list: Uint8Array): HpkeConfig;
-/** Of a leader's answer to an upload: why reports were refused, by id in base64url. */
+/** Why reports were refused, from a leader's answer to an upload, by id in base64url. */
 export function uploadErrors(task: Task, answer: Uint8Array): Map<string, string>;
 
 export type State = 'waiting' | 'counted' | 'late' | 'refused';
 
 export interface Outcome {
   state: State;
-  /** Of the draft (`batch_collected` and so on), `too_old`, or null. */
+  /** A name of the draft (`batch_collected` and so on), `too_old`, or null. */
   reason?: string | null;
 }
 
@@ -155,13 +155,13 @@ export interface Outbox {
    */
   add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
-  /** Delete a record, and only if it was there say in its claim what became of it. */
+  /** Delete a record and, only if it was there, say in its claim what became of it. */
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
   /**
-   * Keep a number under a name for ever, unless there is one, and return the one that is kept: once
-   * it returns nobody else gets another, nor does who comes later. Text questions need it.
+   * Keep a number under a name for ever, unless one is kept already, and return the kept one: all
+   * other and later callers get the same. Text questions need it.
    */
   keep?(name: string, value: number): Promise<number>;
 }
@@ -177,7 +177,7 @@ export class BrowserOutbox implements Outbox {
   keep(name: string, value: number): Promise<number>;
 }
 
-/** As long as the page or the process lives, for shared devices too. */
+/** In memory, for as long as the page or the process lives; fit for shared devices. */
 export class MemoryOutbox implements Outbox {
   add(records: OutboxRecord[], claims?: string[]): Promise<void>;
   save(record: OutboxRecord): Promise<void>;
@@ -188,7 +188,7 @@ export class MemoryOutbox implements Outbox {
 }
 
 export interface ClientOptions {
-  /** In memory unless given. */
+  /** In memory by default. */
   outbox?: Outbox;
   fetch?: typeof fetch;
   /** Milliseconds since 1970. */
@@ -214,8 +214,8 @@ export interface Pass {
   /**
    * Why some still wait: `unreachable`, `busy`, `not_an_aggregator`, `report_too_early` (this
    * clock is ahead, see `clockAhead`), `task_not_started`, `unrecognizedTask`, `too_large` (one
-   * report alone), `outdated_config` (the leader contradicts itself), `another_tab`; null if it is
-   * only their turn later.
+   * report alone), `outdated_config` (the leader contradicts itself), `another_tab`; null if they
+   * are only not due yet.
    */
   reason: string | null;
 }
@@ -227,22 +227,22 @@ export class Client extends EventTarget {
   readonly task: Task;
   /** Seconds, by the last answer that said; null before. */
   readonly clockAhead: number | null;
-  /** Make some reports that are dropped, so that the first real one is quick. */
+  /** Make some reports and drop them, so that the first real one is quick. */
   warm(measurement: Measurement): void;
   /**
    * Make a report and store it; send it with `flush` or `start`.
    *
-   * @param options `claim`: of what only one report is taken, such as a survey and a week
+   * @param options `claim`: what may have only one report, such as a survey and a week
    * @throws {MeasurementError | AlreadyAnswered | OutboxFull}
    */
   put(measurement: Measurement, options?: { claim?: string | null }): Promise<string>;
-  /** A report that is not stored: the outbox's `add` takes those of several tasks at once. */
+  /** Make a report without storing it: the outbox's `add` stores those of several tasks at once. */
   make(measurement: Measurement, options?: { claim?: string | null }): OutboxRecord;
   claimed(claim: string): Promise<Outcome | null>;
   waiting(): Promise<number>;
   /** Send what is due; with `now`, all that waits. */
   flush(options?: { now?: boolean }): Promise<Pass>;
-  /** Send from now on, until `stop`: what waits and what is put, in a second. */
+  /** Send from now on, until `stop`: what waits, and what is put within a second. */
   start(): void;
   stop(): void;
 }

@@ -1,4 +1,4 @@
-/** An outbox in a folder, for what runs in Node: each record and each claim is a file. */
+/** An outbox in a folder, for programs in Node: each record and each claim is a file. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { link, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
@@ -20,7 +20,7 @@ const fromText = (text) =>
       : each;
   });
 
-/** Names this process, also where every process has the same number. */
+/** Names this process, even where every process has the same number. */
 const OWN = `${randomBytes(6).toString('hex')}.new`;
 
 const isMissing = (error) => error.code === 'ENOENT';
@@ -34,8 +34,8 @@ export class FolderOutbox {
   }
 
   /**
-   * Make the folders; delete what a process was writing when it died, which may be an answer, and
-   * add claims of records that one left when it died between the two.
+   * Make the folders; delete what a process was writing when it died, which may be an answer; and
+   * add the claims that a process left out when it died after writing a record.
    */
   async open() {
     for (const name of ['records', 'claims']) {
@@ -158,7 +158,7 @@ export class FolderOutbox {
   async settle(record, outcome) {
     await this.ready();
     if (!(await this.read(this.recordPath(record.key)))) return;
-    // In this order: a process that dies in between sends the same bytes once more.
+    // In this order, so that a process that dies in between sends the same bytes once more.
     const isOpen = record.claim !== null && (await this.claimed(record.claim))?.state === 'waiting';
     if (isOpen) await this.write(this.claimPath(record.claim), outcome);
     await rm(this.recordPath(record.key), { force: true });
@@ -176,8 +176,8 @@ export class FolderOutbox {
   }
 
   /**
-   * Two processes at once keep one value: a link is made by one of them. The other may read it
-   * before the first has put the name on the disk, and so does that itself.
+   * If two processes come at once, only one makes the link. The other may read the value before
+   * the first has synced the name to disk, so it syncs too.
    */
   async keep(name, value) {
     await this.ready();

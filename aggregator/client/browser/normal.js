@@ -1,10 +1,10 @@
 /**
- * What makes two written answers the same: their normal form, version 1, by Unicode 14.0.
+ * When two written answers are the same: their normal form, version 1, by Unicode 14.0.
  *
- * Browsers have the Unicode of their year, and all must count one answer alike. What a string of
- * assigned characters is composed to is promised for ever, so what Unicode 14.0 has not assigned is
- * left as it is, and strings are parted there: it changes neither itself nor its neighbours. An
- * engine that is older than that is refused before anybody is asked anything.
+ * Browsers have the Unicode of their year, and all must count one answer alike. Unicode promises
+ * that the composition of assigned characters never changes, so a character that Unicode 14.0 has
+ * not assigned is left as it is and strings are split there: it changes neither itself nor its
+ * neighbours. An older engine is refused before anybody is asked anything.
  */
 
 import { Unsupported } from './hpke.js';
@@ -12,8 +12,8 @@ import { Unsupported } from './hpke.js';
 export const NORMALISATION = 1;
 
 /**
- * Runs of code points that Unicode 14.0 has not assigned: how many assigned ones come before each,
- * and after a point how many there are if not one; in base 36.
+ * Runs of code points that Unicode 14.0 has not assigned, in base 36: how many assigned ones come
+ * before the run and, after a point, its length if that is not 1.
  */
 const UNASSIGNED =
   'oo.2 6.4 7 1 k b1 12.2 1e.2 3 1j.8 r.4 6.b 7i 1o.2 2t.e 1n.2 1d.2 f s.2 1 b.5 v 2.6 6k 8.2 2.2 m 7 '
@@ -45,8 +45,8 @@ const UNASSIGNED =
   + '1eke.2';
 
 /**
- * Full case folding, where it is not what `toLowerCase` makes of a character: the character and
- * what it becomes. What canonical decomposition takes apart is not here.
+ * Full case folding where it differs from `toLowerCase`: the character and what it becomes, without
+ * characters that canonical decomposition takes apart.
  */
 const FOLDS = new Map(
   ('\u00b5\u03bc \u00dfss \u0149\u02bcn \u017fs \u0345\u03b9 \u03c2\u03c3 \u03d0\u03b2 \u03d1\u03b8 '
@@ -86,7 +86,7 @@ function foldedCharacter(character) {
   if (code >= 0x13a0 && code <= 0x13f5) return character;
   if (code >= 0xab70 && code <= 0xabbf) return String.fromCodePoint(code - 0x97d0);
   const lower = FOLDS.get(character) ?? character.toLowerCase();
-  // A capital letter that got its small one later, as those of Cherokee did, keeps its own folding.
+  // A capital letter whose small letter was added later, as in Cherokee, keeps its own folding.
   return unassigned.test(lower) ? character : lower;
 }
 

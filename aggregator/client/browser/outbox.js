@@ -4,9 +4,9 @@
  * A record holds both shares of a report, and so the answer, until there is an outcome; then it is
  * deleted. A claim says that something was answered, and what became of it, but not what.
  *
- * An outbox has five methods, and for text questions `keep`; `node.js` has one that keeps files.
- * `add` and `settle` change records and their claims together or not at all. What `keep` was given
- * first under a name stays for ever, whoever else gives something.
+ * An outbox has five methods and, for text questions, `keep`; `node.js` has one that keeps files.
+ * `add` and `settle` change records and their claims together or not at all. The first value that
+ * `keep` was given under a name stays for ever.
  */
 
 /** The same was answered before, as far as this outbox remembers. */
@@ -33,7 +33,7 @@ export function claimsOfAll(records, claims) {
   return all;
 }
 
-/** For pages that a device must not remember, and for what has no store of its own. */
+/** For pages that a device must not remember, and for programs without a store. */
 export class MemoryOutbox {
   constructor() {
     this.records = new Map();
@@ -120,7 +120,7 @@ export class BrowserOutbox {
       transaction.oncomplete = resolve;
       transaction.onabort = () => reject(transaction.error ?? new Error('the transaction ended'));
     });
-    finished.catch(() => {}); // whoever waits for it below hears of it
+    finished.catch(() => {}); // the caller that awaits it below gets the error
     const [records, claims] = ['records', 'claims'].map((name) => transaction.objectStore(name));
     let result;
     try {
@@ -147,7 +147,7 @@ export class BrowserOutbox {
     });
   }
 
-  /** One transaction, so that two tabs at once keep one value. */
+  /** In one transaction, so that two tabs at once keep one value. */
   keep(name, value) {
     return this.adding(async (_, claims) => {
       const found = await done(claims.get(name));

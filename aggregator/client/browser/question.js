@@ -1,9 +1,9 @@
 /**
- * A question that nobody lists answers for: one report a person, to one of its tasks.
+ * A question without a list of answers: each person sends one report, to one of its tasks.
  *
- * The promise is one task's epsilon, and it is the client who keeps to it: the task is tossed for
- * before there is an answer, and the toss is kept for ever. Which task it is depends on no answer,
- * and neither must whether a report is sent: who is silent sends one too.
+ * The promise is one task's epsilon, and only the client can keep it: it tosses for the task before
+ * there is an answer, and keeps the toss for ever. The task does not depend on the answer, and
+ * whether a report is sent must not either: silent people send one too.
  *
  * Source: our documentation of text questions, with vectors for each step.
  */
@@ -123,7 +123,7 @@ export class TextQuestion {
   }
 
   /**
-   * The bucket of an answer in a task; 0 is for no answer, which null is and what has no visible
+   * The bucket of an answer in a task; 0 is for no answer: null, or a text of no visible
    * character.
    */
   async bucket(place, answer) {
@@ -136,7 +136,7 @@ export class TextQuestion {
   }
 }
 
-/** Draw a number below `count`; the largest draws are drawn again, so that each is as likely. */
+/** Draw a number below `count`; the largest draws are repeated, so that all are equally likely. */
 export function tossed(count, entropy = random) {
   const fair = (2n ** 64n / BigInt(count)) * BigInt(count);
   for (;;) {
@@ -148,10 +148,10 @@ export function tossed(count, entropy = random) {
 /** One person's part in a question. */
 export class TextClient {
   /**
-   * Toss for the task, unless it was, and keep that in the outbox before anything else happens.
+   * Toss for the task, unless that was done, and keep the toss in the outbox before anything else.
    *
    * @param {TextQuestion} question
-   * @param {object} options of the client; and `person`, where one outbox is several people's
+   * @param {object} options the client's, and `person` if several people share the outbox
    */
   static async open(question, { person = '', ...options }) {
     const { outbox, entropy = random } = options;
@@ -170,23 +170,23 @@ export class TextClient {
     this.question = question;
     this.place = place;
     this.name = name;
-    /** Of the person's task: it sends what waits. */
+    /** The client of the person's task, which sends reports that wait. */
     this.client = client;
   }
 
-  /** Of which only one report is taken: the window that a moment is in, or all time. */
+  /** What may have only one report: the window that a moment is in, or all time. */
   claimOf(time) {
     const { window } = this.client.task.policy;
     // A window starts below its length, so this is a whole number from 0 on.
     return `${this.name} ${window ? (time + window.length - window.start) / window.length : 'once'}`;
   }
 
-  /** What became of the answer of a moment's window, this one's if none is named. */
+  /** What became of the answer in a moment's window, by default the current one. */
   answered(moment = this.client.now()) {
     return this.client.claimed(this.claimOf(this.client.task.time(moment)));
   }
 
-  /** Make a report of an answer, null being none, for `add` of the outbox, with others or alone. */
+  /** Make a report of an answer, or of null for none, for the outbox's `add`. */
   async make(answer) {
     if (answer !== null && typeof answer !== 'string') {
       throw new TypeError('answer must be a string, or null');
@@ -197,7 +197,7 @@ export class TextClient {
   }
 
   /**
-   * Make a report of an answer and store it; one is taken in a window.
+   * Make a report of an answer and store it; each window has one.
    *
    * @returns {Promise<string>} the report's key in the outbox
    */

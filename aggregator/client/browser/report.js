@@ -85,7 +85,7 @@ export function preferredConfig(bytes) {
   return config;
 }
 
-/** Why reports of a task were refused, by id; those that are not there were taken. */
+/** Why reports of a task were refused, by id; all others were accepted. */
 export function uploadErrors(task, bytes) {
   const reader = new Reader(bytes);
   const errors = new Map();

@@ -1,9 +1,9 @@
 /**
  * Prio3Sections: everything that a person is asked, section after section, in one measurement.
  *
- * Its linear checks are for the aggregators: a proof is of bits alone, so here is only how sections
- * become bits. All summed digits come first, then the digits of what the client claims, so that one
- * section alone is encoded as the draft's type of that kind.
+ * The aggregators do its linear checks, and a proof is only about bits, so this file only turns
+ * sections into bits. All summed digits come first, then the digits of what the client claims, so
+ * that one section alone is encoded as the draft's type of that kind.
  */
 
 import { DecodeError } from './bytes.js';
@@ -135,7 +135,7 @@ function claimsOf({ kind, entries, bound, of, by }, i, values, bits, places) {
   return [];
 }
 
-/** Do something of a section, which an error then names. */
+/** Run a step for a section; its errors name the section. */
 function within(i, work) {
   try {
     return work();

@@ -32,8 +32,8 @@ const fault = (message) => {
 };
 
 /**
- * What the drafts that we speak differ in: how short `task_info` may be, and the names of report
- * errors by their numbers, from 1 on. The tag of all domain separation is the profile's name.
+ * What differs between the drafts that we speak: how short `task_info` may be, and the names of
+ * report errors by number, from 1 on. The tag of all domain separation is the profile's name.
  */
 const PROFILES = {
   'dap-18': {

@@ -46,10 +46,10 @@ export class TextClient {
   readonly question: TextQuestion;
   /** The task's, from 0. */
   readonly place: number;
-  /** Of the person's task; `start`, `flush` and `waiting` are its. */
+  /** The client of the person's task, with `start`, `flush` and `waiting`. */
   readonly client: Client;
   /**
-   * What became of the answer of a window, or of the only one if there are no windows.
+   * What became of the answer in a window, or of the only answer if there are no windows.
    *
    * @param moment in the window, in milliseconds since 1970; now, if there is none
    */
@@ -68,5 +68,5 @@ export function normalForm(answer: string): string;
 /** Four bytes, of a string in its normal form. */
 export function fingerprint(normal: string, meaning: Uint8Array): Promise<Uint8Array>;
 export function siphash(key: Uint8Array, message: Uint8Array): bigint;
-/** A number below `count`, each as likely. */
+/** A number below `count`, all equally likely. */
 export function tossed(count: number, entropy?: Entropy): number;

@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
 
 class Summed(ABC):
-    """What of a measurement is summed: all that noise and its guarantees depend on."""
+    """The summed part of a measurement: all that noise and its guarantees depend on."""
 
     __slots__ = ()
 
@@ -88,12 +88,12 @@ class Summed(ABC):
         """
 
     def parts(self) -> Sequence[Summed]:
-        """Return the sections that noise treats apart; their entries follow on each other."""
+        """Return the sections that noise treats apart; their entries come one after another."""
         return [self]
 
     @property
     def most_entries(self) -> int:
-        """To how many entries of a sum a measurement adds more than 0, at most."""
+        """The most entries of a sum to which one measurement adds more than 0."""
         return self.output_len
 
 
@@ -191,7 +191,7 @@ class Circuit(Summed):
         return (first, second) if self.takes_vectors else (first[0], second[0])
 
     def given_by(self) -> dict[int, int]:
-        """Return, of entries to which only some people add, the entry that counts these."""
+        """Return, for each entry that only some people add to, the entry that counts them."""
         return {}
 
     def linear_form(self) -> LinearForm | None:

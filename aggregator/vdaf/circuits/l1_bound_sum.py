@@ -55,7 +55,7 @@ class L1BoundSum(BitVectorCircuit):
 
     @property
     def bits(self) -> int:
-        """How many digits each entry has, and the sum."""
+        """How many digits each entry and the sum have."""
         return self.max_value.bit_length()
 
     @property

@@ -1,4 +1,4 @@
-"""Measurements as they come from a caller: checked, and turned into machine integers.
+"""Checks measurements from a caller and turns them into machine integers.
 
 A valid batch is checked as a whole; only a faulty one is searched, to say which measurement is
 wrong.

@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Numbers that a client appends: of each measurement as many, each from 0 to `largest`."""
+    """Numbers that a client appends: the same count for each measurement, from 0 to `largest`."""
 
     values: Values
     largest: int
@@ -61,8 +61,8 @@ class Unfit(Exception):
     """Measurements do not fit their section.
 
     Attributes:
-        which: `bool[num_measurements]`: those.
-        problem: What must be.
+        which: `bool[num_measurements]`: which measurements these are.
+        problem: What they must be.
     """
 
     def __init__(self, which: npt.NDArray[np.bool_], problem: str) -> None:
@@ -80,7 +80,7 @@ class Section(Summed):
     """Its kind's number in a configuration."""
 
     number_names: ClassVar[tuple[str, ...]]
-    """What the numbers of its text are, in their order."""
+    """The names of the numbers in its text, in order."""
 
     def __post_init__(self) -> None:
         check_parameter("the number of entries", self.output_len, MAX_ENTRIES)
@@ -98,12 +98,12 @@ class Section(Summed):
     @property
     @abstractmethod
     def numbers(self) -> tuple[int, ...]:
-        """Its numbers as its text has them."""
+        """The numbers in its text."""
 
     @property
     @abstractmethod
     def row(self) -> Row:
-        """What a configuration has of it."""
+        """Its row in a configuration."""
 
     @property
     @abstractmethod
@@ -117,7 +117,7 @@ class Section(Summed):
 
     @property
     def largest(self) -> int:
-        """The most that an entry holds."""
+        """The largest value of an entry."""
         return sum(self.digits)
 
     @property
@@ -131,14 +131,14 @@ class Section(Summed):
         return f"{self.name}:{','.join(map(str, self.numbers))}"
 
     def check(self, parts: Sequence[Values], index: int) -> None:
-        """Refuse measurements that are none of this section, whose entries are in their range.
+        """Refuse measurements that this section does not allow; their entries are in range.
 
         Args:
-            parts: What the measurements have in this section, at `index`, and in those before.
+            parts: The measurements' values in this section, at `index`, and in those before.
             index: The section's place.
 
         Raises:
-            Unfit: Says which, and why.
+            Unfit: Some are not allowed; it says which, and why.
         """
 
     def claim(self, parts: Sequence[Values], index: int) -> Claim | None:
@@ -155,8 +155,8 @@ class Section(Summed):
 def one_then_another(entries: int, largest: int) -> list[Run]:
     """Return the furthest measurements that hold `largest` in one entry.
 
-    They are in the first two entries, not in the first and the last: what refers to a section may
-    have fewer entries than it.
+    These are the first two entries, not the first and the last: a section that refers to this one
+    may have fewer entries.
     """
     if entries == 1:
         return [Run(1, largest, 0)]
@@ -164,6 +164,6 @@ def one_then_another(entries: int, largest: int) -> list[Run]:
 
 
 def minus(first: int, largest: int) -> Term:
-    """Return the term that subtracts a number from 0 to `largest`, whose digits begin there."""
+    """Return the term that subtracts a number up to `largest`, whose digits begin at `first`."""
     digits = weights(largest)
     return Term(first, len(digits), tuple(-weight for weight in digits))

@@ -156,9 +156,9 @@ class Table(Section):
 
     Attributes:
         of: The one-hot section of the rows.
-        by: That of the columns.
+        by: The one-hot section of the columns.
         rows: How many entries `of` has.
-        columns: How many `by` has.
+        columns: How many entries `by` has.
     """
 
     of: int
@@ -228,7 +228,7 @@ def one_hot(earlier: Sequence[Section], number: int) -> OneHot:
     """Return an earlier one-hot section.
 
     Raises:
-        ParameterError: There is none with this number.
+        ParameterError: There is no one-hot section with this number.
     """
     found = earlier[number] if number < len(earlier) else None
     if not isinstance(found, OneHot):

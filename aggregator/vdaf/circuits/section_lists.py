@@ -3,7 +3,7 @@
 In text a section is its kind and its numbers, `onehot:5 atmost:7,3 given:0,5,100 table:0,1`;
 sections are separated by spaces and numbered from 0. In bytes there is their number (two bytes),
 then for each the kind (one byte), entries (four), bound (eight), and the two sections to which it
-refers (two each), all big-endian; what a kind does not have is 0, and a bound of bits 1.
+refers (two each), all big-endian. What a kind does not have is 0; the bound of bits is 1.
 """
 
 import functools
@@ -22,7 +22,7 @@ KINDS: dict[str, type[Section]] = {
 """All kinds, by the name in a text."""
 
 MAX_SECTIONS = 3854
-"""As many fit into the 2^16 - 1 bytes that DAP has for a configuration."""
+"""The most that fit into the 2^16 - 1 bytes that DAP allows for a configuration."""
 
 MAX_RESIDUES = 2**18
 """Residues of one report: 4 MiB for its leader. Checks are fewer still."""
@@ -39,7 +39,7 @@ def sections_of_text(text: str) -> Sections:
     """Return the sections that a text names.
 
     Raises:
-        ParameterError: A section is none; the message names it, its number and the limit.
+        ParameterError: A section is invalid; the message names it, its number and the limit.
     """
     words = text.split()
     if not 1 <= len(words) <= MAX_SECTIONS:
@@ -62,7 +62,7 @@ def sections_of_text(text: str) -> Sections:
 
 
 def text_of_sections(sections: Sections) -> str:
-    """Return the one text of sections."""
+    """Return the canonical text of sections."""
     return " ".join(section.text for section in sections)
 
 
@@ -77,8 +77,8 @@ def sections_of_bytes(data: bytes) -> str:
     """Return the text of the sections that `bytes_of_sections` wrote.
 
     Raises:
-        ParameterError: The bytes are too few or too many, name an unknown kind, have something
-            where a kind has nothing, or their sections are none.
+        ParameterError: The bytes are too few or too many, name an unknown kind, are not 0 where a
+            kind has nothing, or describe invalid sections.
     """
     count = _COUNT.unpack_from(data)[0] if len(data) >= _COUNT.size else 0
     if len(data) != _COUNT.size + _ROW.size * count:

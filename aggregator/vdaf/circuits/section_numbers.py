@@ -1,4 +1,4 @@
-"""Sections whose entries are numbers: of everybody, of groups, and given an answer."""
+"""Sections whose entries are numbers: of everybody, by group, or given an answer."""
 
 from __future__ import annotations
 
@@ -136,8 +136,9 @@ class ByGroup(Section):
 class Given(Section):
     """Numbers from 0 to `bound`, each 0 unless its entry of the one-hot section `of` is 1.
 
-    So at most one is not 0. For each the client claims how many of its digits more could be 1: if
-    the entry is 1 as many as are 0, whatever the number; if it is 0 none, and no digit may be 1.
+    So at most one is not 0. For each number the client claims its slack, how many more of its
+    digits could be 1: if the entry is 1, the count of its zero digits; if the entry is 0, none, and
+    no digit may be 1.
     """
 
     of: int
@@ -183,7 +184,7 @@ class Given(Section):
 
     @property
     def _slack(self) -> tuple[int, ...]:
-        """The weights of the digits of what is claimed for one entry."""
+        """The weights of the digits of the slack claimed for one entry."""
         return weights(len(self.digits))
 
     @override

@@ -1,7 +1,7 @@
 """Prio3Sections: everything that a person is asked, in one measurement.
 
 A measurement is a sequence of sections: answers to questions, sets of labels, numbers, numbers of
-those who gave an answer, and tables of two answers. All have one proof. An encoding has the summed
+people who gave an answer, and tables of two answers. All have one proof. An encoding has the summed
 residues of all sections first, then the claimed ones, so that one section alone has the encoding of
 the draft's type of that kind.
 
@@ -203,10 +203,10 @@ class Sections(ChunkedBitsCircuit):
 
 
 def _check(sections: Sequence[Section], parts: Sequence[Values], index: int) -> None:
-    """Refuse measurements that do not fit a section, those before being checked.
+    """Refuse measurements that do not fit a section; earlier sections have been checked.
 
     Raises:
-        MeasurementError: Names the section and its limit.
+        MeasurementError: One does not fit; the message names the section and its limit.
     """
     import numpy as np
 
