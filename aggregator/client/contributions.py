@@ -41,9 +41,9 @@ _Places = dict[str, int]
 """The place of the person in each group."""
 
 _Tasks = dict[str, dict[str, int]]
-"""Numbers of reports by task identifier and by unit of the task's time, as in the JSON file; of a
-survey by its title and who is asked, and of tasks that are counted together by a name of theirs,
-and by the second in which the unit begins."""
+"""Numbers of reports by task identifier and unit of the task's time, as in the JSON file. A survey
+has its title and who is asked as a key, and tasks that are counted together have their common name;
+the second in which the unit begins then takes the unit's place."""
 
 
 class TooManyReports(ParameterError):
@@ -74,8 +74,8 @@ class Contributions:
         Raises:
             TooManyReports: There would be more than the task allows one person, or the person is in
                 another place of the task's group.
-            ConfigurationError: The file cannot be read or written, or is not such a file: a person
-                who was counted is never taken for one who was not.
+            ConfigurationError: The file cannot be read or written, or is not such a file: it is
+                never replaced by an empty one, since its counts would be lost.
         """
         with self._locked():
             tasks, places = self._read()

@@ -1,7 +1,7 @@
 """Reads measurements from a command line or a CSV file, and checks them before anything is sent.
 
-A histogram's measurement is a bucket: its index, or its name if names were given. A vector has one
-cell per coordinate. Everything else is one cell.
+A histogram's measurement is a bucket, given by its index, or by its name if names are known. A
+vector has one cell per coordinate. Everything else is one cell.
 """
 
 import csv

@@ -75,7 +75,7 @@ class Outcome:
 
     Attributes:
         state: In one word.
-        reason: The draft's name of it, or `too_old`; empty if there is none.
+        reason: The draft's name for the reason, or `too_old`; empty if there is none.
     """
 
     state: State
@@ -92,7 +92,7 @@ class Record:
         claim: What may have only one report, such as a person; None if nothing is claimed.
         created: When it was made, in seconds since the epoch.
         time: The report's time, in the task's units.
-        public_share: Of its sharding.
+        public_share: The public share.
         leader_share: The leader's.
         helper_share: The helper's.
         sealed_to: The encoded configurations that `body` is sealed to; None if it is not sealed.

@@ -78,7 +78,7 @@ class P256Key:
         return self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
     def exchange(self, public_key: bytes) -> bytes:
-        """Return the secret point's x; raises ValueError for what is no point of the curve."""
+        """Return the secret point's x; raises ValueError for bytes that encode no point."""
         if len(public_key) != P256.public_key_size:  # RFC 9180 knows no compressed points
             raise ValueError("a public key has 65 bytes")
         point = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public_key)

@@ -55,7 +55,7 @@ def cost_of_a_person(costs: Iterable[tuple[Group | None, Cost]]) -> Cost:
 
 
 def releases_of_a_person(made: Iterable[tuple[Group | None, Releases]]) -> list[Releases]:
-    """Return the most releases that a person is in who is in only one place of each group.
+    """Return the most releases that one person, in only one place of each group, can be in.
 
     If the places of a group differ in kind (which `check_alike` refuses), all kinds are counted.
     """

@@ -25,7 +25,7 @@ def number(answer: object) -> Fraction:
     """Return the exact number that an answer is; a float counts as its shortest decimal number.
 
     Raises:
-        Unfit: It is none.
+        Unfit: It is not a number.
     """
     match answer:
         case bool():
@@ -50,7 +50,7 @@ def exact(text: object) -> Fraction:
     """Return the number that a meaning writes as text.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a number.
     """
     if not isinstance(text, str) or not _EXACT.fullmatch(text):
         raise ValueError("not an exact number")

@@ -107,15 +107,15 @@ class Places(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """Of each task."""
+        """The epsilon of each task."""
 
     @property
     def tasks(self) -> int:
-        """How many there are."""
+        """How many tasks there are."""
 
     @property
     def length(self) -> int:
-        """Buckets of each."""
+        """The buckets of each task."""
 
     def info(self, task: int, title: str | None = None, /) -> str:
         """Return the `task_info` of one of them."""

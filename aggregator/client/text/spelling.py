@@ -74,22 +74,22 @@ class Spelling:
 
     @property
     def title(self) -> str:
-        """Of the question."""
+        """The question's title."""
         return self.question.title
 
     @property
     def epsilon(self) -> Fraction:
-        """Of each task."""
+        """The epsilon of each task."""
         return self.question.epsilon
 
     @property
     def tasks(self) -> int:
-        """How many there are: one for each place."""
+        """How many tasks there are: one for each place."""
         return self.question.tasks
 
     @property
     def length(self) -> int:
-        """Buckets of each, as many as the question's."""
+        """The buckets of each task, as many as the question's."""
         return self.question.length
 
     @property

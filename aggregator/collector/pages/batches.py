@@ -80,7 +80,7 @@ class BatchLine:
 
     @property
     def row(self) -> Row:
-        """The same for a table."""
+        """The line as a row of a table."""
         return {
             "window": self.period,
             "state": str(self.state),

@@ -115,8 +115,8 @@ class QuantileDifference(Difference):
     If the first quantile is in bin I, the noise up to the bin below is above what is seen there;
     if the second is in bin J, the noise up to it is below. So the pair is too far apart, first up
     and second down, if the sum of both excesses is beyond what the sum of their noise exceeds with
-    half the miss; and likewise first down and second up. Of all pairs only the true one need not be
-    ruled out, so there is no correction for their number. Bins that either quantile is not in
+    half the miss; and the same with first down and second up. Only the true pair must be kept, so
+    the number of pairs needs no correction. Bins that either quantile is not in
     by itself, at a miss that is set aside, are not looked at.
     """
 

@@ -115,7 +115,7 @@ class Table:
         below each other. What all rows have in common is said once, in the title.
 
         Args:
-            axes: Of matplotlib, to draw into; new ones unless given.
+            axes: The axes of matplotlib to draw into; new ones by default.
 
         Raises:
             ConfigurationError: matplotlib is not installed.

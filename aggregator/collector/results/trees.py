@@ -155,7 +155,7 @@ class Tree:
         own, shares, below = list[Floats](), list[Floats](), variances[-1]
         for depth in range(len(self.levels) - 1, -1, -1):
             of_children = _added_up(above[depth], below)
-            # Children that are known exactly share alike what is then nothing.
+            # Children that are known exactly share the difference, which is then 0, equally.
             alike = 1 / _added_up(above[depth], np.ones_like(below))[above[depth]]
             shares.insert(0, _quotient(below, of_children[above[depth]], alike))
             if depth:

@@ -24,7 +24,7 @@ class ChunkedBitsCircuit(Circuit):
 
         sum over j of r^(j+1) * m_j * (m_j - 1) = 0
 
-    with r random and unknown to whoever chose the m_j: a polynomial in r that is not zero has few
+    with r random and unknown to the client that chose the m_j: a nonzero polynomial in r has few
     zeros. A chunk is one call of a parallel sum of multiplications and has its own r; the range
     check is the sum over all chunks.
 

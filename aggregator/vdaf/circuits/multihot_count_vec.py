@@ -1,4 +1,4 @@
-"""Prio3MultihotCountVec: how many measurements set each entry; each may set only so many.
+"""Prio3MultihotCountVec: how many measurements set each entry; each sets at most `max_weight`.
 
 Source:
     VDAF, "Prio3MultihotCountVec".
