@@ -6,8 +6,8 @@
     └── LocalError       ours: logged, answered with a 5xx that carries no detail
         ├── ConfigurationError   an operator's setting or file
         ├── ParameterError       an argument out of range; names it and the limit
-        ├── StoreError           the database (`storage.database`)
-        └── PeerError            the other aggregator (`transport.peer`)
+        ├── StoreError           the database (`service.storage.engine.database`)
+        └── PeerError            the other aggregator (`service.transport.peer`)
 
 Each class lives in the module that raises it; this one holds the roots. A message never contains a
 share, a key, a seed or a token.

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.spinner import at_work
+from aggregator.cli.spinner import spinning
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
@@ -77,7 +77,7 @@ def verify(
     type need.
     """
     made = case(type_of(circuit), **parameters)
-    with at_work("measuring"):
+    with spinning("measuring"):
         times = time_verify(made, role.agg_id, reports, rounds)
     _print(
         {
@@ -102,7 +102,7 @@ def shard(
 ) -> None:
     """Time what a client does with measurements: many at once, and one alone."""
     made = case(type_of(circuit), **parameters)
-    with at_work("measuring"):
+    with spinning("measuring"):
         times = time_shard(made, reports, rounds)
     _print(
         {
@@ -122,7 +122,7 @@ def report(reports: Count = 1000, rounds: Rounds = 9, as_json: AsJson = False) -
     A histogram of 100 buckets; microseconds of processor time per report. `hpke` and `kernels` are
     measured by themselves, `handling` is what is left of the total.
     """
-    with at_work("measuring"):
+    with spinning("measuring"):
         times = time_end_to_end(reports, rounds)
     names = ("total", "hpke", "handling", "kernels")
     _print({name: getattr(times, name) for name in names}, as_json)
@@ -135,7 +135,7 @@ def survey(reports: Count = 1000, rounds: Rounds = 5, as_json: AsJson = False) -
     Microseconds of processor time per report, of `put` in one thread and of 64 threads that put;
     `put_wall` is by the wall clock, until the disk has the report.
     """
-    with at_work("measuring"):
+    with spinning("measuring"):
         times = time_survey(reports, rounds)
     _print(dataclasses.asdict(times), as_json)
 
@@ -155,7 +155,7 @@ def noise(
     The ratio says how many times as long it takes.
     """
     scales = [parse_rational(text, "scale") for text in scale or ("4", "25500")]
-    with at_work("measuring"):
+    with spinning("measuring"):
         found = [time_noise(t, count, rounds) for t in scales]
     if as_json:
         rows = [
@@ -187,7 +187,7 @@ def field(
     as_json: AsJson = False,
 ) -> None:
     """Time arithmetic of both fields against Python's integers."""
-    with at_work("measuring"):
+    with spinning("measuring"):
         found = {str(each): time_field(each, length, rounds) for each in (FIELD64, FIELD128)}
     if as_json:
         rows = [

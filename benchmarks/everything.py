@@ -6,7 +6,7 @@ from fractions import Fraction
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.spinner import at_work
+from aggregator.cli.spinner import spinning
 from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM, SUM_VEC
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from benchmarks.circuits import Case, case
@@ -45,7 +45,7 @@ def bench_all(reports: int, rounds: int) -> None:
         "fields": lambda: _fields(rounds),
     }
     for number, (name, measure) in enumerate(tables.items(), 1):
-        with at_work(f"measuring {name} ({number} of {len(tables)})"):
+        with spinning(f"measuring {name} ({number} of {len(tables)})"):
             table = measure()
         console.print(table)
 

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 @contextmanager
-def at_work(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
+def spinning(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
     """Show a bar with the time taken while work goes on; it disappears afterwards.
 
     Args:

@@ -29,10 +29,10 @@ def check(
     Prints a line per file that fails, with the step and the reason, and ends with a count. The exit
     status is 1 if any file failed.
     """
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
 
     problems = []
-    with at_work("replaying", len(files)) as advance:
+    with spinning("replaying", len(files)) as advance:
         for file in files:
             problems.append(_problem(file))
             advance(f"replayed {file.name}")

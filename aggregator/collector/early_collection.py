@@ -16,7 +16,7 @@ _RESULTS = 8
 _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
-def shut_out(tx: Transaction, task: Task, start: int, end: int) -> str:
+def loss_in_words(tx: Transaction, task: Task, start: int, end: int) -> str:
     """Return in words what collecting an interval now would shut out.
 
     Nobody knows how many reports will come; earlier results say how many came in a like time.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from aggregator.codec import decode, encode
 from aggregator.collector import store
-from aggregator.collector.early_collection import shut_out
+from aggregator.collector.early_collection import loss_in_words
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.times import Time
@@ -50,7 +50,7 @@ def start_collection(
         try:
             task.batching.asked(query, last_over, task.time_precision)
         except BatchInvalid as error:
-            lost = shut_out(tx, task, **task.batching.named(query, task.time_precision))
+            lost = loss_in_words(tx, task, **task.batching.named(query, task.time_precision))
             raise BatchInvalid(
                 f"{error.detail}; {lost}, and reports that come after their batch was collected "
                 "are refused: to collect it now, say so (--now)",

@@ -108,7 +108,7 @@ class Scheduler:
                     "end": int((start + length).timestamp()),
                 }
                 new = new_collection(task, collection_request(task, named), self._entropy)
-                if not store.was_asked_for(tx, task.task_id.value, new.request):
+                if not store.is_requested(tx, task.task_id.value, new.request):
                     store.put_collection(tx, new)
                     added += 1
                 start -= length

@@ -167,7 +167,7 @@ def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollect
     return None if row is None else _collection(row)
 
 
-def was_asked_for(tx: Transaction, task_id: bytes, request: bytes) -> bool:
+def is_requested(tx: Transaction, task_id: bytes, request: bytes) -> bool:
     """Return whether there is a collection of exactly this request, in any state."""
     columns = tables.collections.c
     query = select(columns.id).where(columns.task_id == task_id, columns.request == request)

@@ -58,7 +58,7 @@ def token_matches(token: str, token_hashes: Iterable[bytes]) -> bool:
     return any([hmac.compare_digest(shown, each) for each in token_hashes])  # noqa: C419  all of them
 
 
-def shown_token(headers: Mapping[str, str]) -> str | None:
+def presented_token(headers: Mapping[str, str]) -> str | None:
     """Return the token that a request shows, if any.
 
     Args:

@@ -93,7 +93,7 @@ async def test_more_pending_collections_than_a_task_may_have_are_refused(
 async def test_collections_that_are_asked_for_and_deleted_leave_a_bounded_number_of_rows(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_room, "MOST_IN_VAIN", 10)
+    monkeypatch.setattr(collection_room, "MOST_FRUITLESS", 10)
     for number in range(40):
         answer = await ask_distinctly(pair, number)
         assert answer.status == 201
@@ -120,7 +120,7 @@ async def test_a_collection_that_has_waited_long_is_looked_at_every_ten_seconds(
 async def test_collections_that_fail_leave_a_bounded_number_of_rows_and_the_newest_say_why(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_room, "MOST_IN_VAIN", 10)
+    monkeypatch.setattr(collection_room, "MOST_FRUITLESS", 10)
     for number in range(30):
         answer = await ask_distinctly(pair, number)
         await pair.work_until_idle()

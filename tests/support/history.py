@@ -29,7 +29,11 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.service.storage.reports.generations import (
+    TURN_SECONDS,
+    UNUSED_SECONDS,
+    rotate_generations,
+)
 from aggregator.service.storage.reports.reports import has_reports
 from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.balance import check_books
@@ -263,7 +267,7 @@ class History:
                 service.restart()
 
     async def _turn(self) -> int:
-        return await self.pair.leader.database.run("turn generations over", turn_over)
+        return await self.pair.leader.database.run("rotate generations", rotate_generations)
 
     # The collector.
 

@@ -36,7 +36,11 @@ from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.charges import Charge
 from aggregator.service.storage.reports.bodies import bodies_of
 from aggregator.service.storage.reports.claims import JobReports, JobSize, reports_of_job
-from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.service.storage.reports.generations import (
+    TURN_SECONDS,
+    UNUSED_SECONDS,
+    rotate_generations,
+)
 from aggregator.service.storage.reports.groups import StoredReport, as_groups
 from aggregator.service.storage.reports.ids import admit
 from aggregator.service.storage.reports.reports import put_reports
@@ -138,11 +142,11 @@ def adding(number: int) -> Callable[[bytes | None], bytes]:
     return lambda share: str(int(share or b"0") + number).encode()
 
 
-def turn_generations(store: Database, clock: ManualClock) -> int:
+def rotate_all(store: Database, clock: ManualClock) -> int:
     """Let minutes pass in which bodies of no use are deleted; return in how many steps."""
     steps, rounds = 0, 0
     while rounds < 2 * tables.GENERATIONS:
-        if store.run_sync("turn", turn_over):
+        if store.run_sync("turn", rotate_generations):
             steps += 1
         else:
             clock.advance(max(TURN_SECONDS, UNUSED_SECONDS))

@@ -19,6 +19,6 @@ WRITES = {
 
 OF_TIME = {
     f"{verb} {kind} job" for verb in ("renew", "release") for kind in ("aggregation", "collection")
-} | {"turn generations over", "send again"}
+} | {"rotate generations", "send again"}
 """Transactions that come when time has passed: a step takes long, an answer is late, so that it is
 asked for again, or a minute has gone by."""

@@ -1,6 +1,6 @@
 """A page of results beside the truth, of numbers that are always the same."""
 
-from aggregator.cli.local.demo_page import Answered, Beside, truth_page
+from aggregator.cli.local.demo_page import Answered, Beside, comparison_page
 from aggregator.service.web.pages.charts import Mark
 from tests.support.collector_world import LONG, SCRIPT, TURNED
 
@@ -42,7 +42,7 @@ ANSWERED = [
 
 def shown() -> str:
     """Return the page."""
-    return truth_page(
+    return comparison_page(
         "What was released, beside the truth",
         "Made-up answers.",
         ANSWERED,

@@ -143,7 +143,7 @@ def _write_page(
     file: Path, shown: "Sequence[Answered]", local: "LocalFolder | None" = None
 ) -> None:
     """Write the page of results beside the truth, with links to the services that stay up."""
-    from aggregator.cli.local.demo_page import truth_page
+    from aggregator.cli.local.demo_page import comparison_page
     from aggregator.cli.local.pages import pages_of
 
     about = (
@@ -157,7 +157,7 @@ def _write_page(
     )
     links = [] if local is None else pages_of(local)
     title = "What was released, beside the truth"
-    file.write_text(truth_page(title, about, shown, links, note), encoding="utf-8")
+    file.write_text(comparison_page(title, about, shown, links, note), encoding="utf-8")
 
 
 def _with_pages(shown: "Answered", asked: Asked, place: int, local: "LocalFolder") -> "Answered":

@@ -71,7 +71,7 @@ class Answered:
     pages: Sequence[Link] = ()
 
 
-def truth_page(
+def comparison_page(
     title: str, about: str, answered: Sequence[Answered], services: Sequence[Link], note: str
 ) -> str:
     """Return the page of some results beside the truth, as a self-contained file.

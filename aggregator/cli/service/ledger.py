@@ -51,7 +51,7 @@ def ledger(
     from rich.console import Console
 
     from aggregator.cli.service.parties import open_aggregator, task_id_of
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.dp.rationals import parse_probability
 
     only = None if task is None else task_id_of(task)
@@ -62,7 +62,7 @@ def ledger(
         fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}
     made = [(each, _of(entries, each)) for each in tasks]
     shown = [pair for pair in made if only is None or pair[0].task_id == only]
-    with at_work("adding up losses"):
+    with spinning("adding up losses"):
         documents = [_task_document(each, releases, level) for each, releases in shown]
         populations = [
             _population_document(name, fixed[name], made, level)

@@ -51,7 +51,7 @@ from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.opening import open_aggregator_store
-from aggregator.service.storage.reports.generations import turn_over
+from aggregator.service.storage.reports.generations import rotate_generations
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.by_minute import ByMinute
@@ -71,7 +71,7 @@ ROTATION_SECONDS = 60
 """How often HPKE keys are checked for rotation."""
 GARBAGE_SECONDS = 3600
 """How often to look for data that nobody can ask for any more."""
-TURNING_SECONDS = 20
+GENERATIONS_SECONDS = 20
 """How often to look for tables of bodies whose reports have left."""
 WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
@@ -278,7 +278,7 @@ async def _leader(
             _collecting_garbage(settings, runtime.database),
             _forgetting_ids(settings, runtime),
             sums.watch(),
-            _turning_over(runtime.database),
+            _rotating_generations(runtime.database),
         ]
         if work:
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]
@@ -364,6 +364,7 @@ def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime)
     return repeating(forget, GARBAGE_SECONDS)
 
 
-def _turning_over(database: Database) -> Work:
+def _rotating_generations(database: Database) -> Work:
     """Return a work that frees the tables of bodies whose reports have left."""
-    return repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)
+    rotating = partial(database.run, "rotate generations", rotate_generations)
+    return repeating(rotating, GENERATIONS_SECONDS)

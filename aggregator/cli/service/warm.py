@@ -20,7 +20,7 @@ _REPORTS = 20
 
 def warm() -> None:
     """Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set."""
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.dap.profile import Role
     from aggregator.service.runtime.kernels import exercise, is_kept
     from aggregator.service.telemetry.compiling import kernel_folder, one_at_a_time
@@ -31,12 +31,12 @@ def warm() -> None:
     folder = kernel_folder()
     with ExitStack() as stack:
         if folder is not None and is_kept():
-            with at_work("waiting for another process that compiles kernels"):
+            with spinning("waiting for another process that compiles kernels"):
                 stack.enter_context(one_at_a_time(folder, list(TYPES)))
         for row in TYPES.values():
             started = time.monotonic()
             prio3 = row.prio3(row.typical())
-            with at_work(f"compiling kernels of {row.name}, unless they are cached"):
+            with spinning(f"compiling kernels of {row.name}, unless they are cached"):
                 _take_through(prio3, prio3.circuit.furthest_measurements()[1])
                 for role in (Role.LEADER, Role.HELPER):
                     exercise(prio3, role)

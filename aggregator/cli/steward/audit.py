@@ -55,7 +55,7 @@ def self_test(
     nothing. Ends with status 1 if epsilon is refuted, which happens to a right mechanism at most
     once in a million self-tests; with 0 if it is not, which proves nothing; with 2 for bad input.
     """
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.steward.audit.report import run_audit
     from aggregator.steward.audit.runs import AuditedTask
 
@@ -64,7 +64,7 @@ def self_test(
         given = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "rho": rho}
         privacy = {name: text for name, text in given.items() if text is not None}
         audited = AuditedTask(row.name, {**row.least(), **parameters}, privacy)
-        with at_work(f"collecting {runs:,} batches of made-up neighbours"):
+        with spinning(f"collecting {runs:,} batches of made-up neighbours"):
             report = run_audit(audited, runs, processes or os.cpu_count() or 1)
     print(jsonlib.dumps(dataclasses.asdict(report)) if json else report.text())
     if report.refuted:

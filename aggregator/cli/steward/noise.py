@@ -55,12 +55,12 @@ def noise(
     """
     import numpy as np
 
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.collector.results.whole_files import written_whole
     from aggregator.dp.rationals import parse_rational
 
     sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
-    with at_work(f"drawing {count:,} times"):
+    with spinning(f"drawing {count:,} times"):
         draws = sampler.sample(count, SystemEntropy())
     is_object = draws.dtype == np.object_
     with written_whole(out) as file:

@@ -131,12 +131,12 @@ def threshold(
 
     If the theorem says nothing, the figures are printed and the status is 2.
     """
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.steward.planning import answers
 
     with reported():
         # With billions of answers around the threshold this may take half a minute.
-        with at_work("averaging over what the attacker may know"):
+        with spinning("averaging over what the attacker may know"):
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon
             )
@@ -158,14 +158,14 @@ def risk(
     json: Json = False,
 ) -> None:
     """The exact law of the privacy loss of one release."""
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.steward.planning import answers
     from aggregator.steward.planning.loss_law import worst_move
 
     with reported():
         summed = _circuit(circuit, parameters)
         move = None if summed is None else worst_move(summed, honest_draws=aggregators)
-        with at_work("adding up losses"):
+        with spinning("adding up losses"):
             answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
 
@@ -396,14 +396,14 @@ def figures(
     json: Json = False,
 ) -> None:
     """Draw the papers' figures, keeping what was published apart from what is sound."""
-    from aggregator.cli.spinner import at_work
+    from aggregator.cli.spinner import spinning
     from aggregator.steward.planning import figures_risk, figures_selection
     from aggregator.steward.planning.figures import draw_all
 
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
         written: list[Value] = []
-        with at_work("drawing", len(pictures)) as advance:
+        with spinning("drawing", len(pictures)) as advance:
             for name, make in pictures.items():
                 advance(f"drawing {name}")
                 written += [str(path) for path in draw_all({name: make}, out)]

@@ -203,11 +203,11 @@ def _wanted(
 
 def _not_over(config: Path | None, task: "Task", windows: "Windows", start: datetime) -> str:
     from aggregator.cli.service.parties import open_collector
-    from aggregator.collector.early_collection import shut_out
+    from aggregator.collector.early_collection import loss_in_words
 
     first, end = int(start.timestamp()), int(windows.end(start).timestamp())
     with open_collector(config, may_make=False) as desk:
-        lost = desk.database.read_sync("shut out", lambda tx: shut_out(tx, task, first, end))
+        lost = desk.database.read_sync("shut out", lambda tx: loss_in_words(tx, task, first, end))
     return (
         f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "
         "collects it now and refuses every later answer of it"

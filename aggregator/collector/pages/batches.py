@@ -9,7 +9,7 @@ from enum import StrEnum
 from aggregator.codec import decode
 from aggregator.collector import store
 from aggregator.collector.abandoning import MEANING
-from aggregator.collector.early_collection import in_words, shut_out
+from aggregator.collector.early_collection import in_words, loss_in_words
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
 from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.store import StoredCollection
@@ -168,7 +168,7 @@ def _of_windows(
             is_over = named["end"] <= tx.now
             why = "nobody has collected it yet"
             if not is_over:
-                why = f"it ends {moment(named['end'])}; {shut_out(tx, asked.task, **named)}"
+                why = f"it ends {moment(named['end'])}; {loss_in_words(tx, asked.task, **named)}"
             state = BatchState.READY if is_over else BatchState.OPEN
             period = asked.period(**named)
             yield BatchLine(named["start"], period, state, why, named, "", is_over)

@@ -38,7 +38,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
 )
 from aggregator.service.storage.jobs.collection_room import (
     MOST_PENDING,
-    forget_those_in_vain,
+    delete_fruitless_jobs,
     pending_collections,
 )
 from aggregator.service.telemetry.tracing import note
@@ -166,7 +166,7 @@ class LeaderResources(AggregatorResources):
                     f"{MOST_PENDING}; another is taken when one of them has ended", task_id
                 )
             leader_selects = served.task.batching.leader_selects
-            forget_those_in_vain(tx, task_id.value, leader_selects=leader_selects)
+            delete_fruitless_jobs(tx, task_id.value, leader_selects=leader_selects)
             return create_collection_job(tx, task_id.value, body, batch, job_id)
 
         return await self._runtime.database.run("create collection job", create)

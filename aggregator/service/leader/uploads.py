@@ -35,7 +35,7 @@ from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.runtime import Runtime, Threads, Turns, UploadTerms
+from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Transaction, UnknownTask
@@ -130,7 +130,7 @@ class Uploads:
         self._runtime = runtime
         self._ages = ReportAges(runtime, max_age_seconds)
         self._threads = Threads(_THREADS)
-        self._waiting: Turns[_Upload] = Turns()
+        self._waiting: FairQueue[_Upload] = FairQueue()
         self._is_writing = False
         self._missing = 0  # how many reports the transaction that waits for more still lacks
         self._is_full: anyio.Event | None = None  # only while a transaction waits for more

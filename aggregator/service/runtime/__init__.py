@@ -6,7 +6,7 @@ from aggregator.lazily import exports
 
 if TYPE_CHECKING:
     from aggregator.service.runtime.commitment import commit
-    from aggregator.service.runtime.fair_queue import Threads, Turns
+    from aggregator.service.runtime.fair_queue import FairQueue, Threads
     from aggregator.service.runtime.runtime import Runtime, ServedTask, UploadTerms
     from aggregator.service.runtime.spending import charge_of, check_limits
 else:
@@ -16,15 +16,15 @@ else:
             "commitment": ("commit",),
             "runtime": ("Runtime", "ServedTask", "UploadTerms"),
             "spending": ("charge_of", "check_limits"),
-            "fair_queue": ("Threads", "Turns"),
+            "fair_queue": ("Threads", "FairQueue"),
         },
     )
 
 __all__ = [
+    "FairQueue",
     "Runtime",
     "ServedTask",
     "Threads",
-    "Turns",
     "UploadTerms",
     "charge_of",
     "check_limits",

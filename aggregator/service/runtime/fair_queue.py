@@ -14,7 +14,7 @@ from anyio import CapacityLimiter, to_thread
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class FairQueue(Generic[T]):
     """A queue of items, each of a task; the tasks are served in turn."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Threads:
     def __init__(self, count: int) -> None:
         """Run up to `count` pieces of work at once."""
         self._free = count
-        self._waiting: Turns[anyio.Event] = Turns()
+        self._waiting: FairQueue[anyio.Event] = FairQueue()
 
     async def run(self, task: bytes, work: Callable[[], T]) -> T:
         """Return `work()`, run in a thread for a task; once begun, it is not cancelled."""

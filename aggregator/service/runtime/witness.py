@@ -8,7 +8,7 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.witness import MOST_BATCHES
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.engine.database import Transaction
-from aggregator.service.storage.jobs.collection_jobs import was_asked_for
+from aggregator.service.storage.jobs.collection_jobs import is_requested
 from aggregator.service.storage.ledger.charges import is_charged_for, recently_released
 from aggregator.service.telemetry.lines import log
 
@@ -31,7 +31,7 @@ def check_witness(tx: Transaction, task: Task, witnessed: Sequence[Batch], whose
     forgotten = sum(
         not is_charged_for(tx, task_id, each)
         and closed_batches(tx, task_id, each).overall() is None
-        and not was_asked_for(tx, task_id, each)
+        and not is_requested(tx, task_id, each)
         for each in witnessed
     )
     if forgotten:

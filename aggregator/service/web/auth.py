@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fastapi import Request
 
-from aggregator.dap.auth import shown_token, token_matches
+from aggregator.dap.auth import presented_token, token_matches
 from aggregator.dap.problems import Unauthorized
 from aggregator.service.web.connections import CALLER_KNOWN, UNCERTIFIED
 
@@ -25,7 +25,7 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
     """
     if request.scope.get(UNCERTIFIED):
         raise Unauthorized("it shows no certificate")
-    token = shown_token(request.headers)
+    token = presented_token(request.headers)
     if token is None:
         raise Unauthorized("it shows no token")
     if not token_matches(token, token_hashes):

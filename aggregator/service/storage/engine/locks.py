@@ -118,7 +118,7 @@ def change_tokens(tx: Transaction, task_id: bytes) -> None:
     _take(tx, "tokens", task_id)
 
 
-def turn_generations(tx: Transaction) -> None:
+def rotate_generations(tx: Transaction) -> None:
     """Serialise the emptying of tables of bodies, and the choice of the one to add bodies to."""
     _take(tx, "generations")
 

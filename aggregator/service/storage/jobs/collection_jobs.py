@@ -159,7 +159,7 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     return found[0] if found else None
 
 
-def was_asked_for(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
+def is_requested(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
     """Return whether the Helper was asked for a share of the batch, or of a part of it.
 
     It may have released its share, whatever became of the job.

@@ -14,7 +14,7 @@ MOST_PENDING = 256
 """A task's jobs that have not ended, at most. Each is looked at every ten seconds, in a transaction
 that writes, and by each upload; a collector that catches up asks for 200 windows at once."""
 
-MOST_IN_VAIN = 1000
+MOST_FRUITLESS = 1000
 """A task's jobs that are kept of those that came to nothing: their Collector may ask why."""
 
 _PENDING = (CollectionJobState.START, CollectionJobState.FROZEN)
@@ -30,7 +30,7 @@ def pending_collections(tx: Transaction, task_id: bytes) -> int:
     return count
 
 
-def forget_those_in_vain(tx: Transaction, task_id: bytes, *, leader_selects: bool) -> int:
+def delete_fruitless_jobs(tx: Transaction, task_id: bytes, *, leader_selects: bool) -> int:
     """Delete the oldest jobs of a task that came to nothing, but the newest; return how many.
 
     Args:
@@ -48,7 +48,7 @@ def forget_those_in_vain(tx: Transaction, task_id: bytes, *, leader_selects: boo
     if leader_selects:
         in_vain.append(job.first_bucket.is_(None))
     newest = select(job.id).where(*in_vain).order_by(job.id.desc())
-    last = tx.connection.execute(newest.offset(MOST_IN_VAIN).limit(1)).scalar()
+    last = tx.connection.execute(newest.offset(MOST_FRUITLESS).limit(1)).scalar()
     if last is None:
         return 0
     return tx.connection.execute(

@@ -6,7 +6,7 @@ for something, are moved to the current one. That is done only if they are few c
 came with them or has come since. So the store holds at most a few times what waits, plus a minute
 or two of uploads. Reports of a group that are no longer live are not moved.
 
-Why this is correct: only one transaction at a time does any of it (`locks.turn_generations`), and
+Why this is correct: only one transaction at a time does any of it (`locks.rotate_generations`), and
 only this module moves a row of `report_groups` to another generation, locking the row meanwhile.
 `bodies` says why uploads need no lock. On PostgreSQL, TRUNCATE empties a table at once even for
 readers with an older snapshot. So a table must have been unused for a minute before, which is
@@ -46,9 +46,9 @@ class _Generation:
     unused_since: int | None
 
 
-def turn_over(tx: Transaction) -> int:
+def rotate_generations(tx: Transaction) -> int:
     """Empty a generation, begin another, or move some bodies; return 0 if nothing is left to do."""
-    locks.turn_generations(tx)
+    locks.rotate_generations(tx)
     ring = tables.report_generations
     rows = tx.connection.execute(select(ring).order_by(ring.c.turn.desc()))
     current, *others = [_Generation(*row) for row in rows]

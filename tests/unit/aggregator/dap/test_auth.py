@@ -5,7 +5,7 @@ from aggregator.dap.auth import (
     bearer_token,
     hash_token,
     new_token,
-    shown_token,
+    presented_token,
     token_matches,
 )
 from tests.support.dap_messages import ScriptedEntropy
@@ -48,6 +48,6 @@ def test_any_other_header_is_no_token(header: str | None) -> None:
 
 
 def test_an_empty_header_shows_no_token_even_if_the_empty_token_were_taken() -> None:
-    assert shown_token({"dap-auth-token": ""}) is None
-    assert shown_token({"authorization": ""}) is None
-    assert shown_token({"dap-auth-token": "token"}) == "token"
+    assert presented_token({"dap-auth-token": ""}) is None
+    assert presented_token({"authorization": ""}) is None
+    assert presented_token({"dap-auth-token": "token"}) == "token"

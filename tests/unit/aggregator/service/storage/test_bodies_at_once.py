@@ -17,7 +17,7 @@ from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import current_generation, put_bodies
 from aggregator.service.storage.reports.claims import reports_of_job, return_reports
-from aggregator.service.storage.reports.generations import turn_over
+from aggregator.service.storage.reports.generations import rotate_generations
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.rejecting import drop_reports
 from aggregator.service.storage.reports.reports import has_reports, put_reports
@@ -126,7 +126,7 @@ class Race:
     def _turn(self, store: Database, _: int) -> None:
         while not self._is_over:
             before = bodies_left(store)
-            store.run_sync("turn", turn_over)
+            store.run_sync("turn", rotate_generations)
             self.emptied += bodies_left(store) < before
             self.bodiless += store.run_sync("bodiless", count_bodiless)
 
@@ -174,4 +174,4 @@ def test_no_body_of_a_live_report_is_ever_missing(
     assert race.bodiless == 0
     assert sorted(race.dropped) == sorted(race.stored)
     while bodies_left(race.store):
-        race.store.run_sync("turn", turn_over)
+        race.store.run_sync("turn", rotate_generations)

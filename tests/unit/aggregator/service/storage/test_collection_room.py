@@ -12,7 +12,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     finish_collection_job,
 )
 from aggregator.service.storage.jobs.collection_room import (
-    forget_those_in_vain,
+    delete_fruitless_jobs,
     pending_collections,
 )
 from tests.support.store import (
@@ -31,7 +31,7 @@ def pending(store: Database) -> int:
 
 def forget(store: Database, *, leader_selects: bool = False) -> int:
     return store.run_sync(
-        "forget", lambda tx: forget_those_in_vain(tx, TASK_ID, leader_selects=leader_selects)
+        "forget", lambda tx: delete_fruitless_jobs(tx, TASK_ID, leader_selects=leader_selects)
     )
 
 
@@ -60,7 +60,7 @@ def test_only_jobs_that_have_not_ended_are_pending(store: Database) -> None:
 def test_the_oldest_that_came_to_nothing_are_forgotten_and_no_result(
     store: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_room, "MOST_IN_VAIN", 2)
+    monkeypatch.setattr(collection_room, "MOST_FRUITLESS", 2)
     aggregate(store, range(3))
     finished = collect(store, b"finished")
     freeze_collection(store, leased := lease_collection(store))

@@ -68,9 +68,9 @@ from tests.support.store import (
     leader_task,
     lease_collection,
     report_id,
+    rotate_all,
     store_url,
     totals,
-    turn_generations,
     unit,
     units,
     upload,
@@ -327,7 +327,7 @@ def test_a_forgotten_task_leaves_what_it_cost(
     forget(store, TASK_ID)
     forget(store, TASK_ID)
     assert bodies_left(store) == held  # for the next minutes
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert bodies_left(store) == 0
     assert rows(store) == {
         "tasks": 1,

@@ -15,7 +15,7 @@ TAKE = {
     "deferred": locks.defer_jobs,
     "ledger": lambda tx, _: locks.spend(tx),
     "tokens": locks.change_tokens,
-    "generations": lambda tx, _: locks.turn_generations(tx),
+    "generations": lambda tx, _: locks.rotate_generations(tx),
     "hpke keys": lambda tx, _: locks.change_keys(tx),
 }
 

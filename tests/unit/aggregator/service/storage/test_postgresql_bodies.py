@@ -16,7 +16,11 @@ from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.postgresql import Postgresql
 from aggregator.service.storage.reports import groups
 from aggregator.service.storage.reports.bodies import put_bodies
-from aggregator.service.storage.reports.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.service.storage.reports.generations import (
+    TURN_SECONDS,
+    UNUSED_SECONDS,
+    rotate_generations,
+)
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.rejecting import drop_reports
 from aggregator.service.storage.reports.reports import put_reports
@@ -31,7 +35,7 @@ from tests.support.store import (
     create_job,
     report_id,
     reports_in,
-    turn_generations,
+    rotate_all,
     unit,
     upload,
 )
@@ -66,7 +70,7 @@ def uploading(store: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
 
 
 def turn(store: Database) -> int:
-    return store.run_sync("turn", turn_over)
+    return store.run_sync("turn", rotate_generations)
 
 
 def make_unused(store: Database, clock: ManualClock) -> None:
@@ -159,7 +163,7 @@ def test_the_log_of_the_server_has_a_body_once(
     job = create_job(store, count, stored_bytes=count * size)
     assert job is not None
     assert store.run_sync("drop", lambda tx: drop_reports(tx, TASK_ID, job.key)) == count
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     after = store.run_sync("position", position)
     assert bodies_left(store) == 0
     assert after - before < most * count, (after - before) / count

@@ -21,7 +21,7 @@ from aggregator.service.storage.reports.generations import (
     LEFT,
     TURN_SECONDS,
     UNUSED_SECONDS,
-    turn_over,
+    rotate_generations,
 )
 from aggregator.service.storage.reports.rejecting import drop_reports
 from tests.support.clock import ManualClock
@@ -34,13 +34,13 @@ from tests.support.store import (
     finish_job,
     lease_job,
     reports_in,
-    turn_generations,
+    rotate_all,
     upload,
 )
 
 
 def turn(store: Database) -> int:
-    return store.run_sync("turn", turn_over)
+    return store.run_sync("turn", rotate_generations)
 
 
 def current(store: Database) -> int:
@@ -92,11 +92,11 @@ def generations_named(store: Database) -> set[int]:
 def test_bodies_leave_together_after_their_reports(store: Database, clock: ManualClock) -> None:
     upload(store, range(5))
     job = created(store)
-    assert turn_generations(store, clock) == 1  # another is begun
+    assert rotate_all(store, clock) == 1  # another is begun
     assert bodies(store, job) == [*range(5)]
     finish_job(store, lease_job(store))
     assert bodies_left(store) == 1
-    assert turn_generations(store, clock) == 1
+    assert rotate_all(store, clock) == 1
     assert bodies_left(store) == 0
     upload(store, range(5, 7))
     assert len(bodies(store, created(store))) == 2
@@ -150,7 +150,7 @@ def test_a_clock_that_is_put_back_delays_by_a_while_at_most(
     clock.advance(-100_000)
     turn(store)
     clock.advance(UNUSED_SECONDS)
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert bodies_left(store) == 1
     assert bodies(store, created(store)) == [2]
 
@@ -158,7 +158,7 @@ def test_a_clock_that_is_put_back_delays_by_a_while_at_most(
 def test_a_generation_is_current_for_a_minute_and_for_as_long_as_it_is_empty(
     store: Database, clock: ManualClock
 ) -> None:
-    assert turn_generations(store, clock) == 0
+    assert rotate_all(store, clock) == 0
     upload(store, [1])
     first = begin_another(store, clock)
     clock.advance(10 * TURN_SECONDS)
@@ -180,7 +180,7 @@ def test_where_none_is_empty_the_current_one_grows(store: Database, clock: Manua
     clock.advance(TURN_SECONDS)
     assert turn(store) == 0
     upload(store, [10])
-    assert (current(store), turn_generations(store, clock)) == (last, 0)
+    assert (current(store), rotate_all(store, clock)) == (last, 0)
     assert bodies(store, created(store)) == [0, 1, 2, 3, 10]
 
 
@@ -200,10 +200,10 @@ def test_the_few_that_stay_are_moved_where_none_is_empty(
             begin_another(store, clock)
     before = [bodies(store, job) for job in left]
     assert len(generations_named(store)) == tables.GENERATIONS
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert len(generations_named(store)) == tables.GENERATIONS  # three of nine are too many
     drop(store, left[0])
-    assert turn_generations(store, clock) >= 3
+    assert rotate_all(store, clock) >= 3
     assert len(generations_named(store)) < tables.GENERATIONS
     assert bodies_left(store) < 9 * tables.GENERATIONS
     assert [bodies(store, job) for job in left] == [[], *before[1:]]
@@ -223,7 +223,7 @@ def test_a_damaged_body_keeps_no_other_from_being_moved(
     for number in range(100, 120):
         upload(store, [number])
         drop(store, created(store))
-    assert turn_generations(store, clock)
+    assert rotate_all(store, clock)
     assert 0 not in generations_named(store)
     whole = store.run_sync("readable", lambda tx: readable_reports(tx, held.key))
     assert whole.ids == [body_of(number)[:16] for number in (1, 10, 11, 20, 21)]
@@ -244,12 +244,12 @@ def test_a_few_that_stay_block_no_generation_when_little_is_uploaded(
         assert turn(store) == 0
         upload(store, [number])
         drop(store, created(store))
-    assert turn_generations(store, clock)
+    assert rotate_all(store, clock)
     assert current(store) != last
     for number in range(20, 60):
         upload(store, [number])
         drop(store, created(store))
-        turn_generations(store, clock)
+        rotate_all(store, clock)
     assert bodies_left(store) <= 3 * (1 + LEFT)
     assert bodies(store, held) == [0, 1, 2]
 
@@ -266,7 +266,7 @@ def test_what_each_generation_holds_is_told(store: Database, clock: ManualClock)
     assert (held()[second], sum(held().values())) == (1, 2)
     drop(store, created(store))
     assert sum(held().values()) == 2
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert sum(held().values()) == bodies_left(store) == 0
 
 
@@ -302,7 +302,7 @@ def test_no_key_of_a_group_is_used_twice(store: Database, clock: ManualClock) ->
         assert key not in seen
         seen.add(key)
         drop(store, created(store))
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert bodies_left(store) == 0
 
 

@@ -38,7 +38,7 @@ from tests.support.store import (
     new_reports,
     report_id,
     reports_in,
-    turn_generations,
+    rotate_all,
     unit,
     units,
     upload,
@@ -213,7 +213,7 @@ def test_a_group_leaves_its_dead_reports_behind_when_it_is_moved(
             upload(store, [100 * number + other])
             create_job(store)
             finish_job(store, lease_job(store))
-        turn_generations(store, clock)
+        rotate_all(store, clock)
     assert Counter((each.size, each.live) for each in kept(store))[(1, None)] > 0
     for number in range(tables.GENERATIONS):
         job = 11 * number + 1

@@ -27,8 +27,8 @@ from tests.support.store import (
     make_store,
     new_reports,
     reports_in,
+    rotate_all,
     stored,
-    turn_generations,
     upload,
 )
 
@@ -72,7 +72,7 @@ def test_large_groups_are_objects_and_small_ones_rows(
     found = reports_in(store, leased.job.key)
     assert [each.body for each in found] == [body_of(number) for number in range(51)]
     finish_job(store, leased)
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert bodies_left(store) == objects_in(folder) == 0
 
 
@@ -85,7 +85,7 @@ def test_more_objects_than_one_transaction_deletes_all_go(
     create_job(store)
     finish_job(store, lease_job(store))
     assert objects_in(folder) == 10
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert bodies_left(store) == objects_in(folder) == 0
 
 

@@ -19,7 +19,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     fail_collection_job,
     select_batch,
 )
-from aggregator.service.storage.jobs.collection_room import forget_those_in_vain
+from aggregator.service.storage.jobs.collection_room import delete_fruitless_jobs
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import has_reports, put_reports
@@ -127,8 +127,8 @@ def test_a_batch_whose_collection_failed_is_selected_again_only_when_that_is_sai
 
     store.run_sync("fail", fail)
     assert full(store) is None
-    with patch.object(collection_room, "MOST_IN_VAIN", 0):
-        store.run_sync("room", lambda tx: forget_those_in_vain(tx, TASK_ID, leader_selects=True))
+    with patch.object(collection_room, "MOST_FRUITLESS", 0):
+        store.run_sync("room", lambda tx: delete_fruitless_jobs(tx, TASK_ID, leader_selects=True))
     assert full(store) is None
     finish(store)
     assert full(store) == Batch(second, second)

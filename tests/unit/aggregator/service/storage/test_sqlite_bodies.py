@@ -22,7 +22,7 @@ from tests.support.store import (
     create_job,
     report_id,
     reports_in,
-    turn_generations,
+    rotate_all,
     unit,
     upload,
 )
@@ -60,7 +60,7 @@ def test_sqlite_overwrites_again_what_is_deleted_after_a_generation_was_emptied(
 
     upload(store, [1])
     drop(store, created(store))
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     assert (bodies_left(store), setting()) == (0, 1)
 
     def fails(*_: object) -> None:
@@ -107,7 +107,7 @@ def test_a_body_is_written_once_beside_the_log(store: Database, clock: ManualClo
     reading = each(lambda number: len(bodies(store, jobs[number])))
     dropping = each(lambda number: drop(store, jobs[number]))
     before = written()
-    turn_generations(store, clock)
+    rotate_all(store, clock)
     emptying = (written() - before) / (groups * size)
     assert bodies_left(store) == 0
     total = uploading + claiming + reading + dropping + emptying

@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 import pytest
 
-from aggregator.service.runtime import Threads, Turns
+from aggregator.service.runtime import FairQueue, Threads
 from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ FLOODED, SMALL, LATE = b"flooded", b"small", b"late"
 
 
 def test_tasks_are_served_in_turn_and_each_in_the_order_of_its_items() -> None:
-    turns: Turns[str] = Turns()
+    turns: FairQueue[str] = FairQueue()
     for number in range(5):
         turns.put(FLOODED, f"flooded {number}")
     turns.put(SMALL, "small 0")
@@ -31,7 +31,7 @@ def test_tasks_are_served_in_turn_and_each_in_the_order_of_its_items() -> None:
 
 
 def test_what_waits_no_more_is_not_served() -> None:
-    turns: Turns[str] = Turns()
+    turns: FairQueue[str] = FairQueue()
     turns.put(FLOODED, "gone")
     turns.put(FLOODED, "stays")
     turns.put(SMALL, "only")

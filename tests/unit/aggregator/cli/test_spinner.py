@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from aggregator.cli.spinner import at_work
+from aggregator.cli.spinner import spinning
 
 
 def test_a_terminal_sees_what_is_done_and_pipes_see_nothing(
@@ -13,7 +13,7 @@ def test_a_terminal_sees_what_is_done_and_pipes_see_nothing(
     for is_terminal, shown in (("1", True), ("0", False)):
         monkeypatch.setenv("TTY_COMPATIBLE", is_terminal)
         monkeypatch.setenv("TERM", "xterm")
-        with at_work("counting sheep", 2) as advance:
+        with spinning("counting sheep", 2) as advance:
             advance("counting goats")
             sys.stdout.write("one result\n")
         told = capsys.readouterr()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from aggregator.cli.local.demo_page import Answered, Beside, truth_page
+from aggregator.cli.local.demo_page import Answered, Beside, comparison_page
 from aggregator.collector.pages.numbers import beside
 from aggregator.service.web.pages.charts import Mark
 from tests.support.look import Page
@@ -28,7 +28,7 @@ def test_each_figure_stands_beside_its_true_value_and_says_whether_the_interval_
 
 def test_every_arrow_points_at_the_truth_on_the_scale_of_its_bar() -> None:
     answered = Answered("Which?", "", [_figure(100, 50), _figure(200, 300)], "", ())
-    chart = truth_page("Title", "", [answered], (), "").split("<svg")[1]
+    chart = comparison_page("Title", "", [answered], (), "").split("<svg")[1]
     bars = [float(each) for each in re.findall(r'class="bar"[^/]* width="([0-9.]+)"', chart)]
     start = float(re.findall(r'class="bar" x="([0-9.]+)"', chart)[0])
     tips = [float(each) for each in re.findall(r'class="truth" points="([0-9.]+),', chart)]
@@ -54,7 +54,7 @@ def test_it_is_one_file_that_runs_no_script_and_asks_no_host() -> None:
 
 def test_without_services_it_leads_nowhere() -> None:
     alone = [Answered(each.title, "", each.figures, "", ()) for each in ANSWERED]
-    page = Page(truth_page("Title", "", alone, (), "what links need"))
+    page = Page(comparison_page("Title", "", alone, (), "what links need"))
     assert [each.attributes["href"] for each in page.all("a")] == ["#content"]
     assert "what links need" not in page.elements[0].text
 
@@ -63,7 +63,7 @@ def test_what_others_wrote_is_text_and_what_has_no_width_is_in_no_chart_from_nea
     exact = Beside("count", HOSTILE, Mark(HOSTILE, 5, 5, 5), 5, is_held=True)
     endless = Beside("mean", "", Mark("m", None, -math.inf, math.inf), 1, is_held=True)
     answered = Answered(HOSTILE, HOSTILE, [exact, endless], HOSTILE, [(HOSTILE, HOSTILE)])
-    page = Page(truth_page(HOSTILE, HOSTILE, [answered], (), ""))
+    page = Page(comparison_page(HOSTILE, HOSTILE, [answered], (), ""))
     assert not page.all("script")
     rows = [each.text for each in page.all("tr")]
     assert "mean m1noneunboundedunboundedyes" in rows

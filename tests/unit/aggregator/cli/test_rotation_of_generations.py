@@ -20,7 +20,7 @@ async def test_a_leader_empties_generations_by_itself(
 ) -> None:
     for name in ("TURN_SECONDS", "UNUSED_SECONDS"):
         monkeypatch.setattr(generations, name, 0)
-    monkeypatch.setattr(services, "TURNING_SECONDS", 0.01)
+    monkeypatch.setattr(services, "GENERATIONS_SECONDS", 0.01)
     key = tmp_path / "key"
     key.write_text("A" * 43)  # 32 zero bytes, the key of the tests' stores
     key.chmod(0o600)
