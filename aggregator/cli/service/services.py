@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import anyio
 import httpx
@@ -77,22 +77,31 @@ WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 
 
+class _Duties(TypedDict):
+    """What one process of a service does, and whether others serve in its place."""
+
+    serve: bool
+    work: bool
+    others_serve: bool
+
+
+def _duties(part: Part, *, work: bool) -> _Duties:
+    """Return what a process of a service that serves, and with `work` also works, does of it.
+
+    Of several processes, every other one only works: while it opens reports it holds Python's lock,
+    and a request would wait.
+    """
+    if not work or part.of == 1:
+        return _Duties(serve=True, work=work, others_serve=False)
+    works = part.number % 2 == 0
+    return _Duties(serve=not works, work=works, others_serve=works)
+
+
 def serve_leader(
     reading: Reading[LeaderSettings], *, work: bool, processes: int | None = None
 ) -> None:
-    """Run the leader's application, and with `work` its workers.
-
-    Of several processes, every other one only works: while it opens reports it holds Python's lock,
-    and an upload would wait.
-    """
-
-    def opening(settings: LeaderSettings, part: Part) -> Opening:
-        if not work or part.of == 1:
-            return _leader(settings, serve=True, work=work)
-        works = part.number % 2 == 0
-        return _leader(settings, serve=not works, work=works, others_serve=works)
-
-    _run(reading, opening, processes)
+    """Run the leader's application, and with `work` its workers."""
+    _run(reading, lambda read, part: _leader(read, **_duties(part, work=work)), processes)
 
 
 def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
@@ -103,15 +112,8 @@ def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = Non
 def serve_helper(
     reading: Reading[HelperSettings], *, work: bool = False, processes: int | None = None
 ) -> None:
-    """Run the helper's application, and with `work` its workers, apart as the leader's."""
-
-    def opening(settings: HelperSettings, part: Part) -> Opening:
-        if not work or part.of == 1:
-            return _helper(settings, serve=True, work=work)
-        works = part.number % 2 == 0
-        return _helper(settings, serve=not works, work=works, others_serve=works)
-
-    _run(reading, opening, processes)
+    """Run the helper's application, and with `work` its workers."""
+    _run(reading, lambda read, part: _helper(read, **_duties(part, work=work)), processes)
 
 
 def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:

@@ -44,7 +44,7 @@ class BelowPath:
                 response = await self._on_error(Request(scope, receive), error)
                 await response(scope, receive, send)
                 return
-            if before.rstrip("/") in paths:
+            if before in paths:
                 scope["path"] = scope["path"][len(before) :]
         await self._app(scope, receive, send)
 
