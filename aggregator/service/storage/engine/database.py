@@ -87,6 +87,7 @@ class Transaction:
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
     objects: Objects | None = None  # where large bodies lie, if not in the database
     new_objects: dict[bytes, bytes] = dataclasses.field(default_factory=dict)  # put at the commit
+    has_put_objects: bool = False
     made_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, used if committed
     destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
@@ -312,7 +313,7 @@ class Database:
             yield
         except BaseException:
             self._undestroyed.update(transaction.made_slots)
-            if self._objects is not None:
+            if self._objects is not None and transaction.has_put_objects:
                 self._objects.try_delete(transaction.new_objects)
             raise
 
@@ -355,7 +356,8 @@ class Database:
                     if transaction.failure is not None:
                         raise transaction.failure
                     if self._objects is not None and transaction.new_objects:
-                        self._objects.put(transaction.new_objects)
+                        self._objects.put(transaction.new_objects)  # all, or it deletes what is
+                        transaction.has_put_objects = True
                     self._on_transaction(name, "before commit")
             self._on_transaction(name, "committed")
             self._destroy(transaction.destroyed_slots)

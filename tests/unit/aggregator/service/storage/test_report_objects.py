@@ -10,7 +10,7 @@ from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import BodyGone, Unreachable
 from aggregator.service.storage.engine.database import Database, Transaction
-from aggregator.service.storage.engine.objects import NAME_SIZE, objects_at
+from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, objects_at
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.reports import put_reports
@@ -90,15 +90,18 @@ def test_more_objects_than_one_transaction_deletes_all_go(
 
 
 def test_a_transaction_that_is_not_committed_leaves_no_object(
-    store: Database, folder: Path
+    store: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(tx: Transaction) -> None:
         put_reports(tx, TASK_ID, new_reports(range(9)), MAX_REPORTS)
         raise tx.refuse(StoreError("no"))
 
+    deleted: list[object] = []
+    monkeypatch.setattr(Objects, "try_delete", lambda _, names: deleted.append(names))
     with pytest.raises(StoreError, match="no"):
         store.run_sync("fail", fail)
     assert objects_in(folder) == stored(store) == 0
+    assert deleted == []  # nothing was put, so the storage is not asked
 
 
 def test_a_process_that_ends_before_its_commit_leaves_no_report(
