@@ -59,8 +59,11 @@ def reconcile(
     Raises:
         JournalError: The journal is missing, or cannot be used.
     """
+    # The mark comes after the journal, so it is looked for first: another process may just be
+    # making both.
+    has_had_one = database.read_sync("look for releases", _has_journal)
     if not journal.exists():
-        if not may_be_missing and database.read_sync("look for releases", _has_journal):
+        if has_had_one and not may_be_missing:
             raise JournalError(
                 f"the journal of releases {journal.name} does not exist or is empty, and this "
                 "store has had one: bring it back. If it is lost, `prio store restored "

@@ -250,6 +250,24 @@ def test_a_store_from_before_its_first_release_is_not_opened_without_its_journal
             reconcile(store, JournalFile(tmp_path / "journal"))
 
 
+@pytest.mark.parametrize("moment", ["exists", "create"])
+def test_several_processes_may_make_the_journal_of_a_new_store_at_once(
+    store: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Containers of one aggregator start together; none is to say that the journal is lost."""
+    journal = JournalFile(tmp_path / "journal")
+    method = getattr(journal, moment)
+
+    def while_another_process_makes_it() -> object:
+        found = method()
+        reconcile(store, JournalFile(tmp_path / "journal"))
+        return found
+
+    monkeypatch.setattr(journal, moment, while_another_process_makes_it)
+    assert reconcile(store, journal) == 0
+    assert journal.releases() == []
+
+
 def test_a_journal_that_lost_its_end_is_healed_and_that_is_said(
     store: Database, journal: JournalFile, tmp_path: Path
 ) -> None:
