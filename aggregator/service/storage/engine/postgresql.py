@@ -39,6 +39,12 @@ _TAKEN = "55P03"
 _UNIQUE = "23505"
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
+_OTHERS_STATEMENTS = ("42P05", "26000")  # a prepared statement is there already, or is not there
+_NO_SESSIONS = (
+    "what one connection has set, another one finds: a pooler stands in front that shares one "
+    "connection of the server among several of ours. Have it keep sessions (pgbouncer: `pool_mode "
+    "= session`), or go round it"
+)
 
 
 class Postgresql:
@@ -142,15 +148,18 @@ class Postgresql:
 
         Some databases that speak PostgreSQL's protocol accept advisory locks without locking
         anything, and poolers that hand each statement to another connection defeat them. On such a
-        store two processes could release one batch twice.
+        store two processes could release one batch twice. Our settings, of which one keeps readers
+        from writing, need connections that are sessions.
 
         Raises:
-            ConfigurationError: The second connection gets the lock that the first one holds.
+            ConfigurationError: A second connection has the session of the first one, or gets the
+                lock that it holds.
         """
         key = secrets.randbits(63)  # random, so nobody else opening a store uses it now
         made = self.engine(readers=2)
         try:
             with made.connect() as holder, made.connect() as other:
+                self._prove_sessions(holder, other)
                 for take in ("pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"):
                     holder.exec_driver_sql(f"SELECT {take}(%s)", (key,))
                     attempt = other.exec_driver_sql(
@@ -166,6 +175,19 @@ class Postgresql:
                         )
         finally:
             made.dispose()
+
+    def _prove_sessions(self, *connections: Connection) -> None:
+        """Let each connection say something of itself that lasts, and then ask all of them."""
+        for number, connection in enumerate(connections):
+            connection.exec_driver_sql(
+                "SELECT set_config('prio.connection', %s, false)", (str(number),)
+            )
+            connection.commit()
+        for number, connection in enumerate(connections):
+            found = connection.exec_driver_sql("SELECT current_setting('prio.connection', true)")
+            if found.scalar_one() != str(number):
+                raise ConfigurationError(f"database: {self.name}: {_NO_SESSIONS}")
+            connection.rollback()
 
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
@@ -276,6 +298,8 @@ class Postgresql:
 
     def reason(self, error: DBAPIError) -> str:
         """Return the server's message in one line, without the row that it may quote."""
+        if _code(error) in _OTHERS_STATEMENTS:
+            return _NO_SESSIONS
         diagnosis = getattr(error.orig, "diag", None)
         text: str = getattr(diagnosis, "message_primary", None) or str(error.orig)
         return re.sub(r"\s+", " ", text).strip()

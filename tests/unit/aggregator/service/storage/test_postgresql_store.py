@@ -8,18 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import sqlalchemy
+from sqlalchemy import URL, Engine, StaticPool, create_engine
 
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ConfigurationError
+from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.config import HelperSettings
 from aggregator.service.storage.batches.closed import closed_batches, freeze
 from aggregator.service.storage.engine import postgresql
 from aggregator.service.storage.engine.backends import (
+    Backend,
     Busy,
     Conflict,
     Disconnected,
     Unreachable,
     backend,
+    translated,
 )
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.locks import change_batches, keep_batches
@@ -326,3 +330,33 @@ def test_a_server_whose_locks_lock_nothing_is_refused_at_opening(
     pretending = f"{url}&options=-csearch_path%3D{schema},pg_catalog,public"
     with pytest.raises(ConfigurationError, match="two connections hold one advisory lock"):
         open_database(settings.model_copy(update={"database": pretending}))
+
+
+def test_a_pooler_that_gives_several_connections_one_session_is_refused_at_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = HelperSettings(database=new_place(tmp_path), store_key_file=tmp_path / "key")
+    open_database(settings).close()
+
+    def with_one_session(url: URL, *, isolation_level: str, **_: object) -> Engine:
+        return create_engine(url, poolclass=StaticPool, isolation_level=isolation_level)
+
+    monkeypatch.setattr(sqlalchemy, "create_engine", with_one_session)
+    with pytest.raises(ConfigurationError, match=r"another one finds.*pool_mode = session"):
+        open_database(settings)
+
+
+def test_statements_that_another_connection_has_prepared_are_a_poolers(tmp_path: Path) -> None:
+    place = backend(new_place(tmp_path))
+    for statement in ("PREPARE ours AS SELECT 1; PREPARE ours AS SELECT 1", "EXECUTE ours"):
+        with pytest.raises(StoreError, match=r"'look'.*pool_mode = session"):
+            _run(place, "look", statement)
+
+
+def _run(place: Backend, name: str, statement: str) -> None:
+    engine = place.engine()
+    try:
+        with translated(place, name), engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+    finally:
+        engine.dispose()
