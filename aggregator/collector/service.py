@@ -52,6 +52,7 @@ from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
 from aggregator.protocol.task import Task, task_from_toml
+from aggregator.service.config import in_words, place_of
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.web.app import create_app
 from aggregator.service.web.auth import require_token
@@ -227,7 +228,7 @@ async def _read_query(request: Request) -> dict[str, int]:
         return _QUERY.validate_json(body)
     except ValidationError as error:
         faults = "; ".join(
-            ": ".join([*map(str, fault["loc"]), fault["msg"]])
-            for fault in error.errors(include_input=False, include_url=False, include_context=False)
+            ": ".join(filter(None, (place_of(fault), in_words(fault))))
+            for fault in error.errors(include_url=False)
         )
         raise InvalidMessage(faults) from None

@@ -71,7 +71,7 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
     try:
         document = _from_json(text) if is_json else tomllib.loads(text)
     except NOT_TOML as error:
-        why = _place(str(error)) if is_secret else f": {error}"
+        why = place_in_text(str(error)) if is_secret else f": {error}"
         # `from None`: the cause would carry text of the secrets.
         raise ParameterError(f"task file: not {'JSON' if is_json else 'TOML'}{why}") from None
     if _TASKS not in document:
@@ -152,7 +152,7 @@ def _no_number(name: str) -> object:
     raise ValueError(f"{name} is no number")
 
 
-def _place(message: str) -> str:
-    """Return only the place of an error in a text."""
+def place_in_text(message: str) -> str:
+    """Return only the place that a parser's message names, since its other words may be secret."""
     found = _PLACE.search(message)
     return f" ({found[0]})" if found else ""

@@ -147,7 +147,7 @@ def test_every_upload_is_answered_while_settings_change(tmp_path: Path, engine: 
             first, second = (
                 str(line["reason"]) for line in services.log("leader") if line["event"] == KEPT
             )
-            assert "hpke_cache_seconds: Input should be greater" in first
+            assert "hpke_cache_seconds: must be at least 0, not -1" in first
             assert second == "health_listen: can change only with a restart"
         assert set(uploads.statuses) == {200}
         assert len(uploads.statuses) >= 8 * 20

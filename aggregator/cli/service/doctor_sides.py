@@ -18,7 +18,13 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.service.config import ANSWER_SECONDS, HelperSettings, LeaderSettings
+from aggregator.service.config import (
+    ANSWER_SECONDS,
+    HelperSettings,
+    LeaderSettings,
+    in_words,
+    place_of,
+)
 from aggregator.service.leader.job_creator import MAX_JOB_BYTES
 from aggregator.service.storage.tasks.tasks import get_task
 from aggregator.service.transport.examination import Finding
@@ -103,9 +109,8 @@ def read_side(file: Path) -> Side:
     try:
         return Side.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        member = ".".join(map(str, first["loc"]))
-        says = f"{member}: {first['msg']}" if member else first["msg"]
+        first = error.errors(include_url=False)[0]
+        says = ": ".join(filter(None, (place_of(first), in_words(first))))
         raise ParameterError(f"theirs: {file}: not what --ours prints: {escaped(says)}") from None
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         REFUSAL_SECONDS,
         STALLED_SECONDS,
     )
+    from aggregator.service.config.faults import in_words, place_of
     from aggregator.service.config.kinds import MAX_SECONDS
     from aggregator.service.config.reading import check_private, read_settings, read_settings_of
     from aggregator.service.config.settings import (
@@ -51,6 +52,7 @@ else:
                 "REFUSAL_SECONDS",
                 "STALLED_SECONDS",
             ),
+            "faults": ("in_words", "place_of"),
             "kinds": ("MAX_SECONDS",),
             "reading": ("check_private", "read_settings", "read_settings_of"),
             "settings": (
@@ -94,6 +96,8 @@ __all__ = [
     "Schedule",
     "ServiceSettings",
     "check_private",
+    "in_words",
+    "place_of",
     "read_bytes",
     "read_settings",
     "read_settings_of",

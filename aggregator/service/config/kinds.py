@@ -61,9 +61,11 @@ def _suites(value: str) -> str:
     names = [name.strip() for name in value.split(",")]
     for name in names:
         if name not in NAMED:
-            raise ValueError(f"{name!r} is none of {', '.join(NAMED)}")
+            raise ValueError(
+                f"must be suites joined by commas, {name!r} is none of {', '.join(NAMED)}"
+            )
     if len({*names}) < len(names):
-        raise ValueError("names a suite twice")
+        raise ValueError("names a suite twice; keep one")
     return value
 
 

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from aggregator.errors import ConfigurationError
+from aggregator.protocol.task_documents import place_in_text
 from aggregator.service.config.constants import NO_SETTINGS
+from aggregator.service.config.faults import in_words, place_of
 from aggregator.service.config.settings import (
     SCHEDULE,
     TABLES,
@@ -27,6 +30,7 @@ from aggregator.service.config.settings import (
     table_of,
 )
 from aggregator.service.config.text_files import read_text
+from aggregator.words import meant
 
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
 
@@ -107,9 +111,9 @@ def _read_toml(path: Path) -> dict[str, object]:
         values: dict[str, object] = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError):  # also for numbers too long and lists too deep
+    except (ValueError, RecursionError) as error:  # also for numbers too long, lists too deep
         # `from None`: the cause may contain a line with a secret.
-        raise ConfigurationError(f"{path}: not TOML") from None
+        raise ConfigurationError(f"{path}: not TOML{place_in_text(str(error))}") from None
     values = _without_tables(values, path)
     if _has_secret(values):
         check_private(path)
@@ -136,11 +140,14 @@ def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, objec
         for name, value in inside.items():
             own = table_of(name)
             if own not in (None, table):
-                raise ConfigurationError(f"{path}: {name}: stands in [{own}], not in [{table}]")
+                raise ConfigurationError(f"{path}: {name}: belongs in [{own}], not in [{table}]")
             if own is None and name in (*TABLES, TUNING, SCHEDULE):
-                raise ConfigurationError(f"{path}: {name}: stands in no table, so not in [{table}]")
+                own = f"[[{name}]]" if name == SCHEDULE else f"[{name}]"
+                raise ConfigurationError(
+                    f"{path}: {name}: belongs in a table of its own, {own}, not in [{table}]"
+                )
             if name in found:
-                raise ConfigurationError(f"{path}: {name}: is given twice")
+                raise ConfigurationError(f"{path}: {name}: is given twice; keep one")
             found[name] = value
     return found
 
@@ -201,8 +208,23 @@ def _validated(
     try:
         return kind(**(values | _from_environment(kind, place)))  # type: ignore[arg-type]  # values are checked by the model
     except ValidationError as error:
-        faults = "; ".join(
-            ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))
-            for fault in error.errors(include_input=False, include_url=False, include_context=False)
-        )
+        # Not `error` as the cause: it shows values, which may be secrets.
+        faults = "; ".join(_fault(kind, each) for each in error.errors(include_url=False))
         raise ConfigurationError(f"{place}: {faults}") from None
+
+
+def _fault(kind: type[BaseModel], fault: ErrorDetails) -> str:
+    """Return what is wrong with one setting, and which variable set it if it was one."""
+    name = place_of(fault)
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        return f"{name}: {_unknown(kind, name)}"
+    variable = f"PRIO_{str(fault['loc'][0]).upper()}" if fault["loc"] else ""
+    is_set = variable in {each.upper() for each in os.environ}
+    return ": ".join(filter(None, (f"{name} ({variable})" if is_set else name, in_words(fault))))
+
+
+def _unknown(kind: type[BaseModel], name: str) -> str:
+    owners = [role for role, other in _ROLES.items() if name in other.model_fields]
+    if owners:
+        return f"is a setting of a {' or a '.join(owners)} only; remove it"
+    return f"no such setting{meant(name, [*kind.model_fields, *TABLES, TUNING])}"
