@@ -66,19 +66,21 @@ MESSAGES: "Mapping[str, type[Message]]" = {
 
 
 def decode_file(
-    file: Annotated[str, typer.Argument(help="The file that holds the message; - for the input.")],
+    file: Annotated[
+        str, typer.Argument(help="The file that holds the message; - for standard input.")
+    ],
     message: Annotated[
         str, typer.Option("--message", "-m", help=f"One of {', '.join(sorted(MESSAGES))}.")
     ],
     is_hex: Annotated[
-        bool, typer.Option("--hex", help="The file holds hexadecimal text, not bytes.")
+        bool, typer.Option("--hex", help="The file holds hexadecimal text instead of bytes.")
     ] = False,
 ) -> None:
     """Print a DAP message as text, field by field."""
     from aggregator.codec import DecodeError, decode
 
     if message not in MESSAGES:
-        raise typer.BadParameter(f"one of {', '.join(sorted(MESSAGES))} expected, not {message}")
+        raise typer.BadParameter(f"must be one of {', '.join(sorted(MESSAGES))}, not {message}")
     try:
         data = _read(file, is_hex=is_hex)
     except (OSError, ValueError) as error:

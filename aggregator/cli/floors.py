@@ -23,19 +23,19 @@ def _floor(
     max_epsilon: Annotated[
         str | None,
         typer.Option(
-            help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2". If not '
-            f"given, those with an epsilon above {DEFAULT_MAX_EPSILON}.",
+            help='Refuse tasks with a larger epsilon per release, or with none; exact: "1/2". If '
+            f"not given, only those with one above {DEFAULT_MAX_EPSILON}.",
             show_default=False,
         ),
     ] = None,
     max_delta: Annotated[
-        str, typer.Option(help="Refuse tasks with a larger delta a release.")
+        str, typer.Option(help="Refuse tasks with a larger delta per release.")
     ] = format_rational(DEFAULT_MAX_DELTA),
     max_rho: Annotated[
         str | None,
         typer.Option(
-            help="Refuse tasks with a larger rho a release, or none; if not given, those with "
-            f"Gaussian noise of a rho above {DEFAULT_MAX_RHO}.",
+            help="Refuse tasks with a larger rho per release, or with none. If not given, only "
+            f"those with Gaussian noise of a rho above {DEFAULT_MAX_RHO}.",
             show_default=False,
         ),
     ] = None,
@@ -51,8 +51,8 @@ def _floor(
     exact_results: Annotated[
         bool | None,
         typer.Option(
-            help="Take part in tasks without noise, or refuse them; if neither is given, they are "
-            "refused with --max-epsilon or --max-rho.",
+            help="Take part in tasks without noise, or refuse them. If neither is given, "
+            "they are refused only with --max-epsilon or --max-rho.",
             show_default=False,
         ),
     ] = None,

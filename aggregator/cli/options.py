@@ -34,7 +34,10 @@ class TaskCommand(TyperCommand):
 
 
 TaskArgument = Annotated[
-    str, typer.Argument(metavar="TASK_ID", help="As in the task file; `prio task list` prints it.")
+    str,
+    typer.Argument(
+        metavar="TASK_ID", help="The task's id, as in its file; `prio task list` prints it."
+    ),
 ]
 
 WhichTask = Annotated[
@@ -42,7 +45,7 @@ WhichTask = Annotated[
     typer.Option(
         "--which",
         metavar="NAME",
-        help="Which task of the file, if it holds several: the title of a survey, or a task's id.",
+        help="The task, if the file holds several: a survey's title or a task's id.",
     ),
 ]
 
@@ -51,7 +54,7 @@ InsecureHttp = Annotated[
     typer.Option(
         "--insecure-http",
         envvar="PRIO_INSECURE_HTTP",
-        help="Allow plain http:// to other machines: everybody on the way can read it.",
+        help="Allow plain http:// to other machines, which everybody on the way can read.",
     ),
 ]
 
@@ -60,7 +63,7 @@ EnvironmentProxy = Annotated[
     typer.Option(
         "--environment-proxy",
         envvar="PRIO_ENVIRONMENT_PROXY",
-        help="Use the proxies of HTTPS_PROXY and the like.",
+        help="Use the proxies that HTTPS_PROXY and similar variables name.",
     ),
 ]
 
@@ -69,7 +72,8 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The party's service file; without it settings come from the environment (PRIO_…).",
+        help="The party's service file; if not given, all settings come from the environment "
+        "(PRIO_…).",
     ),
 ]
 
@@ -79,7 +83,8 @@ Up = Annotated[
     typer.Option(
         "--up",
         metavar="FOLDER",
-        help="The folder of a `prio up`; if not given, the one that we are in, or prio-up.",
+        help="The folder of a `prio up`; if not given, the current folder if it is one, or else "
+        "prio-up.",
     ),
 ]
 
@@ -94,7 +99,8 @@ def parse_time(text: str | None, name: str) -> int | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ParameterError(
-            f"{name}: must be ISO 8601 or seconds since 1970, not {text!r}"
+            f"{name}: must be ISO 8601, such as 2026-11-21T10:00, or seconds since 1970, "
+            f"not {text!r}"
         ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 

@@ -45,10 +45,10 @@ _SETTINGS: Final = f"""\
 
 {_WRITTEN}
 
-A setting stands in a table of a party's service file, or in the environment as `PRIO_` and its name
-in capitals, which wins. Without `--config` all come from the environment. A setting that does not
-exist, or stands in another's table, is refused. Relative paths count from the file's folder. A
-fraction is text: `"1/2"`.
+A setting belongs in a table of a party's service file. The environment overrides the file, as
+`PRIO_` and the name in capitals; without `--config` all settings come from the environment. A
+setting that does not exist, or is in the wrong table, is refused. Relative paths start at the
+file's folder. A fraction is text: `"1/2"`.
 
 ```toml
 [service]
@@ -65,30 +65,31 @@ min_batch_size_floor = 100
 max_epsilon = "2"
 ```
 
-On SIGHUP a service [reads them again](operations/reload.md), but for those marked *restart*.
+On SIGHUP a service [reads its settings again](operations/reload.md), except those marked *restart*.
 """
 
 _ABOUT: Final[Mapping[str, str]] = {
     "service": "Which party this is, where its store is, and where it answers.",
-    "keys": "Its secrets. A service file that holds one itself must be readable by its owner only.",
+    "keys": "The secrets. A service file that contains one must be readable by its owner only.",
     "floor": "The least protection of the tasks that an aggregator takes part in.",
-    TUNING: "These may stay as they are.",
+    TUNING: "All other settings. Their defaults serve.",
 }
 
 _SCHEDULE: Final = """\
 ## `[[schedule]]`
 
-[Surveys](surveys.md) whose windows a collector's service collects when they are over, each a table.
+One table for each [survey](surveys.md) whose windows the collector service collects when they are
+over.
 """
 
 _NUMBA: Final = """\
 ## For compiled kernels
 
-`NUMBA_CACHE_DIR`, in the environment only, names a writable folder for compiled kernels; the user's
-cache folder if it is not set. `prio warm` fills it; without it a service verifies more slowly until
-a process of its own has done so, and a client shards more slowly. A folder that cannot be written
-is read, if it is root's or the user's own: whoever can write it can have any code run. Kernels are
-found there by what their sources say: another checkout or
+`NUMBA_CACHE_DIR`, in the environment only, names a writable folder for compiled kernels; if not
+set, it is the user's cache folder. `prio warm` fills it. Until it is filled, a client shards more
+slowly, and a service verifies more slowly until a separate process has compiled its kernels. A
+folder that cannot be written is still read if root or the user owns it; anybody who can write it
+can have any code run. Kernels are found by the content of their sources, so another checkout or
 environment of the same version, on the same kind of processor, need not compile them again.
 """
 

@@ -20,10 +20,10 @@ NOISE = ", ".join(kind.name for kind in MECHANISMS.values() if kind.is_noisy)
 
 Mechanism = Annotated[str, typer.Option(help=f"The noise: {NOISE}.")]
 MechanismEpsilon = Annotated[
-    str | None, typer.Option(help="Of the mechanism, if it has one, such as 1 or 1/2.")
+    str | None, typer.Option(help="The mechanism's epsilon, if it has one, such as 1 or 1/2.")
 ]
-MechanismDelta = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
-MechanismRho = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
+MechanismDelta = Annotated[str | None, typer.Option(help="The mechanism's delta, if it has one.")]
+MechanismRho = Annotated[str | None, typer.Option(help="The mechanism's rho, if it has one.")]
 
 Parameters = Mapping[str, Value]
 """The parameters of a type that were given, by name."""

@@ -20,7 +20,7 @@ def check(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Files in the published format; the type is the name up to the first _."
+            help="Files in the published format, whose names begin with the type and _."
         ),
     ],
 ) -> None:

@@ -84,6 +84,14 @@ _ALWAYS_SHOWN = 2**64 - 1
 _PARAMETERS = ("epsilon", "delta", "rho")
 """The parameters that the encoding has room for, in order; each mechanism uses some of them."""
 
+_SETTINGS = (
+    *("mechanism", *_PARAMETERS, "shares", "max_reports_per_person", "max_batches_per_person"),
+    *("window", "window_start", "budget", "max_releases", "population", "group", "group_place"),
+    *("private_threshold", "public_buckets", "public_threshold"),
+    *("suppress_at_or_below", "assumed_probability", "bound"),
+)
+"""The names that a privacy table may have, for a hint where one is misspelt."""
+
 _EVERYTHING, _THRESHOLDS, _SUPPRESSION = 0, 1, 2
 """What the collector shows."""
 
@@ -142,7 +150,7 @@ class PrivacyPolicy:
             )
         if self.suppression is not None and self.thresholds is not None:
             raise ParameterError(
-                "suppress_at_or_below is for exact counts, private_threshold for noised ones; "
+                "suppress_at_or_below: is for exact counts, private_threshold for noised ones; "
                 "give one of them"
             )
 
@@ -319,7 +327,7 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     thresholds = Thresholds.from_settings(values, mechanism)
     suppression = Suppression.from_settings(values)
     for key in values:
-        raise ParameterError(f"{key}: no such setting for a privacy policy")
+        raise ParameterError(f"{key}: no such setting of a privacy policy{meant(key, _SETTINGS)}")
     return PrivacyPolicy(
         mechanism=mechanism,
         max_batches_per_person=max_batches,

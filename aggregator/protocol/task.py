@@ -280,7 +280,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         ParameterError: A setting is missing, unknown or out of range; the message names it.
     """
     if table.keys() & {"role", "service"}:
-        raise ParameterError("task file: is a service file; name the task's")
+        raise ParameterError("task file: this is a service file; name the task's file")
     reader = TomlTable(table, "")
     version = reader.integer("version")
     if version != TASK_FILE_VERSION:
@@ -489,7 +489,7 @@ def _task_info(reader: TomlTable) -> bytes:
             raise ParameterError("task_info: must be one line, without control characters")
         return text.encode()
     if "task_info" in reader.values:
-        raise ParameterError("task_info_bytes: stands in place of task_info, not beside it")
+        raise ParameterError("task_info_bytes: give either this or task_info")
     try:
         return decode_base64url(reader.text("task_info_bytes"))
     except DecodeError as error:

@@ -53,7 +53,7 @@ def check_text(text: str, name: str) -> None:
             f"{name}: must have at most {MOST_CHARACTERS:,} characters, not {len(text):,}"
         )
     if _DOTTED.search(text):
-        raise ParameterError(f"{name}: has a key of more than {_MOST_PARTS} parts")
+        raise ParameterError(f"{name}: has a key of more than {_MOST_PARTS} parts joined by dots")
 
 
 def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
@@ -80,10 +80,10 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
     if not isinstance(tasks, list) or not tasks or not all(isinstance(t, dict) for t in tasks):
         raise ParameterError(f"{_TASKS}: must be a table for each task, [[{_TASKS}]]")
     for name in document.keys() - {"version"}:
-        raise ParameterError(f"{name}: belongs into a [[{_TASKS}]]")
+        raise ParameterError(f"{name}: belongs in a table [[{_TASKS}]]")
     for task in tasks:
         if "version" in task:
-            raise ParameterError(f"version: stands once, above the first [[{_TASKS}]]")
+            raise ParameterError(f"version: must be given once, above the first [[{_TASKS}]]")
     return [document | task for task in tasks]
 
 

@@ -74,7 +74,7 @@ def test_reports_go_through_a_prio_up_that_runs(tmp_path: Path) -> None:
 
 def test_what_it_needs_is_named(tmp_path: Path) -> None:
     said = load("--up", str(tmp_path), status=2)["said"]
-    assert "is no folder that `prio up` has made" in str(said)
+    assert "was not made by `prio up`" in str(said)
     assert "goes with --stack" in str(load("--postgres", "postgresql://x/y", status=2)["said"])
     nowhere = load("--stack", "--postgres", "postgresql://127.0.0.1:9/y", status=2)["said"]
     assert "postgres: " in str(nowhere)
@@ -85,7 +85,7 @@ def test_what_it_needs_is_named(tmp_path: Path) -> None:
     [
         ("postgresql://u:geheim@127.0.0.1/x", "PGPASSFILE"),
         ("postgresql://u@db.example/x", "on this machine"),
-        ("postgresql://u:geheim@[::1x/x", "is not the URL of a database"),
+        ("postgresql://u:geheim@[::1x/x", "must be a URL, postgresql://"),
         ("postgresql://u@127.0.0.1/x?foo=geheim", "postgres: "),
         ("sqlite:///geheim", "must begin with postgresql://"),
     ],

@@ -14,15 +14,15 @@ def client_vectors(
         Path,
         typer.Argument(
             metavar="TASK.toml",
-            help="The public task file; or the folder of a text question, with its public files.",
+            help="The public task file, or the folder of a text question with its public files.",
         ),
     ],
     measurements: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Measurements; a vector's coordinates are joined by commas. Without any, the two "
-            "that lie furthest apart. Of a text question what people write; without any, some "
-            "that are hard to get right."
+            help="Measurements; a vector's coordinates are joined by commas. If not given, "
+            "the two that are furthest apart. For a text question, what people write; if not "
+            "given, some strings that are hard to get right."
         ),
     ] = None,
     time: Annotated[

@@ -51,42 +51,47 @@ def upload(
             help="Read a measurement from each row of this CSV file; - for standard input."
         ),
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="Between the cells of a line of CSV.")] = ",",
+    delimiter: Annotated[
+        str, typer.Option(help="The character between the cells of a line of CSV.")
+    ] = ",",
     column: Annotated[
         list[str] | None,
-        typer.Option(help="The CSV column; for a vector, once for each coordinate."),
+        typer.Option(
+            help="The CSV column with the measurement; for a vector, give one for each coordinate."
+        ),
     ] = None,
     buckets: Annotated[
-        str, typer.Option(help="Names of a histogram's buckets, joined by commas.")
+        str, typer.Option(help="Names of a histogram's buckets, in order, joined by commas.")
     ] = "",
     time: Annotated[
         str | None,
         typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
     ] = None,
     per_request: Annotated[
-        int, typer.Option(min=1, help="Reports in one request.")
+        int, typer.Option(min=1, help="How many reports one request carries.")
     ] = REPORTS_PER_REQUEST,
     person_column: Annotated[
         str | None,
         typer.Option(
-            help="The CSV column that says whose row it is: more rows of one person than "
-            "the task's max_reports_per_person are refused. Without it each row is a different "
-            "person's."
+            help="The CSV column that says whose row it is; if one person has more rows than "
+            "the task's max_reports_per_person, they are refused. If not given, each row belongs "
+            "to a different person."
         ),
     ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
-            help="For one person's measurements: the file that counts their reports over all "
-            "uploads and refuses more than the task allows, in each window and in all."
+            help="For one person's measurements: the file that counts this person's reports "
+            "over all uploads. More reports than the task allows, in a window or in all, are "
+            "refused."
         ),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep the reports in this file until they are settled: the same command again "
-            "goes on where it ended, and nothing counts twice.",
+            help="Keep the reports in this file until they are settled. If interrupted, the "
+            "same command continues where it stopped, and nothing is counted twice.",
         ),
     ] = None,
     which: WhichTask = None,
@@ -239,7 +244,7 @@ def _measurements(
             return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
     except UnicodeDecodeError:
         # `from None`: the cause contains the bytes.
-        raise ParameterError(f"{csv}: is not UTF-8 text") from None
+        raise ParameterError(f"{csv}: is not UTF-8 text; save it as UTF-8") from None
 
 
 def check_delimiter(delimiter: str) -> None:

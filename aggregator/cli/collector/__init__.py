@@ -35,7 +35,7 @@ GROUPS: Final = {
         ),
         "results": "Print every collection of a task with its result, oldest first, as JSON.",
         "abandon": (
-            "Give a collection up whose leader is gone for ever, and tell the leader if it answers."
+            "Give up a collection whose leader is gone for ever, and tell the leader if it answers."
         ),
         "serve": "List tasks, collect batches and keep results: pages, and JSON over HTTP.",
     }

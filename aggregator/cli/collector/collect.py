@@ -29,18 +29,21 @@ def collect(
     start: Annotated[
         str | None,
         typer.Option(
-            help="Of an interval: ISO 8601, UTC without a zone, or seconds since 1970. Without it, "
-            "the next batch of a task whose leader selects them.",
+            help="Start of the interval: ISO 8601, in UTC unless it names a zone, or seconds "
+            "since 1970. If not given, the next batch of a task whose leader selects batches.",
             show_default=False,
         ),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option(help="Likewise; the interval ends before it.", show_default=False),
+        typer.Option(
+            help="End of the interval, not included; written like --start.", show_default=False
+        ),
     ] = None,
     config: Config = None,
     buckets: Annotated[
-        str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
+        str,
+        typer.Option(help="Labels of the values in the printed table, in order, joined by commas."),
     ] = "",
     rule: Annotated[
         Rule | None,
@@ -54,10 +57,12 @@ def collect(
         bool,
         typer.Option(
             "--now",
-            help="Collect an interval that is not over; reports of it that come later are refused.",
+            help="Collect an interval that is not over. Its later reports are refused.",
         ),
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = WAIT_SECONDS,
+    timeout: Annotated[
+        float, typer.Option(help="How many seconds to wait for the result.")
+    ] = WAIT_SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Collect a batch and print the result with its error bars.
@@ -117,7 +122,7 @@ async def _collect(
         length = task.prio3.circuit.output_len
         if labels and len(labels) != length:
             raise ParameterError(
-                f"buckets: must be {length}, one for each value, not {len(labels)}"
+                f"buckets: must be {length} labels, one for each value, not {len(labels)}"
             )
         if rule is not None:
             # Refuse a rule that cannot apply to any result before asking for one.

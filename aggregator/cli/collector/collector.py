@@ -50,11 +50,14 @@ def results(task_id: TaskArgument, config: Config = None) -> None:
 @app.command("abandon")
 def give_up(
     collection_id: Annotated[
-        str, typer.Argument(metavar="COLLECTION_ID", help="As `prio status` prints it.")
+        str,
+        typer.Argument(
+            metavar="COLLECTION_ID", help="The collection's id, as `prio status` prints it."
+        ),
     ],
     config: Config = None,
 ) -> None:
-    """Give a collection up whose leader is gone for ever, and tell the leader if it answers.
+    """Give up a collection whose leader is gone for ever, and tell the leader if it answers.
 
     The aggregators may have released the batch and charged its cost. Whoever asks for it again
     makes the same request, and gets the same answer or is refused: no noise is drawn twice. A

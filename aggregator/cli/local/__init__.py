@@ -37,7 +37,7 @@ COMMANDS: Final = in_wing(
         "interop",
         "interop",
         "interop",
-        "Run one party for tests of interoperability, whose runner may give it any order.",
+        "Run one party for tests of interoperability; the test runner may order anything.",
         "prio interop helper --port 8080",
     ),
 )

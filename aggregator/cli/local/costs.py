@@ -114,7 +114,9 @@ def server_processes(process: int) -> list[int]:
     except OSError:
         name, fields = "", []
     if name != "postgres":
-        raise ConfigurationError("postgres: the server's processes cannot be seen from here")
+        raise ConfigurationError(
+            "postgres: the server's processes cannot be seen from here: it may be in a container"
+        )
     server = int(fields[1])
     children = (_PROC / str(server) / "task" / str(server) / "children").read_text().split()
     return [server, *map(int, children)]

@@ -68,16 +68,17 @@ def demo(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Leave the three parties' files and stores in this folder, which must not exist: "
-            "for a notebook.",
+            help="Keep the three parties' files and stores in this folder, which must not "
+            "exist yet, for use in a notebook.",
         ),
     ] = None,
     stay: Annotated[
         bool,
         typer.Option(
             "--open",
-            help="Keep the services up afterwards and open a page of the results beside the truth, "
-            "and the collector's; elsewhere than on a desktop, say where they are.",
+            help="Keep the services running afterwards, and open the collector's page and "
+            "one that shows the results beside the truth; without a desktop, print their "
+            "addresses.",
         ),
     ] = False,
 ) -> None:

@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from aggregator.cli.local.services import Program, answers
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.task_documents import place_in_text
 from aggregator.service.config import read_text
 from aggregator.service.storage.secrets.files import create_private
 
@@ -78,14 +79,16 @@ class LocalFolder:
                 read it, or the environment overrides its settings.
         """
         if not is_one(path):
-            raise ConfigurationError(f"{path}: is no folder that `prio up` has made")
+            raise ConfigurationError(
+                f"{path}: was not made by `prio up`: name the folder of a `prio up`"
+            )
         _check_own(path)  # the owner of the folder chooses who gets the answers
         marker = path / _MARKER
         layout = _toml(marker).get("layout")
         if layout != _LAYOUT:
             raise ConfigurationError(
                 f"{marker}: layout must be {_LAYOUT}, not {layout!r}: another version of prio made "
-                "this folder"
+                "this folder; use that version, or name another folder"
             )
         overruling = sorted(_OVERRULING & os.environ.keys())
         if overruling:
@@ -299,7 +302,9 @@ def _check_own(path: Path) -> None:
     """Refuse a folder whose keys others may read."""
     status = path.stat()
     if status.st_uid != os.geteuid():
-        raise ConfigurationError(f"{path}: belongs to another user")
+        raise ConfigurationError(
+            f"{path}: belongs to another user: call this as that user, or name another folder"
+        )
     mode = stat.S_IMODE(status.st_mode)
     if mode & _OTHERS:
         raise ConfigurationError(
@@ -349,8 +354,8 @@ def _free_ports(count: int) -> list[int]:
 def _toml(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(read_text(file))
-    except (ValueError, RecursionError):
-        raise ConfigurationError(f"{file}: not TOML") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{file}: not TOML{place_in_text(str(error))}") from None
 
 
 def public_file(file: Path | None, up: Path | None) -> tuple[Path, LocalFolder | None]:

@@ -34,17 +34,22 @@ def interop(
     role: Annotated[
         str, typer.Argument(metavar="ROLE", help="client, leader, helper or collector.")
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0: any.")],
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any free one.")
+    ],
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     profile: Annotated[
         str, typer.Option(help="The draft of DAP that all tasks follow: dap-18 or dap-19.")
     ] = "dap-18",
     token_header: Annotated[
         str,
-        typer.Option(help="Where we show tokens: Authorization or DAP-Auth-Token; we take both."),
+        typer.Option(
+            help="The header in which we send tokens: Authorization or "
+            "DAP-Auth-Token. We accept both."
+        ),
     ] = "Authorization",  # noqa: S107  a header's name
 ) -> None:
-    """Run one party for tests of interoperability, whose runner may give it any order.
+    """Run one party for tests of interoperability; the test runner may order anything.
 
     It serves the API of draft-dcook-ppm-dap-interop-test-design, and an aggregator its resources
     beside that, at the same address.

@@ -37,27 +37,38 @@ console = Console(stderr=True)
 
 def load(
     reports: Annotated[
-        int, typer.Option(min=200, max=MOST_REPORTS, help="How many are sent in groups.")
+        int, typer.Option(min=200, max=MOST_REPORTS, help="How many reports are sent in groups.")
     ] = 20_000,
     singles: Annotated[
-        int, typer.Option(min=0, max=100_000, help="How many are sent one by one, as phones do.")
+        int,
+        typer.Option(
+            min=0, max=100_000, help="How many reports are sent one by one, as phones do."
+        ),
     ] = 2000,
     per_request: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many of a group one request carries.")
+        int, typer.Option(min=1, max=1000, help="How many reports one request of a group carries.")
     ] = 200,
     connections: Annotated[
-        int, typer.Option(min=1, max=256, help="Over how many connections those one by one come.")
+        int,
+        typer.Option(min=1, max=256, help="How many connections the reports sent one by one use."),
     ] = 64,
-    length: Annotated[int, typer.Option(min=1, max=4096, help="Buckets of the histogram.")] = 256,
+    length: Annotated[
+        int, typer.Option(min=1, max=4096, help="How many buckets the histogram has.")
+    ] = 256,
     stack: Annotated[
-        bool, typer.Option("--stack", help="Start a leader and a helper for it, and end them.")
+        bool,
+        typer.Option(
+            "--stack",
+            help="Start a leader and a helper for the measurement, and stop them at the end.",
+        ),
     ] = False,
     postgres: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="With --stack: a database on a server of this machine, whose user may make "
-            "others; both aggregators get one, for the time being.",
+            help="With --stack: the URL of a database on a server on this machine, whose "
+            "user may create databases. Each aggregator gets one of its own, which is dropped at "
+            "the end.",
         ),
     ] = None,
     up: Up = None,

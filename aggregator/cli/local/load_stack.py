@@ -134,14 +134,18 @@ def check_here(url: str) -> None:
     try:
         given = make_url(url)
     except (ArgumentError, ValueError):  # `from None`: the error may hold a password
-        raise ParameterError("postgres: is not the URL of a database") from None
+        raise ParameterError("postgres: must be a URL, postgresql://host/database") from None
     if given.get_backend_name() != "postgresql":
         raise ParameterError("postgres: must begin with postgresql://")
     if given.password is not None or "password" in given.query:
-        raise ParameterError("postgres: give the password by PGPASSFILE: others see a command line")
+        raise ParameterError(
+            "postgres: give the password by PGPASSFILE: others here can read the command line"
+        )
     host = given.host or given.query.get("host", "")
     if not (isinstance(host, str) and (host.startswith("/") or is_loopback(host))):
-        raise ParameterError("postgres: the server must be on this machine, whose processes count")
+        raise ParameterError(
+            "postgres: the server must be on this machine, since its processor time is measured"
+        )
 
 
 def _worker(leader: "Program", config: Path, worker: Path) -> "Program":
@@ -190,6 +194,8 @@ def _connected(url: str) -> Iterator[Any]:
     except psycopg.OperationalError as error:
         raise ConfigurationError(f"postgres: {str(error).splitlines()[0]}") from None
     except psycopg.Error:  # the message may hold the whole URL
-        raise ConfigurationError("postgres: the URL has options that are none") from None
+        raise ConfigurationError(
+            "postgres: the URL has an option that the driver refuses"
+        ) from None
     with connection:
         yield connection

@@ -61,7 +61,9 @@ def prepare(party: str, folder: Path) -> list[Path]:
         made.append(file)
     settings = read_settings(file)
     if settings.role != party:
-        raise ConfigurationError(f"{file}: has the {settings.role}'s settings")
+        raise ConfigurationError(
+            f"{file}: has the {settings.role}'s settings, not the {party}'s: name another folder"
+        )
     for place in _places(settings):
         if not place.parent.exists():
             place.parent.mkdir(mode=_PRIVATE, parents=True)

@@ -24,23 +24,23 @@ def up(
         Path | None,
         typer.Argument(
             metavar="[FOLDER|SURVEY.toml]",
-            help="Where stores, keys and ports are made or found again; prio-up, "
-            "or prio- and the party, if not given. Or a survey to ask there.",
+            help="The folder with the stores, keys and ports, made if it does not exist; if "
+            "not given, prio-up, or prio- and the party. Or a survey to ask there.",
         ),
     ] = None,
     party: Annotated[
         Literal["leader", "helper", "collector"] | None,
         typer.Option(
-            help="Make this party's folder for a deployment instead, say what to do next, and "
-            "start nothing. Whatever is there is kept."
+            help="Only make this party's folder for a deployment, and say what to do next. "
+            "Nothing is started, and existing files are kept."
         ),
     ] = None,
     survey: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="SURVEY.toml",
-            help="Ask this survey, too, as `prio survey new` does; nothing changes if it is asked "
-            "already. Repeatable.",
+            help="Also ask this survey, as `prio survey new` does; nothing changes if it is "
+            "asked already. Repeatable.",
         ),
     ] = None,
     open_pages: Annotated[
@@ -102,7 +102,7 @@ def _prepare(party: str, folder: Path) -> None:
 
     if is_one(folder):
         raise ConfigurationError(
-            f"{folder}: one operator has all three parties' keys in it: name another folder"
+            f"{folder}: holds all three parties' keys (`prio up`): name another folder"
         )
     with _owners_alone():
         made = party_folder.prepare(party, folder)

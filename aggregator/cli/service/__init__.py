@@ -124,22 +124,21 @@ GROUPS: Final = {
     "helper": {
         "serve": "Answer the leader and hand out HPKE configurations.",
         "work": (
-            "Answer the jobs that a helper with `defer_jobs` has put off; any number may run."
+            "Answer the jobs that a helper with `defer_jobs` has deferred; any number may run."
         ),
     },
     "job": {
         "list": (
-            "Print every job that waits, with the reason; with --batch, the jobs that a batch "
-            "counts."
+            "Print every waiting job with its reason; with --batch, the jobs that a batch counts."
         ),
         "show": "Print a job as JSON, ended or not.",
-        "retry": "Go on with a job at once, with the same request; also with one that is held.",
+        "retry": "Continue a job at once with the same request, even if it is held.",
         "abandon": (
-            "Give a job of the leader up, return its reports or drop them, and tell the helper."
+            "Give up a job of the leader, return its reports or drop them, and tell the helper."
         ),
-        "compare": "Name the jobs of a batch that the aggregators have not counted alike.",
+        "compare": "Name the jobs of a batch that the two aggregators have counted differently.",
         "leave-out": (
-            "Take jobs out of a batch that is not collected, for ever; do it at both aggregators."
+            "Leave jobs out of an uncollected batch for ever; do it at both aggregators."
         ),
     },
     "hpke": {
@@ -153,7 +152,7 @@ GROUPS: Final = {
     },
     "store": {
         "upgrade": (
-            "Bring a store to this program's schema, in one transaction; stop its processes first."
+            "Upgrade a store to this program's schema in one transaction; stop its processes first."
         ),
         "restored": (
             "Close and charge what may have been released since the backup that this store is from."
@@ -169,12 +168,11 @@ GROUPS: Final = {
     "task": {
         "new": "Make a task: the public task.toml and one file with secrets for each party.",
         "add": "Take part in a task, or in all of a survey's. Adding a file again changes nothing.",
-        "import": "Take part in a task made elsewhere, under the very bytes of its configuration.",
+        "import": "Take part in a task made elsewhere, under the exact bytes of its configuration.",
         "list": "Print the tasks that this party takes part in, one per line, each with its state.",
         "show": "Print a task with its privacy and the counts of its reports, as JSON.",
         "keep": (
-            "Set how long an aggregator keeps what ended of a task: jobs, answers, counts of "
-            "batches."
+            "Set how long an aggregator keeps what has ended of a task: jobs, answers, counts."
         ),
         "end": "Take no more uploads for a task; what was uploaded can still be collected.",
         "forget": (
@@ -189,10 +187,10 @@ GROUPS: Final = {
             "Make a further token for the caller of this party, and print it: hand it to "
             "nobody else."
         ),
-        "list": "Print the names of the tokens that this party's caller may show, and until when.",
-        "retire": "Refuse a token soon; another one must be left.",
+        "list": "Print the names of the tokens that this party's caller may use, and until when.",
+        "retire": "Refuse a token from soon on; the task must have another one.",
         "use": (
-            "Show another token from now on: the leader to the helper, the collector to the leader."
+            "Use another token from now on: the leader at the helper, the collector at the leader."
         ),
     },
 }

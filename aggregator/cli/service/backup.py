@@ -10,11 +10,12 @@ from aggregator.errors import StoreError
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
+    file: Annotated[Path, typer.Argument(help="The file to write, which must not exist yet.")],
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Read such a file to its end instead, and say whether it can be used."
+            "--check",
+            help="Instead, read the whole of an existing backup, and say whether it can be used.",
         ),
     ] = False,
     config: Config = None,

@@ -27,16 +27,20 @@ _SECONDS = 15.0
 
 def doctor(
     peer: Annotated[
-        str, typer.Option("--peer", metavar="URL", help="The other aggregator, as tasks name it.")
+        str,
+        typer.Option("--peer", metavar="URL", help="The other aggregator's URL, as tasks name it."),
     ],
     config: Config = None,
     ours: Annotated[
         bool,
-        typer.Option("--ours", help="Ask nobody; print our side as JSON for the other operator."),
+        typer.Option("--ours", help="Only print our side as JSON, for the other operator."),
     ] = False,
     theirs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What the other operator's --ours printed, to compare."),
+        typer.Option(
+            metavar="FILE",
+            help="The file that the other operator's --ours printed, to compare with our side.",
+        ),
     ] = None,
 ) -> None:
     """Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.
@@ -51,7 +55,9 @@ def doctor(
     from aggregator.cli.service.parties import open_desk
 
     if ours and theirs is not None:
-        raise ParameterError("ours: asks nobody and compares nothing; give it or --theirs")
+        raise ParameterError(
+            "ours: give either --ours, which only prints, or --theirs, which compares"
+        )
     with open_desk(config) as desk:
         if ours:
             print(_side(desk, peer).model_dump_json(indent=2, exclude_none=True))
@@ -92,7 +98,7 @@ def _side(desk: "Desk", endpoint: str) -> "Side":
     from aggregator.cli.service.parties import AggregatorDesk
 
     if not isinstance(desk, AggregatorDesk):
-        raise ParameterError("config: only an aggregator has a side to compare, no collector")
+        raise ParameterError("config: --ours and --theirs are for aggregators, not for a collector")
     return side_of(desk, _shared(desk, endpoint))
 
 

@@ -70,7 +70,7 @@ def _suite_of(key: "StoredConfig") -> str:
 @app.command()
 def retire(
     config_id: Annotated[
-        int, typer.Argument(help="As `prio hpke list` prints it.", min=0, max=255)
+        int, typer.Argument(help="The key's id, as `prio hpke list` prints it.", min=0, max=255)
     ],
     config: Config = None,
 ) -> None:

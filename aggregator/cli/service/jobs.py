@@ -34,16 +34,16 @@ JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="Its id, as `prio job list` and logs have it, or the SHA-256 of its request.",
+        help="The job's id, as in `prio job list` and in logs, or the SHA-256 of its request.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-TaskOption = Annotated[str | None, typer.Option(help="Only this task, by its id.")]
+TaskOption = Annotated[str | None, typer.Option(help="Only the task with this id.")]
 BatchOption = Annotated[
     str | None,
     typer.Option(
         metavar="START/END",
-        help="What this batch has counted, job by job; its bounds as for `prio collect`.",
+        help="Print the jobs that this batch has counted; START/END as for `prio collect`.",
     ),
 ]
 
@@ -52,7 +52,7 @@ BatchOption = Annotated[
 def list_(
     config: Config = None, task: TaskOption = None, batch: BatchOption = None, as_json: Json = False
 ) -> None:
-    """Print every job that waits, with the reason; with --batch, the jobs that a batch counts."""
+    """Print every waiting job with its reason; with --batch, the jobs that a batch counts."""
     from aggregator.cli.service.parties import task_id_of
 
     only = None if task is None else task_id_of(task)
@@ -62,7 +62,7 @@ def list_(
             document: Document = {"version": 1, "jobs": [_document(job) for job in waiting]}
             show_text = functools.partial(_print_waiting, waiting)
         elif only is None:
-            raise ParameterError("task: missing; a batch is one of a task")
+            raise ParameterError("task: missing; --batch needs --task")
         else:
             named = desk.task(only)
             document = desk.batch(named, _batch(named, batch))
@@ -82,7 +82,7 @@ def show(job: JobArgument, config: Config = None) -> None:
 
 @app.command()
 def retry(job: JobArgument, config: Config = None) -> None:
-    """Go on with a job at once, with the same request; also with one that is held."""
+    """Continue a job at once with the same request, even if it is held."""
     with _open(config) as desk:
         desk.retry(_job_id(job))
 
@@ -94,12 +94,13 @@ def abandon(
         bool,
         typer.Option(
             "--return-reports/--drop-reports",
-            help="Whether its reports may be counted in another job, or its batch collected again.",
+            help="Put the job's reports into other jobs and open a batch again, or give the "
+            "reports up and close the batch.",
         ),
     ],
     config: Config = None,
 ) -> None:
-    """Give a job of the leader up, return its reports or drop them, and tell the helper."""
+    """Give up a job of the leader, return its reports or drop them, and tell the helper."""
     from aggregator.cli.service.job_desk import JobDesk
     from aggregator.cli.service.job_helper import tell_helper
     from aggregator.cli.service.parties import open_aggregator
@@ -118,13 +119,13 @@ def compare(
     theirs: Annotated[
         Path,
         typer.Argument(
-            help="What `prio job list --task … --batch … --json` printed at the other aggregator."
+            help="The output of `prio job list --task … --batch … --json` at the other aggregator."
         ),
     ],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Name the jobs of a batch that the aggregators have not counted alike."""
+    """Name the jobs of a batch that the two aggregators have counted differently."""
     from aggregator.cli.service.job_desk import batch_of
     from aggregator.service.config import read_text
 
@@ -156,15 +157,16 @@ def compare(
 @app.command("leave-out")
 def leave_out(
     jobs: Annotated[
-        list[str], typer.Argument(metavar="JOB…", help="SHA-256 of their requests, in hex.")
+        list[str],
+        typer.Argument(metavar="JOB…", help="The SHA-256 of each job's request, in hexadecimal."),
     ],
-    task: Annotated[str, typer.Option(help="The task, by its id.")],
+    task: Annotated[str, typer.Option(help="The task's id.")],
     batch: Annotated[
-        str, typer.Option(metavar="START/END", help="The batch, as for `prio job list`.")
+        str, typer.Option(metavar="START/END", help="The batch, START/END as for `prio job list`.")
     ],
     config: Config = None,
 ) -> None:
-    """Take jobs out of a batch that is not collected, for ever; do it at both aggregators."""
+    """Leave jobs out of an uncollected batch for ever; do it at both aggregators."""
     from aggregator.cli.service.parties import task_id_of
 
     digests = [_job_id(job) for job in jobs]
@@ -210,11 +212,11 @@ def _batch(task: "Task", text: str) -> "Batch":
         return Batch(_key(start), _key(end))
     first, last = parse_time(start, "batch"), parse_time(end, "batch")
     if first is None or last is None:
-        raise ParameterError("batch: a bound is missing")
+        raise ParameterError("batch: must be START/END, both given")
     query = batching.query({"start": first, "end": last}, task.time_precision)
     found = batching.asked(query, task.time(last), task.time_precision)
     if found is None:
-        raise ParameterError(f"batch: {text!r} names none")
+        raise ParameterError(f"batch: {text!r} is no batch of the task")
     return found
 
 

@@ -28,13 +28,13 @@ RELEASE_MEMBERS = (*RELEASE_COLUMNS, "at")
 
 def ledger(
     config: Config = None,
-    task: Annotated[str | None, typer.Option(help="Only this task, by its id.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only the task with this id.")] = None,
     delta: Annotated[
         str,
-        typer.Option(help="The delta at which bounds are compared; choose it before seeing them."),
+        typer.Option(help="The delta at which bounds are compared; choose it before you see them."),
     ] = "1e-6",
     show_all: Annotated[
-        bool, typer.Option("--all", help="Print every theorem's bound, not only the smallest.")
+        bool, typer.Option("--all", help="Print the bound of every theorem, not only the smallest.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -204,7 +204,9 @@ class AggregatorDesk:
         def retire(tx: Transaction) -> None:
             advertised = [key.config_id for key in list_hpke_configs(tx) if key.retired_at is None]
             if config_id not in advertised:
-                raise ParameterError(f"HPKE key {config_id}: is not advertised")
+                raise ParameterError(
+                    f"HPKE key {config_id}: is not advertised; `prio hpke list` says which are"
+                )
             if len(advertised) == 1:
                 raise ParameterError(
                     f"HPKE key {config_id}: is the only one; make another with `prio hpke new`"
@@ -254,7 +256,9 @@ class CollectorDesk:
                 )
             token = given.secrets.collector_token
             if token is None:
-                raise ParameterError("secrets.collector_token: missing")
+                raise ParameterError(
+                    "secrets.collector_token: missing; give the task's collector.toml"
+                )
             task_id = given.task.task_id.value
             records.append(collector_store.CollectorTask(task_id, given.definition, token))
 
@@ -409,7 +413,10 @@ def _collected(collections: Sequence[collector_store.StoredCollection]) -> Seque
 def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
     secrets = given.secrets
     if secrets.verify_key is None or secrets.leader_token is None:
-        raise ParameterError("[secrets]: an aggregator needs verify_key and leader_token")
+        raise ParameterError(
+            "secrets: verify_key or leader_token is missing; "
+            f"give the task's {role.name.lower()}.toml"
+        )
     return task_store.TaskRecord(
         task_id=given.task.task_id.value,
         role=role.name.lower(),
@@ -421,4 +428,6 @@ def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
 
 
 def _no_task(task_id: TaskId) -> ParameterError:
-    return ParameterError(f"task: this party has no task {task_id}")
+    return ParameterError(
+        f"task: this party has no task {task_id}; `prio task list` prints those that it has"
+    )

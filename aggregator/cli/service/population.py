@@ -10,18 +10,27 @@ from aggregator.words import acts
 
 
 def population(
-    name: Annotated[str, typer.Argument(help="As the tasks declare it.")],
+    name: Annotated[str, typer.Argument(help="The population's name, as tasks declare it.")],
     config: Config = None,
     epsilon: Annotated[
         str | None,
-        typer.Option(help="Most that the epsilons of all releases add up to; then none has a rho."),
+        typer.Option(
+            help="The most that the epsilons of all releases may add up to. Noise "
+            "without an epsilon is then refused."
+        ),
     ] = None,
     rho: Annotated[
         str | None,
-        typer.Option(help="Most that the rhos of all releases add up to, of whatever noise."),
+        typer.Option(
+            help="The most that the rhos of all releases may add up to, for every kind of noise."
+        ),
     ] = None,
     delta: Annotated[
-        str, typer.Option(help="Most that their deltas add up to; with 0 none has a delta.")
+        str,
+        typer.Option(
+            help="The most that the deltas of all releases may add up to; with "
+            "0, no release may have one."
+        ),
     ] = "0",
     closed: Annotated[
         bool, typer.Option("--closed", help="Take no task after the first release.")
@@ -48,7 +57,7 @@ def population(
             parse_max_delta(delta, "delta"),
         )
     elif delta != "0" or not closed:
-        raise ParameterError("population: give epsilon, rho or --closed")
+        raise ParameterError("population: give --epsilon, --rho or --closed")
     if not name:
         raise ParameterError("name: must not be empty; tasks without a population have none")
     if acts(name):

@@ -12,7 +12,7 @@ Processes = Annotated[
         "--processes",
         min=1,
         max=64,
-        help="How many processes run, at one address; one for each core, at most 4, by default.",
+        help="How many processes run at one address; by default one per core, at most 4.",
         show_default=False,
     ),
 ]
@@ -26,7 +26,10 @@ def leader_serve(
     config: Config = None,
     *,
     work: Annotated[
-        bool, typer.Option("--work", help="Also drive jobs: of several processes, every other one.")
+        bool,
+        typer.Option(
+            "--work", help="Also drive jobs. Of several processes, every second one does."
+        ),
     ] = False,
     processes: Processes = None,
 ) -> None:
@@ -60,7 +63,7 @@ def helper_serve(
     work: Annotated[
         bool,
         typer.Option(
-            "--work", help="Also answer deferred jobs: of several processes, every other one."
+            "--work", help="Also answer deferred jobs. Of several processes, every second one does."
         ),
     ] = False,
     processes: Processes = None,
@@ -75,7 +78,7 @@ def helper_serve(
 
 @helper.command("work")
 def helper_work(config: Config = None, *, processes: Processes = None) -> None:
-    """Answer the jobs that a helper with `defer_jobs` has put off; any number may run."""
+    """Answer the jobs that a helper with `defer_jobs` has deferred; any number may run."""
     from aggregator.cli.service.reading import Reading
     from aggregator.cli.service.services import work_helper
     from aggregator.service.config import HelperSettings

@@ -204,7 +204,9 @@ def _run(
         processes = processes_by_default() if has_port else 1
     part = Part(0, processes)
     if processes > 1 and not has_port:
-        raise ConfigurationError("listen: several processes need one port, which is not 0")
+        raise ConfigurationError(
+            "listen: the port must not be 0, because all processes share it; or give --processes 1"
+        )
     if processes > 1 or _uses_objects(settings):
         do_apart(lambda: _open_once(settings))
     if processes > 1:

@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="Upgrade a store, or put a restored
 
 @app.command()
 def upgrade(config: Config = None) -> None:
-    """Bring a store to this program's schema, in one transaction; stop its processes first."""
+    """Upgrade a store to this program's schema in one transaction; stop its processes first."""
     from aggregator.service.config import read_settings
     from aggregator.service.storage.engine.backends import backend
     from aggregator.service.storage.engine.schema import upgrade as upgrade_schema
@@ -33,7 +33,7 @@ def restored(
     backup_time: Annotated[
         str | None,
         typer.Option(
-            help="When the backup was begun, or any time before it but after the store's newest "
+            help="When the backup was begun, or any earlier time after the store's newest "
             "entry: ISO 8601 or seconds since 1970."
         ),
     ] = None,
@@ -41,25 +41,25 @@ def restored(
         bool,
         typer.Option(
             "--trust-journal",
-            help="The journal of releases is the one that the lost store wrote to its end: close "
-            "only what it names, and what has lost its key.",
+            help="Trust the journal of releases to be complete, as the lost store left it: "
+            "close only what it names, and sums that have lost their keys.",
         ),
     ] = False,
     journal_damaged: Annotated[
         bool,
         typer.Option(
             "--journal-damaged",
-            help="The journal is damaged or lost: rebuild it from what can be read of it and from "
-            "the store. Without --backup-time this store never went back to a backup, and nothing "
-            "is closed or charged.",
+            help="The journal is damaged or lost: rebuild it from what can be read of it and "
+            "from the store. Leave --backup-time out only if this store is not from a backup; "
+            "then nothing is closed or charged.",
         ),
     ] = False,
     lost_store_key: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Nobody has the store key of this name any more, 8 hexadecimal digits as messages "
-            "have it: close what is under it.",
+            help="The name of a store key that nobody has any more, 8 hexadecimal digits as "
+            "in messages: close what is encrypted under it.",
         ),
     ] = None,
     config: Config = None,
@@ -75,15 +75,17 @@ def restored(
     settings = read_settings(config)
     if isinstance(settings, CollectorSettings):
         raise ConfigurationError(
-            "the collector releases nothing: its store can be used as it was restored"
+            "role: a collector releases nothing, so there is nothing to do: start it as it is"
         )
     if trust_journal and journal_damaged:
-        raise ParameterError("journal-damaged: a damaged journal is not to be trusted; give one")
+        raise ParameterError(
+            "journal-damaged: give either this or --trust-journal; a damaged journal is not trusted"
+        )
     seconds = None if backup_time is None else parse_time(backup_time, "backup-time")
     if seconds is None and not (journal_damaged or trust_journal):
         raise ParameterError(
-            "backup-time: must be a time, unless a journal is trusted (--trust-journal) or was "
-            "damaged alone (--journal-damaged)"
+            "backup-time: missing; it can be left out only with --trust-journal, or with "
+            "--journal-damaged if the store is not from a backup"
         )
     role = Role[settings.role.upper()]
     gone = None if lost_store_key is None else _store_key_name(lost_store_key)

@@ -26,31 +26,35 @@ def import_(
         typer.Option(help="The encoded TaskConfiguration: hexadecimal or base64url, or @FILE."),
     ],
     collector_config: Annotated[
-        str, typer.Option(help="The collector's HpkeConfig, base64url: results are sealed to it.")
+        str, typer.Option(help="The collector's HpkeConfig to which results are sealed, base64url.")
     ],
-    max_reports: Annotated[int, typer.Option(help="Most reports that one batch may hold.")],
+    max_reports: Annotated[int, typer.Option(help="The most reports that one batch may hold.")],
     verify_key: Annotated[
         str | None,
-        typer.Option(envvar="PRIO_VERIFY_KEY", help="An aggregator's: the verification key."),
+        typer.Option(envvar="PRIO_VERIFY_KEY", help="For an aggregator: the verification key."),
     ] = None,
     verify_key_id: Annotated[
-        int, typer.Option(min=0, max=255, help="What the parties call that key.")
+        int,
+        typer.Option(min=0, max=255, help="The id by which the parties name the verification key."),
     ] = 0,
     leader_token: Annotated[
         str | None,
         typer.Option(
-            envvar="PRIO_LEADER_TOKEN", help="An aggregator's: the leader's at the helper."
+            envvar="PRIO_LEADER_TOKEN",
+            help="For an aggregator: the token that the leader sends to the helper.",
         ),
     ] = None,
     collector_token: Annotated[
         str | None,
         typer.Option(
             envvar="PRIO_COLLECTOR_TOKEN",
-            help="The leader's and the collector's: the collector's at the leader.",
+            help="For the leader and the collector: the token that the collector sends to "
+            "the leader.",
         ),
     ] = None,
     token_header: Annotated[
-        str, typer.Option(help="Where tokens are shown: Authorization or DAP-Auth-Token.")
+        str,
+        typer.Option(help="The header in which tokens are sent: Authorization or DAP-Auth-Token."),
     ] = "Authorization",  # noqa: S107  a header's name
     profile: Annotated[
         str, typer.Option(help="The draft of DAP that all parties follow: dap-18 or dap-19.")
@@ -59,13 +63,13 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="The policy of this party alone, where the configuration binds none: "
-            "mechanism=None, or mechanism=PureDpDiscreteLaplace and epsilon=1; repeatable.",
+            help="This party's own policy, if the configuration binds none: mechanism=None, "
+            "or mechanism=PureDpDiscreteLaplace and epsilon=1. Repeatable.",
         ),
     ] = None,
     config: Config = None,
 ) -> None:
-    """Take part in a task made elsewhere, under the very bytes of its configuration.
+    """Take part in a task made elsewhere, under the exact bytes of its configuration.
 
     Keys and tokens are better given by the environment, which other users of the machine cannot
     list. Importing a task again changes nothing.
@@ -113,7 +117,8 @@ def _configuration(text: str) -> "tuple[TaskConfiguration, bytes]":
             data = decode_base64url(text)
         except DecodeError:
             raise ParameterError(
-                "configuration: is neither hexadecimal nor base64url without padding"
+                "configuration: must be hexadecimal, or base64url without padding; "
+                "@FILE reads a file"
             ) from None
     try:
         return decode(TaskConfiguration, data), data
@@ -127,7 +132,9 @@ def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy 
 
     if decoded.privacy is not None:
         if privacy:
-            raise ParameterError("privacy: the configuration binds a policy already")
+            raise ParameterError(
+                "privacy: the configuration binds a policy already; leave --privacy out"
+            )
         return None
     if not privacy:
         raise ParameterError(
@@ -144,4 +151,7 @@ def _check_bytes(task: "Task", data: bytes) -> None:
 
     again = task_from_table(task_to_table(task))
     if not task.configuration_bytes == again.configuration_bytes == data:
-        raise ParameterError("configuration: is not encoded as we encode what it says")
+        raise ParameterError(
+            "configuration: is not the canonical encoding of what it says, so no report would open "
+            "under it; ask whoever made the task for its exact bytes"
+        )

@@ -47,34 +47,36 @@ MAX_DAYS = MAX_SECONDS // DAY
 @app.command()
 @takes_parameters
 def new(
-    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
+    out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
     vdaf: Annotated[str, typer.Option(help=f"Type of measurement: {CIRCUITS}.")],
     leader: Annotated[str, typer.Option(help="The leader's URL.")],
     helper: Annotated[str, typer.Option(help="The helper's URL.")],
     collector_config: Annotated[
-        str, typer.Option(help="What `prio collector config` prints at the collector's.")
+        str, typer.Option(help="The output of `prio collector config` at the collector.")
     ],
-    min_batch_size: Annotated[int, typer.Option(help="Fewest reports released together.")],
-    max_reports: Annotated[int, typer.Option(help="Most reports that one batch may hold.")],
+    min_batch_size: Annotated[
+        int, typer.Option(help="The fewest reports that are released together.")
+    ],
+    max_reports: Annotated[int, typer.Option(help="The most reports that one batch may hold.")],
     parameters: Parameters,
     epsilon: Annotated[
-        str | None, typer.Option(help='Of one release, exact: "1/2" or "0.5".')
+        str | None, typer.Option(help='The epsilon of one release, exact: "1/2" or "0.5".')
     ] = None,
     mechanism: Annotated[
-        str, typer.Option(help='What both aggregators add; "None" adds nothing.')
+        str, typer.Option(help='The noise that both aggregators add; "None" adds nothing.')
     ] = "PureDpDiscreteLaplace",
     privacy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Another setting of the task's privacy table, such as budget=4; repeatable.",
+            help="Another setting of the task's privacy table, such as budget=4. Repeatable.",
         ),
     ] = None,
     privacy_file: Annotated[
         Path | None,
         typer.Option(
-            help="Take the privacy table of this file, as `prio plan advise --out` writes it; "
-            "--epsilon and --privacy overrule its lines."
+            help="Take the privacy table from this file, as `prio plan advise --out` writes "
+            "it; --epsilon and --privacy override its lines."
         ),
     ] = None,
     batch_mode: Annotated[
@@ -85,29 +87,31 @@ def new(
             "next one."
         ),
     ] = "time-interval",
-    time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
+    time_precision: Annotated[
+        int, typer.Option(help="Length of a unit of time in seconds.")
+    ] = 3600,
     window: Annotated[
         int | None,
         typer.Option(
-            help="Units of time in a batch: all batches are windows of this length, one after the "
-            "other. Without it a person's reports are counted for ever."
+            help="Make every batch a window of this many units of time. If not given, "
+            "clients count a person's reports for ever."
         ),
     ] = None,
     window_start: Annotated[
         str | None,
         typer.Option(
-            help="When one of the windows begins: ISO 8601 or seconds since 1970, which is also "
-            "where they begin if it is not given."
+            help="When one of the windows begins: ISO 8601 or seconds since 1970; 1970 if "
+            "not given."
         ),
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(help="From when on it takes reports: ISO 8601 or seconds since 1970."),
+        typer.Option(help="When the task begins to take reports: ISO 8601 or seconds since 1970."),
     ] = None,
     duration: Annotated[
-        int | None, typer.Option(min=1, help="For how many units of time it takes them.")
+        int | None, typer.Option(min=1, help="For how many units of time the task takes reports.")
     ] = None,
-    info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
+    info: Annotated[str, typer.Option(help="What the task is for, in a few words.")] = "task",
     profile: Annotated[
         str,
         typer.Option(
@@ -180,7 +184,11 @@ def add(
     config: Config = None,
     keep_days: Annotated[
         int | None,
-        typer.Option(min=0, max=MAX_DAYS, help="As `prio task keep --days`, of each of them."),
+        typer.Option(
+            min=0,
+            max=MAX_DAYS,
+            help="Set the retention of each added task, as `prio task keep --days` does.",
+        ),
     ] = None,
 ) -> None:
     """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
@@ -238,7 +246,7 @@ def show(
     config: Config = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Only what a client of any language needs, on one line."),
+        typer.Option("--json", help="Print on one line only what a client in any language needs."),
     ] = False,
 ) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
@@ -256,14 +264,14 @@ def show(
 def keep(
     task_id: TaskArgument,
     days: Annotated[
-        int | None, typer.Option(min=0, max=MAX_DAYS, help="So many days after it ended.")
+        int | None, typer.Option(min=0, max=MAX_DAYS, help="How many days to keep what has ended.")
     ] = None,
     default: Annotated[
-        bool, typer.Option("--default", help="As the service's retention_seconds says.")
+        bool, typer.Option("--default", help="Use the service's retention_seconds again.")
     ] = False,
     config: Config = None,
 ) -> None:
-    """Set how long an aggregator keeps what ended of a task: jobs, answers, counts of batches."""
+    """Set how long an aggregator keeps what has ended of a task: jobs, answers, counts."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of
 
     if (days is not None) is default:
@@ -365,7 +373,7 @@ def interval_of(
     if seconds is None and duration is None:
         return {}
     if seconds is None or duration is None:
-        raise ParameterError("start: goes with --duration, and the other way around")
+        raise ParameterError("start: give both --start and --duration, or neither")
     if seconds < 0 or seconds % max(1, time_precision):
         raise ParameterError(
             f"start: must be a multiple of the time precision, {time_precision} seconds"
@@ -387,7 +395,7 @@ def window_of(window: int | None, start: str | None, time_precision: int) -> dic
     """
     if window is None:
         if start is not None:
-            raise ParameterError("window-start: goes with --window")
+            raise ParameterError("window-start: needs --window")
         return {}
     seconds = parse_time(start, "window-start") or 0
     if seconds % max(1, time_precision):

@@ -48,7 +48,7 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 
 @app.command("list", cls=TaskCommand)
 def list_(task_id: TaskArgument, config: Config = None) -> None:
-    """Print the names of the tokens that this party's caller may show, and until when."""
+    """Print the names of the tokens that this party's caller may use, and until when."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of
     from aggregator.service.storage.engine.database import Transaction
     from aggregator.service.storage.tasks.caller_tokens import CallerToken, list_caller_tokens
@@ -67,13 +67,18 @@ def list_(task_id: TaskArgument, config: Config = None) -> None:
 @app.command(cls=TaskCommand)
 def retire(
     task_id: TaskArgument,
-    name: Annotated[str, typer.Argument(help="As `prio task token list` prints it.")],
+    name: Annotated[
+        str, typer.Argument(help="The token's name, as `prio task token list` prints it.")
+    ],
     config: Config = None,
     after: Annotated[
-        int, typer.Option(min=0, help="Seconds for which it is still taken; 0 for a stolen one.")
+        int,
+        typer.Option(
+            min=0, help="For how many seconds the token is still accepted; 0 for a stolen one."
+        ),
     ] = GRACE_SECONDS,
 ) -> None:
-    """Refuse a token soon; another one must be left."""
+    """Refuse a token from soon on; the task must have another one."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of
     from aggregator.service.storage.engine.database import Transaction
     from aggregator.service.storage.tasks.caller_tokens import end_caller_token, list_caller_tokens
@@ -83,7 +88,9 @@ def retire(
     def end(tx: Transaction) -> None:
         tokens = [each for each in list_caller_tokens(tx, known.value) if each.name == name]
         if len(tokens) != 1:
-            raise ParameterError(f"name: {name!r} is no token of the task; `prio task token list`")
+            raise ParameterError(
+                f"name: the task has no token {name!r}; `prio task token list` prints those it has"
+            )
         end_caller_token(tx, known.value, tokens[0].token_hash, after)
 
     with open_aggregator(config, may_make=False) as desk:
@@ -98,7 +105,7 @@ def use(
     ] = Path("-"),
     config: Config = None,
 ) -> None:
-    """Show another token from now on: the leader to the helper, the collector to the leader."""
+    """Use another token from now on: the leader at the helper, the collector at the leader."""
     from aggregator.cli.service.parties import open_desk, task_id_of
     from aggregator.dap.auth import bearer_header, bearer_token
     from aggregator.service.config import read_text
@@ -124,7 +131,10 @@ def _replace(
     elif desk.role is Role.LEADER:
         replace_peer_token(tx, task_id.value, token)
     else:
-        raise ParameterError("the helper calls nobody, so it shows no token")
+        raise ParameterError(
+            "config: a helper calls nobody, so it shows no token; give the leader's or the "
+            "collector's"
+        )
 
 
 def _state(token: "CallerToken", now: int) -> str:

@@ -68,8 +68,7 @@ GROUPS: Final = {
     "text": {
         "tasks": "Make the tasks of a text question, and one file with secrets for each party.",
         "upload": (
-            "Upload what people wrote: one report of one size each, whatever they wrote and if "
-            "nothing."
+            "Upload what people wrote: one report each, all of one size, whatever they wrote."
         ),
         "collect": (
             "Collect all tasks of a text question for one window, and write their results to a "
@@ -97,7 +96,7 @@ GROUPS: Final = {
         "serve": (
             "Open the planner as a page: charts with real noise, costs, and survey.toml to save."
         ),
-        "figures": "Draw the papers' figures, keeping what was published apart from what is sound.",
+        "figures": "Draw the papers' figures, with what was published apart from what is sound.",
     },
     "audit": {
         "pair": "Test whether two running aggregators add the noise that a task says.",

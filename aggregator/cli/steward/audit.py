@@ -45,7 +45,8 @@ def self_test(
         int, typer.Option(help="How many batches to collect.", min=_LEAST_RUNS)
     ] = 10_000,
     processes: Annotated[
-        int | None, typer.Option(help="How many at once; one per processor by default.", min=1)
+        int | None,
+        typer.Option(help="How many processes run at once; one per processor by default.", min=1),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:

@@ -41,14 +41,18 @@ _MOST_REPORTS = 1000
 
 def pair(
     folder: Annotated[
-        Path, typer.Argument(help="Folder of the task and of what was collected; made if missing.")
+        Path,
+        typer.Argument(
+            help="The folder for the audit's task and for what was "
+            "collected; made if it does not exist."
+        ),
     ] = Path("pair-audit"),
     collector: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A collector's service file, whose key opens the results; without it the "
-            "environment (PRIO_…) says everything.",
+            help="The service file of a collector, whose key opens the results; if not "
+            "given, all settings come from the environment (PRIO_…).",
         ),
     ] = None,
     leader: Annotated[str | None, typer.Option(help="To make the task: the leader's URL.")] = None,
@@ -71,34 +75,43 @@ def pair(
     ] = None,
     epsilon: Annotated[
         str | None,
-        typer.Option(help="To make the task: per release, as in the tasks to come; 1 by default."),
+        typer.Option(
+            help="To make the task: the epsilon of one release, as in the tasks to "
+            "come; 1 by default."
+        ),
     ] = None,
     privacy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="To make the task: as for `prio task new`, such as rho=1/8; repeatable.",
+            help="To make the task: as for `prio task new`, such as rho=1/8. Repeatable.",
         ),
     ] = None,
     min_batch_size: Annotated[
         int | None,
-        typer.Option(help="To make the task: for aggregators that ask for more than 1."),
+        typer.Option(
+            help="To make the task: its min_batch_size, if an aggregator requires more than 1."
+        ),
     ] = None,
     time_precision: Annotated[
         int | None,
         typer.Option(help="To make the task: seconds in a window, 60 by default."),
     ] = None,
     windows: Annotated[
-        int, typer.Option(help="Windows of a new audit; one alone cannot show repetition.", min=2)
+        int,
+        typer.Option(
+            help="How many windows a new audit has; one alone cannot show repeated noise.", min=2
+        ),
     ] = 4,
     reports: Annotated[
         int | None,
         typer.Option(
-            help="Reports in each window; 8 by default, or min_batch_size if that is more."
+            help="How many reports each window gets; 8 by default, or min_batch_size if that "
+            "is more."
         ),
     ] = None,
     false_alarm: Annotated[
-        float, typer.Option(help="How often correct noise may be refuted, at most.")
+        float, typer.Option(help="The largest probability of refuting correct noise.")
     ] = FALSE_ALARM,
     anew: Annotated[
         bool, typer.Option("--anew", help="Abandon an audit under way and begin another.")
@@ -106,7 +119,9 @@ def pair(
     last: Annotated[
         bool, typer.Option("--last", help="Test again what the last audit collected.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the results.")] = WAIT_SECONDS,
+    timeout: Annotated[
+        float, typer.Option(help="How many seconds to wait for the results.")
+    ] = WAIT_SECONDS,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Test whether two running aggregators add the noise that a task says.

@@ -41,11 +41,15 @@ def noise(
     out: Annotated[Path, typer.Option(help="The .npy file to write.")],
     kind: Annotated[Kind, typer.Option(help="The distribution.")] = Kind.DISCRETE_LAPLACE,
     bound: Annotated[
-        int | None, typer.Option(min=0, help="k of truncated geometric noise: -k to k.")
+        int | None,
+        typer.Option(min=0, help="k of truncated geometric noise, which lies from -k to k."),
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option(help="Instead of a bound: the least k whose edge has at most this mass."),
+        typer.Option(
+            help="Instead of --bound: use the least k whose outermost values have "
+            "at most this mass."
+        ),
     ] = None,
 ) -> None:
     """Draw noise as a release does, from the operating system's entropy, and save it.

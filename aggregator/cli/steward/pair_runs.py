@@ -144,7 +144,7 @@ class PairAudit:
             audits = _read_state(read_text(state)) if state.exists() else []
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ParameterError(
-                f"{state}: not version {_STATE_VERSION} of an audit's state"
+                f"{state}: not version {_STATE_VERSION} of an audit's state; name another folder"
             ) from None
         return cls(folder, task, str(token), audits)
 
@@ -305,7 +305,7 @@ def releases_of(windows: list[Window]) -> Releases:
     """
     released = [window.released for window in windows if window.released is not None]
     if len(released) != len(windows):
-        raise ParameterError("a window was not collected")
+        raise ParameterError("audit: a window was not collected; call this without --last")
     leader, helper, total = (
         _clipped([each.noise[series] for each in released]) for series in range(3)
     )

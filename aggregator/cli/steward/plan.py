@@ -46,10 +46,12 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Delta = Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")]
-Kappa = Annotated[int, typer.Option(help="Most buckets one person is in.")]
+Delta = Annotated[str, typer.Option(help="Chance of a failure, from 0 to 1.")]
+Kappa = Annotated[int, typer.Option(help="The most buckets that one person is in.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
-MaxReportsPerPerson = Annotated[int, typer.Option(help="In one release.")]
+MaxReportsPerPerson = Annotated[
+    int, typer.Option(help="The most reports of one person in one release.")
+]
 Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
 
 
@@ -76,11 +78,12 @@ CircuitOrLaplace = Annotated[
 def selection(
     epsilon: Epsilon,
     delta: Delta,
-    count: Annotated[int, typer.Option(help="Persons in the bucket asked about.")],
+    count: Annotated[int, typer.Option(help="How many people are in the bucket in question.")],
     kappa: Kappa = 1,
     neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
     public_threshold: Annotated[
-        int | None, typer.Option(help="For buckets of a public list, over the same noise.")
+        int | None,
+        typer.Option(help="The threshold for buckets of a public list, over the same noise."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -98,7 +101,9 @@ def selection(
 def keep(
     epsilon: Epsilon,
     delta: Delta,
-    counts: Annotated[Path, typer.Option(help="CSV file: a bucket and its persons per line.")],
+    counts: Annotated[
+        Path, typer.Option(help="A CSV file with one bucket and its number of people per line.")
+    ],
     kappa: Kappa = 1,
     neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
     json: Json = False,
@@ -119,12 +124,16 @@ def keep(
 
 @app.command()
 def threshold(
-    reports: Annotated[int, typer.Option(help="Number of reports, 1 to 10^10.")],
-    probability: Annotated[str, typer.Option(help="Bound on each answer's chance of 'yes'.")],
+    reports: Annotated[int, typer.Option(help="Number of reports, from 1 to 10^10.")],
+    probability: Annotated[str, typer.Option(help="Upper bound on each answer's chance of 'yes'.")],
     threshold: Annotated[int, typer.Option(help="The largest count that is suppressed.")],
-    known: Annotated[int, typer.Option(help="Answers the attacker knows or has chosen.")] = 0,
+    known: Annotated[
+        int, typer.Option(help="How many answers the attacker knows or has chosen.")
+    ] = 0,
     active: Annotated[bool, typer.Option(help="The attacker chose the known answers.")] = False,
-    epsilon: Annotated[str, typer.Option(help="Where the exact curve is read off.")] = "0",
+    epsilon: Annotated[
+        str, typer.Option(help="The epsilon at which the exact curve is read off.")
+    ] = "0",
     json: Json = False,
 ) -> None:
     """What suppressing small counts without noise protects, and what it does not.
@@ -149,12 +158,16 @@ def threshold(
 @takes_parameters
 def risk(
     epsilon0: Epsilon0,
-    epsilon: Annotated[str, typer.Option(help="Where the law of the loss is read off.")],
+    epsilon: Annotated[
+        str, typer.Option(help="The epsilon at which the law of the loss is read off.")
+    ],
     parameters: Parameters,
     circuit: CircuitOrLaplace = COUNT.short_name,
-    aggregators: Annotated[int, typer.Option(help="Honest aggregators counted on.")] = 1,
+    aggregators: Annotated[
+        int, typer.Option(help="How many aggregators are assumed to be honest.")
+    ] = 1,
     published: Annotated[bool, typer.Option(help="Add the published figure, labelled.")] = False,
-    k: Annotated[int, typer.Option(help="Coordinates, for the published figure.")] = 1,
+    k: Annotated[int, typer.Option(help="Number of coordinates, for the published figure.")] = 1,
     json: Json = False,
 ) -> None:
     """The exact law of the privacy loss of one release."""
@@ -174,15 +187,22 @@ def risk(
 def claims(
     epsilon0: Epsilon0,
     epsilon: Annotated[str, typer.Option(help="The smaller level that is claimed.")],
-    confidence: Annotated[str, typer.Option(help="With which it is claimed, 0 to 1.")],
-    k: Annotated[int, typer.Option(help="Coordinates of the query.")] = 1,
-    coverage: Annotated[str, typer.Option(help="Part of pairs an estimate covers.")] = "0.99",
+    confidence: Annotated[
+        str, typer.Option(help="The probability with which it is claimed, from 0 to 1.")
+    ],
+    k: Annotated[int, typer.Option(help="Number of coordinates of the query.")] = 1,
+    coverage: Annotated[
+        str, typer.Option(help="The part of all pairs that an estimate covers.")
+    ] = "0.99",
     accuracy: Annotated[
-        str | None, typer.Option(help="Of an estimated sensitivity; adds what is claimed of it.")
+        str | None,
+        typer.Option(help="Accuracy of an estimated sensitivity; adds what is claimed of it."),
     ] = None,
-    samples: Annotated[int | None, typer.Option(help="Pairs of data sets sampled.")] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Number of sampled pairs of data sets.")
+    ] = None,
     sensitivities: Annotated[
-        Path | None, typer.Option(help="File of sampled sensitivities, one per line.")
+        Path | None, typer.Option(help="A file of sampled sensitivities, one per line.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -206,7 +226,9 @@ def claims(
 @takes_parameters
 def budget(
     people: Annotated[int, typer.Option(help="Number of people in the data.")],
-    compensation: Annotated[str, typer.Option(help="Owed to each without protection.")],
+    compensation: Annotated[
+        str, typer.Option(help="What is owed to each person without protection.")
+    ],
     epsilon0: Epsilon0,
     parameters: Parameters,
     circuit: Annotated[
@@ -217,7 +239,7 @@ def budget(
         typer.Option(help="Largest mean absolute error of one sum, both aggregators adding noise."),
     ] = None,
     money: Annotated[
-        str | None, typer.Option("--budget", help="Most that may be owed, for the sound range.")
+        str | None, typer.Option("--budget", help="The most that may be owed, for the sound range.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -234,7 +256,7 @@ def budget(
 @takes_parameters
 def compose(
     releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
-    delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
+    delta: Annotated[str, typer.Option(help="The chance at which the bounds are stated.")],
     parameters: Parameters,
     mechanism: Mechanism = PureDpDiscreteLaplace.name,
     epsilon0: Annotated[
@@ -248,7 +270,9 @@ def compose(
     circuit: CircuitOrLaplace = COUNT.short_name,
     task: Annotated[
         Path | None,
-        typer.Option(help="Instead of all that: a task file, for its mechanism and measurement."),
+        typer.Option(
+            help="Instead of all these: a task file, whose mechanism and measurement are taken."
+        ),
     ] = None,
     which: WhichTask = None,
     json: Json = False,
@@ -274,10 +298,11 @@ def compose(
 @app.command()
 @takes_parameters
 def advise(
-    reports: Annotated[int, typer.Option(help="Reports in one release.")],
+    reports: Annotated[int, typer.Option(help="How many reports one release has.")],
     parameters: Parameters,
     buckets: Annotated[
-        int | None, typer.Option(help="Answers to choose from; 1 or 2 is a count.")
+        int | None,
+        typer.Option(help="How many answers there are to choose from; 1 or 2 is a count."),
     ] = None,
     circuit: Annotated[
         str | None, typer.Option(help=f"Instead of buckets: a type of measurement: {CIRCUITS}.")
@@ -285,19 +310,26 @@ def advise(
     mechanism: Mechanism = PureDpDiscreteLaplace.name,
     error: Annotated[
         str | None,
-        typer.Option(help="Wanted 95 % half-width of one sum, or a part of the largest: 5%."),
+        typer.Option(
+            help="The wanted 95 % half-width of one sum, or as a part of the largest sum: 5%."
+        ),
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
-    rho: Annotated[str | None, typer.Option(help="Wanted rho of one release.")] = None,
-    releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
+    epsilon: Annotated[str | None, typer.Option(help="The wanted epsilon of one release.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The wanted rho of one release.")] = None,
+    releases: Annotated[int, typer.Option(help="How many releases there are in a year.")] = 12,
     max_reports_per_person: MaxReportsPerPerson = 1,
     delta: Annotated[
-        str, typer.Option(help="Of the yearly total; a mechanism's own is a part of it.")
+        str, typer.Option(help="The delta of the yearly total, which includes the mechanism's own.")
     ] = "1e-6",
     time_precision: Annotated[
-        int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
+        int,
+        typer.Option(
+            help="Length in seconds of the task's unit of time, in which windows are given."
+        ),
     ] = 3600,
-    population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
+    population: Annotated[
+        str, typer.Option(help="The population: a name for the people who are asked.")
+    ] = "",
     with_threshold: Annotated[
         bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
     ] = False,
@@ -351,12 +383,18 @@ def error(
     delta: MechanismDelta = None,
     rho: MechanismRho = None,
     max_reports_per_person: MaxReportsPerPerson = 1,
-    confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
+    confidence: Annotated[
+        str, typer.Option(help="Confidence of the interval, such as 0.95.")
+    ] = "0.95",
     reports: Annotated[
-        int | None, typer.Option(help="Reports in a batch, for the error relative to their sum.")
+        int | None,
+        typer.Option(help="How many reports a batch has, for the error relative to their sum."),
     ] = None,
     relative_error: Annotated[
-        str | None, typer.Option(help="Wanted, such as 5%: prints the smallest batch that has it.")
+        str | None,
+        typer.Option(
+            help="A wanted relative error, such as 5%: prints the smallest batch that has it."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -395,7 +433,7 @@ def figures(
     out: Annotated[Path, typer.Option(help="Directory to write SVG and PNG files to.")],
     json: Json = False,
 ) -> None:
-    """Draw the papers' figures, keeping what was published apart from what is sound."""
+    """Draw the papers' figures, with what was published apart from what is sound."""
     from aggregator.cli.spinner import spinning
     from aggregator.steward.planning import figures_risk, figures_selection
     from aggregator.steward.planning.figures import draw_all

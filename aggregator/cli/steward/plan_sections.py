@@ -12,17 +12,23 @@ def sections(
     sections: Annotated[
         str, typer.Option(help="What a report holds, such as 'onehot:5 number:100'.")
     ],
-    epsilon: Annotated[str, typer.Option(help="Of one release, for all sections together.")],
-    delta: Annotated[str, typer.Option(help="Of Gaussian noise.")] = "1e-9",
+    epsilon: Annotated[
+        str, typer.Option(help="The epsilon of one release, for all sections together.")
+    ],
+    delta: Annotated[str, typer.Option(help="The delta of Gaussian noise.")] = "1e-9",
     units: Annotated[
         str | None,
         typer.Option(
-            help="Of each section, separated by spaces: errors of one unit are equally bad. The "
-            "largest that an entry holds if not given, which is 1 for counts."
+            help="The unit of each section, separated by spaces: errors of one unit are "
+            "equally bad. If not given, the largest value of an entry, which is 1 for counts."
         ),
     ] = None,
-    max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
-    confidence: Annotated[str, typer.Option(help="Of the intervals, such as 0.95.")] = "0.95",
+    max_reports_per_person: Annotated[
+        int, typer.Option(help="The most reports of one person in one release.")
+    ] = 1,
+    confidence: Annotated[
+        str, typer.Option(help="Confidence of the intervals, such as 0.95.")
+    ] = "0.95",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """One epsilon for everything that a report holds, split over its sections.

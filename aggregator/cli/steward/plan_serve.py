@@ -21,7 +21,7 @@ _MOST_PORT = 65535
 
 
 def serve(
-    port: Annotated[int, typer.Option(help="Of this machine, 1 to 65535.")] = 8470,
+    port: Annotated[int, typer.Option(help="The port on this machine, from 1 to 65535.")] = 8470,
 ) -> None:
     """Open the planner as a page: charts with real noise, costs, and survey.toml to save.
 

@@ -10,36 +10,44 @@ from aggregator.steward.text import GUESSED_STRINGS
 
 
 def text(
-    epsilon: Annotated[str, typer.Option(help="Of a person, whichever task they are in.")],
+    epsilon: Annotated[
+        str, typer.Option(help="The epsilon of a person, whichever task they are in.")
+    ],
     reports: Annotated[
         int | None,
         typer.Option(
-            help="How many people answer, in all tasks together; with --found as many as there, if "
-            "not given.",
+            help="How many people answer, in all tasks together; with --found, as many as "
+            "there unless given.",
             show_default=False,
         ),
     ] = None,
     buckets: Annotated[
-        int, typer.Option(help="Of each task's histogram; an upload has 16 bytes for each.")
+        int,
+        typer.Option(
+            help="How many buckets each task's histogram has; each takes 16 bytes of an upload."
+        ),
     ] = 1024,
     tasks: Annotated[
         int | None,
-        typer.Option(help="Of which each person is in one; the best number if not given."),
+        typer.Option(
+            help="How many tasks there are, of which each person is in one; if not "
+            "given, the best number."
+        ),
     ] = None,
     strings: Annotated[
-        int, typer.Option(help="How many different ones are held, by the guess of the tail.")
+        int, typer.Option(help="How many different strings people hold, as a guess of the tail.")
     ] = GUESSED_STRINGS,
     exponent: Annotated[
         str, typer.Option(help="The k-th most frequent is held in proportion to k^-exponent.")
     ] = "1",
     candidates: Annotated[
-        int, typer.Option(help="How many strings are tried; all fingerprints unless given.")
+        int, typer.Option(help="How many strings are tried; all fingerprints if not given.")
     ] = 2**32,
     found: Annotated[
         Path | None,
         typer.Option(
-            help="What `prio text results --json` printed of the last window: the tail is "
-            "estimated from it, and not guessed."
+            help="What `prio text results --json` printed for the last window: the tail is "
+            "estimated from it instead of guessed."
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,

@@ -65,12 +65,12 @@ def check(
 def new(
     file: SurveyFile,
     out: Annotated[
-        Path | None, typer.Option(help="A folder that does not exist: the files go there.")
+        Path | None, typer.Option(help="The folder for the files, which must not exist yet.")
     ] = None,
     leader: Annotated[str | None, typer.Option(help="The leader's URL.")] = None,
     helper: Annotated[str | None, typer.Option(help="The helper's URL.")] = None,
     collector_config: Annotated[
-        str | None, typer.Option(help="What `prio collector config` prints at the collector's.")
+        str | None, typer.Option(help="The output of `prio collector config` at the collector.")
     ] = None,
     insecure_http: InsecureHttp = False,
     up: Up = None,

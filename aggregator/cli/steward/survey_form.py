@@ -37,16 +37,16 @@ def form(
     check: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Write nothing; say whether the page at this address is this one."
+            metavar="URL", help="Write nothing; check whether the page at this address is this one."
         ),
     ] = None,
     serve: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS:PORT",
-            help="Write nothing; serve the page here until Ctrl-C, and nothing else. With --up all "
-            "surveys of the folder, each under its name. Browsers split answers on this machine's "
-            "own addresses, elsewhere only where a proxy before it has https.",
+            help="Write nothing; serve only this page, at this address, until Ctrl-C. With "
+            "--up, serve all surveys of the folder, each under its name. Browsers split answers "
+            "only on this machine's own addresses, or behind a proxy with https.",
         ),
     ] = None,
     insecure_http: InsecureHttp = False,

@@ -39,18 +39,20 @@ def collect(
     config: Config = None,
     last: Annotated[
         str | None,
-        typer.Option(help='The windows of the last while that are over: "week", "4 weeks".'),
+        typer.Option(help='The latest windows that are over: "week", "4 weeks".'),
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(help='The window that holds this time or date, ISO 8601, or "now".'),
+        typer.Option(help='The window that contains this time or date, ISO 8601, or "now".'),
     ] = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
+    wait: Annotated[
+        float, typer.Option(help="How many seconds to wait for all results.")
+    ] = WAIT_SECONDS,
     shut_out_later_answers: Annotated[
         bool,
         typer.Option(
             "--shut-out-later-answers",
-            help="Collect a window that is not over: every later answer of it is refused for good.",
+            help="Collect a window that is not over. All its later answers are refused for good.",
         ),
     ] = False,
     up: Up = None,
@@ -97,24 +99,25 @@ def results(
     file: MaybeTaskFile = None,
     config: Config = None,
     confidence: Annotated[
-        str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
+        str, typer.Option(help='Confidence of each interval by itself, exact: "0.95", "99/100".')
     ] = "0.95",
     jointly: Annotated[
-        bool, typer.Option("--jointly", help="Let all intervals hold at once: they are wider.")
+        bool,
+        typer.Option("--jointly", help="Make all intervals hold at once, which makes them wider."),
     ] = False,
     changes: Annotated[
         bool,
         typer.Option(
             "--changes",
-            help="Print what can be concluded of the change from the window before to the last, "
-            "all at once.",
+            help="Print what can be concluded about the change from the last window but one "
+            "to the last, all statements holding at once.",
         ),
     ] = False,
     words: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Print instead which strings of this list people wrote to text questions: a file, "
-            "a string a line; repeatable, and costs nobody anything.",
+            help="Instead, print which strings of this list people wrote to text questions: "
+            "a file with one string per line. Costs no privacy. Repeatable.",
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,

@@ -20,8 +20,8 @@ MaybeTaskFile = Annotated[
     Path | None,
     typer.Argument(
         metavar="[task.toml]",
-        help="The public file of the survey's task; if not given, that of the one survey of a "
-        "`prio up`.",
+        help="The public file of the survey's task; if not given, that of the only survey of "
+        "a `prio up`.",
     ),
 ]
 

@@ -36,60 +36,65 @@ def upload(
         list[Path],
         typer.Argument(
             metavar="[task.toml] ANSWERS",
-            help="The public file of the survey's task, which need not be given of the one survey "
-            "of a `prio up`; and CSV or Parquet, one row per person, or - for CSV from standard "
-            "input.",
+            help="The public file of the survey's task (not needed for the only survey of a "
+            "`prio up`), and a CSV or Parquet file with one row per person, or - for CSV from "
+            "standard input.",
         ),
     ],
     time_column: Annotated[
         str | None,
         typer.Option(
-            help="The column of each row's time; need not be given if it is called time.",
+            help="The column with each row's time; not needed if it is called time.",
             show_default=False,
         ),
     ] = None,
     person_column: Annotated[
         str | None,
         typer.Option(
-            help="The column that says whose row it is: a second row of one person in a window is "
-            "refused. Without it each row is another person's."
+            help="The column that says whose row it is; a person's second row in a window is "
+            "refused. If not given, each row belongs to a different person."
         ),
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
             metavar="QUESTION=COLUMN",
-            help="A question that stands in another column than its name's; of a vector one for "
-            "each of its columns, joined by commas. Repeatable.",
+            help="QUESTION=COLUMN, if a question's column does not have the question's name; "
+            "for a vector, all its columns, joined by commas. Repeatable.",
         ),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="Of CSV; the most frequent in its first line if not given.")
+        str | None,
+        typer.Option(
+            help="The delimiter of CSV; if not given, the most frequent one in the first line."
+        ),
     ] = None,
-    decimal_mark: Annotated[str, typer.Option(help='In numbers of CSV: "." or ",".')] = ".",
+    decimal_mark: Annotated[
+        str, typer.Option(help='The decimal mark in numbers of CSV: "." or ",".')
+    ] = ".",
     time_format: Annotated[
         str | None,
-        typer.Option(help='Of times that are not ISO 8601, such as "%d.%m.%Y %H:%M".'),
+        typer.Option(help='The format of times that are not ISO 8601, such as "%d.%m.%Y %H:%M".'),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(help='Text that means no answer, such as "n/a". Repeatable.'),
+        typer.Option(help='A text that means no answer, such as "n/a". Repeatable.'),
     ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
-            help="Where there are text questions: the folder that keeps each person's toss and "
-            "counts their reports, for ever. It goes with --person-column."
+            help="For text questions: the folder that keeps each person's toss and counts "
+            "their reports, for ever. Needs --person-column."
         ),
     ] = None,
     time_zone: Annotated[
-        str, typer.Option(help='Of times that name none, such as "Europe/Berlin".')
+        str, typer.Option(help='The zone of times that name none, such as "Europe/Berlin".')
     ] = "UTC",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and check everything, and send nothing.")
     ] = False,
     per_request: Annotated[
-        int, typer.Option(min=1, help="Reports in one request.")
+        int, typer.Option(min=1, help="How many reports one request carries.")
     ] = REPORTS_PER_REQUEST,
     *,
     floor: "Floor",

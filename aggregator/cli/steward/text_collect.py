@@ -23,29 +23,39 @@ if TYPE_CHECKING:
 
 def collect(
     folder: QuestionFolder,
-    out: Annotated[Path, typer.Option(help="The file of results, for `prio text results`.")],
+    out: Annotated[
+        Path, typer.Option(help="The file of results to write, for `prio text results`.")
+    ],
     config: Config = None,
     start: Annotated[
         str | None,
-        typer.Option(help="Of an interval: ISO 8601, UTC without a zone, or seconds since 1970."),
+        typer.Option(
+            help="Start of the interval: ISO 8601, in UTC unless it names a zone, "
+            "or seconds since 1970."
+        ),
     ] = None,
-    end: Annotated[str | None, typer.Option(help="Likewise; the interval ends before it.")] = None,
+    end: Annotated[
+        str | None, typer.Option(help="End of the interval, not included; written like --start.")
+    ] = None,
     window: Annotated[
         str | None,
         typer.Option(
-            help="The window that holds this time, likewise: of a question that is asked again in "
-            "each, instead of --start and --end."
+            help="Instead of --start and --end, for a question that is asked in each window: "
+            "the window that contains this time, written like --start."
         ),
     ] = None,
     last: Annotated[
-        bool, typer.Option("--last", help="The last window that is over, instead of all these.")
+        bool, typer.Option("--last", help="Instead of all these: the latest window that is over.")
     ] = False,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
+    wait: Annotated[
+        float, typer.Option(help="How many seconds to wait for all results.")
+    ] = WAIT_SECONDS,
     now: Annotated[
         bool,
         typer.Option(
             "--now",
-            help="Collect what is not over: every later answer of it is refused for good.",
+            help="Collect a window or interval that is not over. All its later answers are "
+            "refused for good.",
         ),
     ] = False,
 ) -> None:

@@ -24,19 +24,20 @@ def results(
         list[Path],
         typer.Option(
             "--results",
-            help="What `prio text collect` wrote, or `prio collect --json` printed of each task: "
-            "all of one window; repeatable.",
+            help="What `prio text collect` wrote, or what `prio collect --json` printed for "
+            "each task, all of one window. Repeatable.",
         ),
     ],
     lists: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[LIST…]", help="Candidates: files, a string a line."),
+        typer.Argument(metavar="[LIST…]", help="Candidates: files with one string per line."),
     ] = None,
     all_fingerprints: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Try all 2^32 fingerprints, on all processors: lists only name what is found.",
+            help="Try all 2^32 fingerprints, on all processors; lists then only name what is "
+            "found.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,

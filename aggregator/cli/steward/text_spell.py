@@ -16,24 +16,29 @@ _NOT_ONE = "found: not what `prio text results --all --json` prints of one windo
 
 
 def spell(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `prio text tasks` made.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder that `prio text tasks` made.")
+    ],
     found: Annotated[
         Path,
         typer.Option(
-            help="What `prio text results --all --json` printed of a window: those of its "
-            "fingerprints are spelled that have no name, as many as there is room for, what most "
-            "people hold first."
+            help="What `prio text results --all --json` printed for a window. Its "
+            "fingerprints without a name are spelled, the most frequent first, as many as there "
+            "is room for."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
+    out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
     alphabet: Annotated[
-        str, typer.Option(help="The letters that are told, in normal form; all others are one.")
+        str,
+        typer.Option(
+            help="The letters that are told apart, in normal form; all others count as one."
+        ),
     ] = SPELLED_ALPHABET,
     letters: Annotated[
         int | None,
         typer.Option(
-            help="How many positions are asked for; 16 if not given, or as many as the question "
-            "has tasks, if these are fewer. A longer string is not told."
+            help="How many positions are asked for; if not given, 16, or the number of the "
+            "question's tasks if that is less. A longer string is not spelled."
         ),
     ] = None,
 ) -> None:
@@ -99,5 +104,7 @@ def _unnamed(text: str) -> list[int]:
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise ParameterError(_NOT_ONE) from None
     if not known:
-        raise ParameterError("found: every string that was found has a name")
+        raise ParameterError(
+            "found: every string that was found has a name, so there is nothing to spell"
+        )
     return [each for _, each in sorted(known, reverse=True)]

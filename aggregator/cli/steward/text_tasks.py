@@ -11,41 +11,54 @@ from aggregator.entropy import SystemEntropy
 
 
 def tasks(
-    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
-    title: Annotated[str, typer.Option(help="What is asked; part of every hash.")],
-    epsilon: Annotated[str, typer.Option(help='Of a person and window, exact: "1" or "1/2".')],
-    people: Annotated[int, typer.Option(min=1, help="How many are expected to answer.")],
+    out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
+    title: Annotated[str, typer.Option(help="The question, which is part of every hash.")],
+    epsilon: Annotated[
+        str, typer.Option(help='The epsilon of one person in one window, exact: "1" or "1/2".')
+    ],
+    people: Annotated[int, typer.Option(min=1, help="How many people are expected to answer.")],
     min_batch_size: Annotated[
-        int, typer.Option(help="Fewest reports of one task that are released together.")
+        int, typer.Option(help="The fewest reports of one task that are released together.")
     ],
     leader: Annotated[str, typer.Option(help="The leader's URL.")],
     helper: Annotated[str, typer.Option(help="The helper's URL.")],
     collector_config: Annotated[
-        str, typer.Option(help="What `prio collector config` prints at the collector's.")
+        str, typer.Option(help="The output of `prio collector config` at the collector.")
     ],
     buckets: Annotated[
-        int, typer.Option(help="Of each task's histogram; an upload has 16 bytes for each.")
+        int,
+        typer.Option(
+            help="How many buckets each task's histogram has; each takes 16 bytes of an upload."
+        ),
     ] = 1024,
     count: Annotated[
         int | None,
-        typer.Option("--tasks", help="How many; what `prio plan text` says if not given."),
+        typer.Option(
+            "--tasks",
+            help="How many tasks to make; if not given, the number that `prio plan text` says.",
+        ),
     ] = None,
     max_reports: Annotated[
         int | None,
-        typer.Option(help="Most reports of one task in a batch; twice the people if not given."),
+        typer.Option(
+            help="The most reports of one task in a batch; if not given, twice the "
+            "number of people."
+        ),
     ] = None,
     privacy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Another setting of each task's privacy table, such as budget=4; repeatable.",
+            help="Another setting of each task's privacy table, such as budget=4. Repeatable.",
         ),
     ] = None,
-    time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
+    time_precision: Annotated[
+        int, typer.Option(help="Length of a unit of time in seconds.")
+    ] = 3600,
     window: Annotated[
         int | None,
         typer.Option(
-            help="Units of time in a batch. Without it a person answers once and for ever."
+            help="How many units of time a batch has. If not given, a person answers only once."
         ),
     ] = None,
     window_start: Annotated[

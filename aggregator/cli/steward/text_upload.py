@@ -34,7 +34,9 @@ def upload(
     answers: Annotated[
         Path,
         typer.Argument(
-            metavar="ANSWERS", help="An answer a line, or CSV with --person-column; - for input."
+            metavar="ANSWERS",
+            help="A file with one answer per line, or CSV with "
+            "--person-column; - for standard input.",
         ),
     ],
     state: Annotated[
@@ -46,14 +48,16 @@ def upload(
     person_column: Annotated[
         str | None,
         typer.Option(
-            help="The CSV column that says whose row it is. Without it line n is taken for the "
-            "same person in every file."
+            help="The CSV column that says whose row it is. If not given, line n is taken "
+            "for the same person in every file."
         ),
     ] = None,
     answer_column: Annotated[
-        str, typer.Option(help="The CSV column of answers; an empty cell is no answer.")
+        str, typer.Option(help="The CSV column with the answers; an empty cell is no answer.")
     ] = "answer",
-    delimiter: Annotated[str, typer.Option(help="Between the cells of a line of CSV.")] = ",",
+    delimiter: Annotated[
+        str, typer.Option(help="The character between the cells of a line of CSV.")
+    ] = ",",
     time: Annotated[
         str | None,
         typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
@@ -64,7 +68,7 @@ def upload(
     environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Upload what people wrote: one report of one size each, whatever they wrote and if nothing.
+    """Upload what people wrote: one report each, all of one size, whatever they wrote.
 
     Which task a person is in is tossed before any answer is hashed, and kept in --state. Who has
     answered before, in this window or for ever where there is none, is left out, so a command that
@@ -211,18 +215,18 @@ def _answers(
             reader = csv.DictReader(stream, delimiter=delimiter)
             for column in (person_column, answer_column):
                 if column not in (reader.fieldnames or ()):
-                    raise ParameterError(f"{file}: has no column {column!r}")
+                    names = ", ".join(map(repr, reader.fieldnames or ()))
+                    raise ParameterError(f"{file}: has no column {column!r}; it has {names}")
             written: dict[str, str] = {}
             for row in reader:
                 person = row[person_column]
                 if not person or person in written:
-                    raise ParameterError(
-                        f"{file}: line {reader.line_num}: has no person, or one of a line before"
-                    )
+                    fault = "names a person again" if person else "names no person"
+                    raise ParameterError(f"{file}: line {reader.line_num}: {fault}")
                 written[person] = row[answer_column] or ""
             return written
     except UnicodeDecodeError:
         # `from None`: the cause contains the bytes.
-        raise ParameterError(f"{file}: is not UTF-8 text") from None
+        raise ParameterError(f"{file}: is not UTF-8 text; save it as UTF-8") from None
     except csv.Error as error:
         raise ParameterError(f"{file}: is not CSV: {error}") from None

@@ -111,7 +111,9 @@ def _beside(database_url: str, setting: str) -> str:
     except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise ConfigurationError("database: the store's URL cannot be read") from None
     if url.get_backend_name() != "sqlite":
-        raise ConfigurationError(f"{setting}: must be given, as the store is no file")
+        raise ConfigurationError(
+            f"{setting}: missing; only a store in a file has a place for it by default"
+        )
     return url.database or ""
 
 
@@ -138,10 +140,9 @@ def _check_rotation(rotation: HpkeRotation) -> None:
         )
     if rotation.most_keys > MOST_KEYS:
         raise ValueError(
-            f"hpke_rotation_seconds: with {rotation.age_seconds} there would be "
-            f"{rotation.most_keys} keys at once, each kept for twice hpke_cache_seconds"
-            f"{' and hpke_wait_seconds' if rotation.wait_seconds else ''}; more than {MOST_KEYS} "
-            "need more ids than the protocol has"
+            f"hpke_rotation_seconds: {rotation.age_seconds} would make {rotation.most_keys} keys "
+            f"at once, more than {MOST_KEYS}, since each is kept for twice hpke_cache_seconds"
+            f"{' and hpke_wait_seconds' if rotation.wait_seconds else ''}; set it longer"
         )
 
 
@@ -163,68 +164,76 @@ class ServiceSettings(BaseModel):
     )
     store_key_file: Path | None = Field(
         None,
-        description="The file with the key that encrypts secrets in the store; needed unless "
-        "store_key is given. On another disk and in other backups than the database: who has both "
-        "reads all. Made, readable by its owner only, with a new database and never later.",
+        description="The file with the key that encrypts the store's secrets; needed unless "
+        "store_key is given. Keep it on another disk and in other backups than the database: "
+        "anyone with both can read everything. A service makes it, readable by its owner only, "
+        "together with a new database and never later.",
     )
     store_key: SecretStr | None = Field(
         None,
-        description="The key itself, base64url, instead of a file; several, separated by commas: "
-        "the first encrypts, all decrypt. For the environment (PRIO_STORE_KEY).",
+        description="The key itself, base64url, instead of a file. Several are separated by "
+        "commas: the first encrypts, all decrypt. Meant for the environment (PRIO_STORE_KEY).",
     )
-    listen: Address = Field("127.0.0.1:8000", description="Where the service listens, host:port.")
+    listen: Address = Field(
+        "127.0.0.1:8000", description="The address at which the service listens, host:port."
+    )
     health_listen: OptionalAddress = Field(
         None,
-        description="Where GET /health and /metrics are answered, host:port, for those who run the "
-        "service; nowhere if not given or empty.",
+        description="The address at which GET /health and /metrics are answered, host:port, for "
+        "those who run the service. Not answered anywhere if not given or empty.",
     )
     health_hosts: str = Field(
         "",
-        description="Names, joined by commas, that the health listener answers to beside those of "
-        "this machine and of health_listen, and, where that is no loopback address, IP addresses.",
+        description="More host names that the health listener answers to, joined by commas, "
+        "besides those of this machine and of health_listen. IP addresses are allowed if "
+        "health_listen is no loopback address.",
     )
     max_connections: int = Field(
         512,
         ge=1,
         le=65_536,
-        description="Connections open at once, at each address; above it one of the peer with the "
-        "most is closed, or the newest refused.",
+        description="The most connections open at once, at each address. Above that, one of the "
+        "peer that has the most is closed, or else the new one is refused.",
     )
     tls_certificate: Path | None = Field(
         None,
-        description="A PEM file with the certificate that `listen` shows, and those above it; the "
-        "service then speaks TLS itself. Read again on SIGHUP. Health stays plain HTTP.",
+        description="A PEM file with the certificate that the service shows at `listen`, and its "
+        "chain; the service then speaks TLS itself. Read again on SIGHUP. The health listener "
+        "stays plain HTTP.",
     )
     tls_key: Path | None = Field(
         None,
-        description="A PEM file with its private key, without a password, readable by its owner "
-        "only.",
+        description="A PEM file with the private key of tls_certificate, without a password, "
+        "readable by its owner only.",
     )
     peer_ca: Path | None = Field(
         None,
-        description="A PEM file with the authorities that may have issued the certificates of "
-        "those whom we ask, instead of the system's.",
+        description="A PEM file with the authorities whose certificates we accept from the "
+        "services that we call, instead of the system's authorities.",
     )
     client_certificate: Path | None = Field(
         None,
-        description="A PEM file with the certificate that we show to those whom we ask, if they "
-        "want one.",
+        description="A PEM file with the certificate that we show to the services that we call, "
+        "if they ask for one.",
     )
     client_key: Path | None = Field(
-        None, description="A PEM file with its private key, as with tls_key."
+        None, description="A PEM file with the private key of client_certificate; as tls_key."
     )
     insecure_http: bool = Field(
         default=False,
-        description="Whether plain http:// may go to other machines than this one: reports, "
-        "tokens and results are then read by everybody on the way.",
+        description="Whether plain http:// to other machines is allowed. Everybody on the way "
+        "can then read reports, tokens and results.",
     )
     environment_proxy: bool = Field(
         default=False,
-        description="Whether requests go through the proxies of HTTPS_PROXY and the like.",
+        description="Whether requests go through the proxies that HTTPS_PROXY and similar "
+        "variables name.",
     )
-    log_format: Literal["json", "console"] = Field("console", description="How a log line looks.")
+    log_format: Literal["json", "console"] = Field(
+        "console", description="The format of log lines."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least serious lines that are written."
+        "info", description="The least serious lines that are logged."
     )
 
     @model_validator(mode="after")
@@ -232,7 +241,7 @@ class ServiceSettings(BaseModel):
         for certificate in ("tls_certificate", "client_certificate"):
             key = certificate.replace("certificate", "key")
             if (getattr(self, certificate) is None) != (getattr(self, key) is None):
-                raise ValueError(f"{certificate}: goes with {key}, neither without the other")
+                raise ValueError(f"{certificate}: give both {certificate} and {key}, or neither")
         return self
 
     @property
@@ -256,62 +265,64 @@ class AggregatorSettings(ServiceSettings):
     release_journal: str | None = Field(
         None,
         repr=False,  # its URL may have a password
-        description="The journal of releases: a file, for the processes of one machine, or the URL "
-        "of another database, for those of several; the SQLite file's path and .journal, if not "
-        "given. Better on another disk than the database, and never in its backups.",
+        description="The journal of releases: a file if all processes run on one machine, "
+        "otherwise the URL of another database. If not given, it is the SQLite file's path "
+        "with .journal added. Better on another disk than the database, and never in its "
+        "backups.",
     )
     caller_ca: Path | None = Field(
         None,
-        description="A PEM file of authorities. Whoever has a token must then show a certificate "
-        "of theirs as well; who needs no token needs no certificate. Needs tls_certificate.",
+        description="A PEM file with authorities. Callers that need a token must then also show "
+        "a certificate from one of them; other callers need no certificate. Needs "
+        "tls_certificate.",
     )
     hpke_cache_seconds: Seconds = Field(
-        _ROTATION.cache_seconds, description="How long clients may keep our HPKE configurations."
+        _ROTATION.cache_seconds, description="How long clients may cache our HPKE configurations."
     )
     hpke_rotation_seconds: Seconds = Field(
         _ROTATION.age_seconds,
-        description="How old our HPKE key may become until a new one takes its place; 0 to change "
-        "it by command only. At least hpke_cache_seconds.",
+        description="How old our HPKE key may become before a new one replaces it; at least "
+        "hpke_cache_seconds, or 0 to change keys by command only.",
     )
     hpke_suites: Suites = Field(
         REQUIRED.name,
-        description="Of which HPKE suites we have a key each, with commas between, the one that we "
-        "prefer first: X25519 or P-256, a slash, and AES-128-GCM, AES-256-GCM or "
-        "ChaCha20-Poly1305. DAP requires the one that is set by itself; other clients may have it "
-        "only.",
+        description="The HPKE suites of which we have a key each, joined by commas, the "
+        "preferred one first. A suite is X25519 or P-256, a slash, and AES-128-GCM, "
+        "AES-256-GCM or ChaCha20-Poly1305. DAP requires the default, and some clients support "
+        "no other.",
     )
     retention_seconds: Seconds = Field(
         90 * 86_400,
-        description="How long ended jobs, answers that nobody can ask for any more, and what "
-        "collected batches were made of are kept; `prio task keep` sets it for one task.",
+        description="How long ended jobs, answers that nobody can ask for any more, and the "
+        "counts of collected batches are kept; `prio task keep` sets it for one task.",
     )
     max_bytes_in_flight: int = Field(
         MAX_BYTES_IN_FLIGHT,
         ge=_LEAST_BYTES,
-        description="The most bytes that the bodies of all requests have together, of which each "
-        "task that has requests has an equal share; at least max_body_size.",
+        description="The most bytes that all request bodies may take up together, shared equally "
+        "by the tasks that have requests; at least max_body_size.",
     )
     clock_skew_seconds: Seconds = Field(
-        CLOCK_SKEW_SECONDS, description="How far ahead of our clock a report's time may lie."
+        CLOCK_SKEW_SECONDS, description="How far a report's time may be ahead of our clock."
     )
     min_batch_size_floor: int = Field(
         1, ge=1, description="Tasks with a smaller min_batch_size are refused."
     )
     max_epsilon: Rational | None = Field(
         None,
-        description='Tasks with a larger epsilon per release, or none, are refused; exact: "1/2". '
-        f"If not given, those with one above {DEFAULT_MAX_EPSILON} are, which keeps out what has "
-        "noise in name only; a lower one is yours to choose.",
+        description="Tasks with a larger epsilon per release, or with none, are refused; exact "
+        f'text: "1/2". If not given, only those with one above {DEFAULT_MAX_EPSILON} are, which '
+        "excludes noise that protects nobody; you may want a lower limit.",
     )
     max_delta: MaxDelta = Field(
         DEFAULT_MAX_DELTA,
-        description="Tasks with a larger delta per release are refused, and with 0 all but those "
-        "of pure differential privacy; no task has 1/100 or more.",
+        description="Tasks with a larger delta per release are refused; with 0, all but those of "
+        "pure differential privacy. No task may have 1/100 or more.",
     )
     max_rho: Rational | None = Field(
         None,
-        description="Tasks with a larger rho per release, or none, are refused. If not given, only "
-        f"those with Gaussian noise of a rho above {DEFAULT_MAX_RHO} are.",
+        description="Tasks with a larger rho per release, or with none, are refused. If not given, "
+        f"only those with Gaussian noise of a rho above {DEFAULT_MAX_RHO} are.",
     )
     limit_required: bool = Field(
         default=False,
@@ -319,21 +330,22 @@ class AggregatorSettings(ServiceSettings):
     )
     exact_results: bool | None = Field(
         None,
-        description="Whether tasks without noise are taken, which promise nothing and say so; if "
-        "not given, they are unless max_epsilon or max_rho is.",
+        description="Whether tasks without noise, which promise nothing and say so, are "
+        "accepted. If not given, they are, unless max_epsilon or max_rho is set.",
     )
     population_required: Populations = Field(
         "",
-        description="Tasks must name one of these populations, joined by commas; any task is taken "
-        "if empty. With a budget for each (`prio population`) no task is outside them.",
+        description="The populations, joined by commas, of which tasks must name one; if empty, "
+        "every task is accepted. With a budget for each (`prio population`), no task is "
+        "outside a budget.",
     )
     verification_threads: int | None = Field(
-        None, ge=1, description="Batches verified at once; one per core if not given."
+        None, ge=1, description="How many batches are verified at once; one per core if not given."
     )
     traces_endpoint: OptionalUrl = Field(
         None,
-        description="Where OpenTelemetry traces are sent by OTLP over HTTP, such as "
-        "http://127.0.0.1:4318/v1/traces; nowhere if not given or empty.",
+        description="The URL to which OpenTelemetry traces are sent by OTLP over HTTP, such as "
+        "http://127.0.0.1:4318/v1/traces. None are sent if not given or empty.",
     )
 
     @property
@@ -348,8 +360,8 @@ class AggregatorSettings(ServiceSettings):
             return f"{_beside(self.database_url, 'release_journal')}.journal"
         if self.release_journal in (self.database, self.database_url):
             raise ConfigurationError(
-                "release_journal: must be another database than the store's, from which it would "
-                "go back with the store"
+                "release_journal: must be another database than the store's: a backup of the store "
+                "would set the journal back too"
             )
         return self.release_journal
 
@@ -363,7 +375,7 @@ class AggregatorSettings(ServiceSettings):
     def _can_ask_for_certificates(self) -> Self:
         if self.caller_ca is not None and self.tls_certificate is None:
             raise ValueError(
-                "caller_ca: needs tls_certificate, as only TLS has certificates of callers"
+                "caller_ca: needs tls_certificate and tls_key: only TLS has certificates of callers"
             )
         return self
 
@@ -391,9 +403,10 @@ class LeaderSettings(AggregatorSettings):
     role: Literal["leader"] = Field("leader", description="Which party this file is for.")
     report_bodies: ObjectStorage | None = Field(
         None,
-        description="Where uploaded reports lie until they are aggregated, if not in the database: "
-        "a folder (file:///...) or a bucket (s3://, gs:// or az://bucket/folder), for which the "
-        "environment has the credentials as for its own tools. Only groups of 32 KiB and more.",
+        description="Where uploaded reports are kept until they are aggregated, if not in the "
+        "database: a folder (file:///...) or a bucket (s3://, gs:// or az://bucket/folder), "
+        "with credentials from the environment as for the cloud's own tools. Groups of less "
+        "than 32 KiB stay in the database.",
     )
     max_body_size: int = Field(
         MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one upload."
@@ -401,43 +414,44 @@ class LeaderSettings(AggregatorSettings):
     max_report_age_seconds: int = Field(
         MAX_AGE_SECONDS,
         ge=3600,
-        description="How far behind our clock the time of an uploaded report may lie; ids of older "
-        "reports are forgotten.",
+        description="How far the time of an uploaded report may be behind our clock. Ids of "
+        "older reports are forgotten.",
     )
     upload_group_milliseconds: int = Field(
         0,
         ge=0,
         le=1000,
-        description="How long a transaction that stores uploads waits for more while it has few: "
-        "each client waits as long, and the store writes less often.",
+        description="How long a transaction that stores uploads waits for more of them when it "
+        "has few. Every client waits that much longer, and the store writes less often.",
     )
     aggregation_job_size: int = Field(
-        512, ge=1, le=100_000, description="Reports in one aggregation job, at most."
+        512, ge=1, le=100_000, description="The most reports in one aggregation job."
     )
     linger_seconds: int = Field(
         2,
         ge=0,
         le=MOST_LINGER_SECONDS,
-        description="How long reports too few for a full aggregation job wait for more.",
+        description="How long reports wait for others when there are too few for a full "
+        "aggregation job.",
     )
     work_interval_seconds: float = Field(
-        0.5, gt=0, le=3600, description="How often a worker that has nothing to do looks for work."
+        0.5, gt=0, le=3600, description="How often an idle worker looks for work."
     )
     concurrency: int = Field(
-        8, ge=1, le=256, description="Jobs of each kind that one process steps at once."
+        8, ge=1, le=256, description="How many jobs of each kind one process steps at once."
     )
     helper_concurrency: int | None = Field(
         None,
         ge=1,
         le=256,
-        description="How many of them may wait for one helper, at most concurrency; half of them "
-        "if not given, and one while the helper does not answer.",
+        description="How many of these jobs may wait for one helper; at most concurrency, and "
+        "half of it if not given. One while the helper does not answer.",
     )
     request_timeout_seconds: PositiveSeconds = Field(
         45,
-        description="How long the helper may take for one answer, all attempts together. A job is "
-        "a worker's own for a third longer, renewed while it works; a killed worker's jobs wait so "
-        "long.",
+        description="How long the helper may take for one answer, all attempts together. A "
+        "worker's lease on a job is a third longer, and renewed while it works; the jobs of a "
+        "killed worker wait that long.",
     )
 
     @model_validator(mode="after")
@@ -475,22 +489,22 @@ class HelperSettings(AggregatorSettings):
     )
     defer_jobs: bool = Field(
         default=False,
-        description="Whether aggregation jobs are stored and answered later, by `prio helper work` "
-        "or `prio helper serve --work`, and the leader is asked to come again: for a machine too "
-        "slow to answer in time. A task may have as many bytes waiting as max_bytes_in_flight.",
+        description="Whether aggregation jobs are stored and answered later, by `prio helper "
+        "work` or `prio helper serve --work`, while the leader is told to come again: for a "
+        "machine too slow to answer in time. Each task may have max_bytes_in_flight of "
+        "requests waiting.",
     )
 
     max_report_age_seconds: int = Field(
         HELPER_MAX_AGE_SECONDS,
         ge=3600,
-        description="How far behind our clock the time of a report may lie that a leader brings: "
-        "the leader's own limit and how long reports may wait there. Ids of older ones are "
-        "forgotten.",
+        description="How far a report's time may be behind our clock: the leader's own limit "
+        "plus the time that reports may wait there. Ids of older reports are forgotten.",
     )
     hpke_wait_seconds: Seconds = Field(
         _ROTATION.wait_seconds,
-        description="How long reports may wait at a leader until we see them: for so long a "
-        "retired HPKE key is kept after the last client can have used it.",
+        description="How long reports may wait at a leader before they reach us. A retired HPKE "
+        "key is kept for that long after the last client can have used it.",
     )
 
     @property
@@ -513,10 +527,10 @@ class Schedule(BaseModel):
 
     survey: str = Field(description="The survey's title.")
     grace_seconds: Seconds = Field(
-        3600, description="How long after a window's end late answers are waited for."
+        3600, description="How long late answers are waited for after a window's end."
     )
     webhook: HttpUrl | None = Field(
-        None, description="Who is told of each collection's end: an http(s) URL."
+        None, description="An http(s) URL that is called at the end of each collection."
     )
     webhook_token: SecretStr | None = Field(
         None, description="The bearer token that the webhook expects."
@@ -529,29 +543,30 @@ class CollectorSettings(ServiceSettings):
     role: Literal["collector"] = Field("collector", description="Which party this file is for.")
     token: Token | None = Field(
         None,
-        description="The bearer token that requests to the collector service must carry, at least "
-        "22 characters. For the environment (PRIO_TOKEN).",
+        description="The bearer token that requests to the collector service must carry, of at "
+        "least 22 characters. Meant for the environment (PRIO_TOKEN).",
     )
     token_file: Path | None = Field(
         None,
-        description="The token, in a file instead; the SQLite file's path and .token, if not "
-        "given. Made, readable by its owner only, if there is none; read again when it changes. It "
-        "may hold several, one a line, each of at least 22 characters.",
+        description="A file with the token instead; if not given, the SQLite file's path with "
+        ".token added. Made, readable by its owner only, if it does not exist; read again when "
+        "it changes. It may hold several tokens, one per line, each of at least 22 characters.",
     )
     allowed_hosts: str = Field(
         "",
-        description="Names, joined by commas, that the collector service answers to beside those "
-        "of this machine and of listen: that of a proxy in front of it.",
+        description="More host names that the collector service answers to, joined by commas, "
+        "such as that of a proxy in front of it, besides those of this machine and of listen.",
     )
     word_lists: Path | None = Field(
         None,
-        description="A folder of lists, NAME.txt in UTF-8, a string a line, at most 2^20: the "
-        "pages try them on [what people wrote](text.md#on-pages). Read whenever one is tried.",
+        description="A folder of lists, each a file NAME.txt in UTF-8 with one string per line, "
+        "at most 2^20. The pages try them on [what people wrote](text.md#on-pages). Read each "
+        "time one is tried.",
     )
     schedule: tuple[Schedule, ...] = Field(
         (),
-        description="[Surveys](surveys.md) whose windows are collected when they are over, each "
-        "a table `[[schedule]]`.",
+        description="[Surveys](surveys.md) whose windows are collected as soon as they are over, "
+        "each a table `[[schedule]]`.",
     )
 
     @property

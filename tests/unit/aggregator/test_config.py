@@ -124,10 +124,10 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_if_it_is_the_d
         ('hpke_suites = "P-256/AES-256-GCM,P-256/AES-256-GCM"', "hpke_suites: .* a suite twice"),
         (
             "hpke_rotation_seconds = 3\nhpke_cache_seconds = 3",
-            r"hpke_rotation_seconds: with 3 there would be 203 keys at once",
+            r"hpke_rotation_seconds: 3 would make 203 keys at once",
         ),
-        ('tls_certificate = "a.pem"', "tls_certificate: goes with tls_key"),
-        ('client_key = "a.pem"', "client_certificate: goes with client_key"),
+        ('tls_certificate = "a.pem"', "tls_certificate: give both tls_certificate and tls_key"),
+        ('client_key = "a.pem"', "client_certificate: give both"),
         ('caller_ca = "a.pem"', "caller_ca: needs tls_certificate"),
         ('listen = "8001"', "listen: must be host:port"),
         ('listen = "127.0.0.1:port"', "listen"),
@@ -286,7 +286,7 @@ def test_a_store_on_a_server_needs_a_named_token_file_and_shows_no_password(tmp_
     assert isinstance(settings, CollectorSettings)
     assert settings.database_url == url
     assert SECRET not in repr(settings)
-    with pytest.raises(ConfigurationError, match="token_file: must be given"):
+    with pytest.raises(ConfigurationError, match="token_file: missing"):
         _ = settings.token_path
 
 
@@ -302,7 +302,7 @@ def test_the_journal_of_releases_lies_beside_a_file_and_is_named_for_a_server(
     assert place(database="h.sqlite") == str(tmp_path / "h.sqlite.journal")
     assert place(database=server, release_journal="j") == str(tmp_path / "j")
     assert place(database=server, release_journal=f"{server}2") == f"{server}2"
-    with pytest.raises(ConfigurationError, match="release_journal: must be given"):
+    with pytest.raises(ConfigurationError, match="release_journal: missing"):
         place(database=server)
     with pytest.raises(ConfigurationError, match="release_journal: must be another database"):
         place(database=server, release_journal=server)

@@ -142,7 +142,7 @@ def test_a_task_is_made_with_windows_that_begin_when_its_makers_say(tmp_path: Pa
     ("options", "message"),
     [
         (["--window", "0"], "window must be from 1 to"),
-        (["--window-start", "2026-01-01"], "window-start: goes with --window"),
+        (["--window-start", "2026-01-01"], "window-start: needs --window"),
         (["--window", "24", "--window-start", "1800"], "window-start: must be a multiple of"),
         (["--window", "24", "--window-start", "noon"], "window-start: must be ISO 8601"),
     ],
@@ -335,7 +335,7 @@ def test_a_file_that_is_not_text_is_bad_input_and_none_of_it_is_shown(tmp_path: 
     ):
         done = run_here(*arguments)
         assert done.returncode == 2
-        assert done.stderr == f"prio: {table}: is not UTF-8 text\n"
+        assert done.stderr.startswith(f"prio: {table}: is not UTF-8 text")
 
 
 @pytest.mark.parametrize("name", ["Prio3SumVec", "sumvec", "sum-vec", "PRIO3SUMVEC"])
@@ -418,4 +418,4 @@ def test_a_time_of_thousands_of_digits_is_no_time(tmp_path: Path) -> None:
     new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon=1")
     done = run_here("upload", tmp_path / "task" / "task.toml", "--time", "9" * 5000, "1")
     assert done.returncode == 2
-    assert "time: must be ISO 8601 or seconds since 1970" in done.stderr
+    assert "time: must be ISO 8601, such as" in done.stderr

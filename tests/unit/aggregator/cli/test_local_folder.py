@@ -146,7 +146,7 @@ def test_it_is_found_by_name_by_its_usual_name_and_from_within(
     usual = LocalFolder.made(Path("prio-up"))
     assert local_folder.found() == usual
     assert local_folder.found(tmp_path / "prio-up") == LocalFolder(tmp_path / "prio-up")
-    with pytest.raises(ConfigurationError, match="is no folder that `prio up` has made"):
+    with pytest.raises(ConfigurationError, match="was not made by `prio up`"):
         local_folder.found(tmp_path)
     monkeypatch.chdir("prio-up")
     assert local_folder.found() == LocalFolder(Path())

@@ -235,8 +235,8 @@ def test_a_closed_population_takes_no_task_after_its_first_release_and_has_a_pla
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "give epsilon, rho or --closed"),
-        (["--delta", "1e-6"], "give epsilon, rho or --closed"),
+        ([], "give --epsilon, --rho or --closed"),
+        (["--delta", "1e-6"], "give --epsilon, --rho or --closed"),
         (["--epsilon", "0"], "epsilon must be positive"),
         (["--rho", "1", "--delta", "1/100"], "delta must be below 1/100"),
     ],

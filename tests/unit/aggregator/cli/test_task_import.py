@@ -80,7 +80,7 @@ def test_a_task_is_joined_under_the_very_bytes_that_it_came_with(tmp_path: Path,
     ("configuration", "more", "privacy", "reason"),
     [
         (encode(THEIRS).hex()[:-2], (), "mechanism=None", "configuration: TaskConfiguration: byte"),
-        ("no!", (), "mechanism=None", "neither hexadecimal nor base64url"),
+        ("no!", (), "mechanism=None", "must be hexadecimal, or base64url"),
         (encode(THEIRS).hex(), (), "", "privacy: the configuration binds no policy"),
         (
             encode(THEIRS).hex(),
@@ -145,7 +145,7 @@ def test_a_new_task_has_a_start_and_a_duration(tmp_path: Path) -> None:
     text = (tmp_path / "a" / "task.toml").read_text()
     assert "start = 490896\nduration = 48\n" in text
     for more, reason in (
-        (("--start", "2026-01-01T00:00Z"), "start: goes with --duration"),
+        (("--start", "2026-01-01T00:00Z"), "start: give both --start and --duration"),
         (("--start", "2026-01-01T00:01Z", "--duration", "1"), "start: must be a multiple"),
     ):
         refused = run_here(*arguments, "--out", tmp_path / "b", *more)

@@ -87,10 +87,10 @@ def test_how_many_people_answer_and_who_they_are_depends_on_no_answer(tmp_path: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"name,answer\neve,fig\n", "has no column 'who'"),
+        (b"name,answer\neve,fig\n", "has no column 'who'; it has 'name', 'answer'"),
         (b"who,word\neve,fig\n", "has no column 'answer'"),
-        (b"who,answer\neve,fig\neve,pear\n", "line 3: has no person, or one of a line before"),
-        (b"who,answer\n,fig\n", "line 2: has no person"),
+        (b"who,answer\neve,fig\neve,pear\n", "line 3: names a person again"),
+        (b"who,answer\n,fig\n", "line 2: names no person"),
         (b"who,answer\neve,\xff\n", "is not UTF-8"),
     ],
 )

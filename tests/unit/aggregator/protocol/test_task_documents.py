@@ -99,11 +99,15 @@ def test_a_fault_names_the_task_that_has_it() -> None:
     [
         ("version = 1\n", "", "version: missing"),
         ("version = 1\n", "version = 2\n", "version: must be 1, not 2"),
-        ("version = 1\n", 'version = 1\nleader = "x"\n', r"leader: belongs into a \[\[task\]\]"),
-        ("[[task]]\n", "[[task]]\nversion = 1\n", "version: stands once"),
+        (
+            "version = 1\n",
+            'version = 1\nleader = "x"\n',
+            r"leader: belongs in a table \[\[task\]\]",
+        ),
+        ("[[task]]\n", "[[task]]\nversion = 1\n", "version: must be given once"),
         (f'id = "{IDS[1]}"', f'id = "{IDS[0]}"', f"id: {IDS[0]} is that of 2 tasks"),
         ("[task.privacy]", "[task.secrets]\nx = 1\n[task.privacy]", "has secrets"),
-        ("[task.vdaf]", "[vdaf]", "vdaf: belongs into"),
+        ("[task.vdaf]", "[vdaf]", "vdaf: belongs in"),
     ],
 )
 def test_a_document_with_a_fault_is_refused(old: str, new: str, said: str) -> None:
