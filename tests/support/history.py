@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+from sqlalchemy import func, select
 
 from aggregator.codec import decode, encode
 from aggregator.dap.messages import Report, UploadErrors, UploadRequest
@@ -22,6 +23,8 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Interval
 from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.service.config import HelperSettings
+from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
@@ -79,6 +82,9 @@ SETTINGS = DriverSettings(
 )
 LONGEST_WORK = 100
 """Rounds in which a recovered pair must come to rest: a history ends, whatever is wrong."""
+DEFERRING = HelperSettings(database="none", defer_jobs=True)
+EVERY_DEFERRING = 3
+"""Of so many histories, one has a helper that defers."""
 SIZE = 3
 """The least size of a batch whose leader selects."""
 
@@ -129,8 +135,13 @@ class History:
             batch_mode=mode,
             min_batch_size=SIZE if mode == "leader_selected" else 1,
         )
+        self.defers = seed % EVERY_DEFERRING == 0
         self.pair = Pair(
-            folder, self.task, rotation=ROTATION, job_size=self.choose.choice([1, 2, 5])
+            folder,
+            self.task,
+            rotation=ROTATION,
+            job_size=self.choose.choice([1, 2, 5]),
+            helper_settings=DEFERRING if self.defers else None,
         )
         self.pair.client_entropy = SeededEntropy(b"client %d" % seed)
         self.network = Network(
@@ -182,6 +193,7 @@ class History:
             self._turn,
             self._turn,
             self.network.deliver_late,
+            *([self._answer_deferred] * 4 if self.defers else []),
         )
         for step in [self._upload, *self.choose.choices(steps, k=self.choose.choice(STEPS))]:
             await self._survive(step)
@@ -256,6 +268,18 @@ class History:
         done = await creator.run_once()
         return done + await JobDriver(runtime, self.pair.http, SETTINGS).run_once()
 
+    async def _answer_deferred(self) -> int:
+        """Let workers of the helper answer what it has put off, while others may hold some."""
+        most = DEFERRING.max_report_age_seconds
+        workers = DeferredJobs(
+            self.pair.helper.runtime, most, at_once=2, lease_seconds=LEASE_SECONDS
+        )
+        try:
+            return await workers.run_once()
+        except* Died:
+            self.pair.helper.restart()
+        return 0
+
     async def _drive_collections(self) -> None:
         await CollectionDriver(self.pair.leader.runtime, self.pair.http, SETTINGS).run_once()
 
@@ -322,7 +346,10 @@ class History:
         """Aggregate all that waits, then step each collection, as late as it is put off."""
         idle = 0
         for _ in range(LONGEST_WORK):
-            idle = 0 if await self._aggregate() else idle + 1
+            done = await self._aggregate()
+            if self.defers:
+                done += await self._answer_deferred()
+            idle = 0 if done else idle + 1
             self.pair.clock.advance(LEASE_SECONDS + 1)
             if idle == 2:
                 break
@@ -366,6 +393,7 @@ class History:
     async def _check(self) -> None:
         await self._check_ledgers()
         await self._check_bodies()
+        await self._check_deferred()
         await self._check_books()
         results = [result for _, result in self.results.values()]
         certain = Counter(each.measurement for each in self.sent if each.must_count)
@@ -379,6 +407,14 @@ class History:
             values = [result.values[bucket] for result in results]
             total = sum(value for value in values if value is not None)
             assert certain[bucket] - left - slack <= total <= possible[bucket] + slack
+
+    async def _check_deferred(self) -> None:
+        """Nothing that the helper has put off waits for its answer for ever."""
+        count = select(func.count()).select_from(tables.deferred_jobs)
+        waiting = await self.pair.helper.database.read(
+            "count deferred jobs", lambda tx: tx.connection.execute(count).scalar_one()
+        )
+        assert waiting == 0
 
     async def _check_bodies(self) -> None:
         """Each report that waits has its body, and if none does there is none."""
