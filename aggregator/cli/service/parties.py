@@ -30,6 +30,7 @@ from aggregator.service.config import (
     read_settings_of,
 )
 from aggregator.service.storage.backup.reconciliation import enter_releases
+from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
@@ -74,6 +75,7 @@ class AggregatorDesk:
         released = self.journal.releases()
 
         def put(tx: Transaction) -> None:
+            locks.add_tasks(tx)  # before the locks of each task
             for given, record in records:
                 if task_store.get_task(tx, record.task_id) is None:
                     check_new_task(tx, given.task)

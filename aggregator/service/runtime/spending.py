@@ -10,6 +10,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.budget import check_budget, check_population, releases_of
 from aggregator.protocol.groups import check_alike, cost_of_a_person, group_in
 from aggregator.protocol.task import Task, task_from_toml
+from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.ledger.charges import Charge, costs_in, has_released, releases_made
@@ -56,11 +57,14 @@ def releases_left(tx: Transaction, task: Task, most: int) -> int:
 def check_new_task(tx: Transaction, task: Task) -> None:
     """Check that a new task's population can pay for it, and that it is like others of its group.
 
+    Nobody else adds a task until the transaction ends.
+
     Raises:
         ParameterError: Not one release of it would be allowed, or the other tasks of its group
             have other people, another type or other noise.
         Conflict: The population is closed, and has made a release.
     """
+    locks.add_tasks(tx)
     _check_group(tx, task)
     name = task.policy.population
     if not name:

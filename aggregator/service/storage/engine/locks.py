@@ -13,6 +13,7 @@ from typing import Final
 from aggregator.service.storage.engine.database import Transaction
 
 ORDER: Final = (
+    "new tasks",
     "collections",
     "batches",
     "claims",
@@ -22,7 +23,8 @@ ORDER: Final = (
     "generations",
     "hpke keys",
 )
-"""In this order a transaction takes its locks: of one task, then those that tasks have in common.
+"""In this order a transaction takes its locks: the first if it adds tasks, then those of one task,
+then the others that tasks have in common.
 
 A shard's lock may come anywhere in between, where only counts are written: one is free unless as
 many others write. Should two transactions deadlock all the same, the server ends one, which is run
@@ -50,6 +52,11 @@ def _check(tx: Transaction, subject: str, task_id: bytes) -> None:
     if late and subject not in held:
         raise OutOfOrder(f"{subject} after {', '.join(late)}")
     tx.taken.setdefault(task_id, []).append(subject)
+
+
+def add_tasks(tx: Transaction) -> None:
+    """Serialise the adding of tasks: a new one is compared with all that are there."""
+    _take(tx, "new tasks")
 
 
 def ask_for_collections(tx: Transaction, task_id: bytes) -> None:

@@ -9,6 +9,7 @@ from aggregator.service.storage.engine.database import Database
 
 TASK, OTHER = bytes(32), bytes([1]) * 32
 TAKE = {
+    "new tasks": lambda tx, _: locks.add_tasks(tx),
     "collections": locks.ask_for_collections,
     "batches": locks.change_batches,
     "claims": locks.claim_waiting,

@@ -3,10 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
+from aggregator.cli.service.parties import AggregatorDesk
 from aggregator.collector.store import (
     CollectorTask,
     NewCollection,
@@ -14,8 +17,12 @@ from aggregator.collector.store import (
     put_collection,
     put_collector_task,
 )
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import StoreError
+from aggregator.errors import ParameterError, StoreError
+from aggregator.protocol.provisioning import provision
+from aggregator.service.config import HelperSettings
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.batches.closed import BatchClosed, freeze, mark_collected
 from aggregator.service.storage.batches.selected import batch_with_room, next_batch
@@ -44,6 +51,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
 from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
 from aggregator.service.storage.jobs.leases import LeaseLost
 from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.ledger.populations import Population, get_population, put_population
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports.claims import JobSize
@@ -58,6 +66,7 @@ from aggregator.service.storage.tasks.caller_tokens import (
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, list_tasks, put_task
+from tests.support.entropy import SeededEntropy
 from tests.support.racers import CONNECTIONS, PAUSE_SECONDS, Racers
 from tests.support.store import (
     MAX_REPORTS,
@@ -83,6 +92,7 @@ from tests.support.store import (
     units,
     upload,
 )
+from tests.support.tasks import LAPLACE, make_task
 
 
 def test_a_report_that_all_upload_is_stored_once(racers: Racers) -> None:
@@ -432,3 +442,28 @@ def test_what_is_being_stored_while_its_task_is_forgotten_goes_too(
 def upload_without_bucket(store: Database, count: int) -> None:
     reports = [type(each)(each.report_id, b"", each.body) for each in new_reports(range(count))]
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, MAX_REPORTS))
+
+
+def test_tasks_of_a_group_that_are_added_at_once_are_alike(racers: Racers, tmp_path: Path) -> None:
+    """Or a population's budget counts as one place of a group what two sorts of noise cost."""
+    journal = JournalFile(tmp_path / "journal")
+    journal.create()
+
+    def add(number: int) -> tuple[bool, bool]:
+        epsilon = number % 2 + 1
+        privacy = {**LAPLACE, "epsilon": str(epsilon), "group": "words", "group_place": number}
+        task = make_task(privacy=privacy, id=str(TaskId(bytes([number]) * 32)))
+        settings = HelperSettings(database="none")
+        desk = AggregatorDesk(Role.HELPER, settings, racers.stores[number], journal)
+        together.wait()
+        try:
+            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
+        except ParameterError:
+            return epsilon == 1, False
+        return epsilon == 1, True
+
+    together = threading.Barrier(CONNECTIONS)
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        found = [kind for kind, is_added in threads.map(add, range(CONNECTIONS)) if is_added]
+    assert len(found) == CONNECTIONS // 2
+    assert len(set(found)) == 1
