@@ -203,14 +203,19 @@ class Body:
         content = bytearray()
         self.task = request.scope.get("dap_task_id")
         self._began = time.monotonic()
-        with self._scope, self._intake.coming(self):
-            self._scope.deadline = anyio.current_time() + GRACE_SECONDS
-            async for chunk in request.stream():
-                if len(content) + len(chunk) > limit:
-                    raise MessageTooLarge(f"the body may have {limit} bytes")
-                await self._intake.take(self, len(chunk))
-                self.held += len(chunk)
-                content += chunk
-                self._scope.deadline += len(chunk) / PACE
-            return bytes(content)
+        try:
+            with self._scope, self._intake.coming(self):
+                self._scope.deadline = anyio.current_time() + GRACE_SECONDS
+                async for chunk in request.stream():
+                    if len(content) + len(chunk) > limit:
+                        raise MessageTooLarge(f"the body may have {limit} bytes")
+                    await self._intake.take(self, len(chunk))
+                    self.held += len(chunk)
+                    content += chunk
+                    self._scope.deadline += len(chunk) / PACE
+                return bytes(content)
+        finally:
+            # An exception has this frame in its traceback, and may be kept until garbage is
+            # collected, long after its bytes were given to others.
+            content.clear()
         raise self._problem

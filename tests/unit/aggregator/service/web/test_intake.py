@@ -1,6 +1,7 @@
 """Bodies that come together hold no more than a budget, and the slowest gives way."""
 
 import asyncio
+import traceback
 
 import anyio
 import anyio.lowlevel
@@ -155,3 +156,19 @@ async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
             sender.send(b"x")
             await anyio.sleep(0.05)
     assert outcomes == [("dripping", BodyTooSlow)]
+
+
+async def test_an_error_that_is_kept_keeps_none_of_the_bytes_that_were_given_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or who sends slowly fills the memory of an aggregator until it collects garbage."""
+    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.0)
+    slow = Sender()
+    slow.send(bytes(60))
+    with Intake(100).request() as body:
+        with pytest.raises(BodyTooSlow) as kept:
+            await body.read(slow.request(), 1000)
+        assert body.held == 60
+    frames = [frame for frame, _ in traceback.walk_tb(kept.value.__traceback__)]
+    buffers = [each for frame in frames for each in frame.f_locals.values()]
+    assert [bytes(each) for each in buffers if isinstance(each, bytearray)] == [b""]
