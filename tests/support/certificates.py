@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_DAY = dt.timedelta(days=1)
+DAY = dt.timedelta(days=1)
 
 
 def _named(name: str) -> x509.Name:
@@ -35,14 +35,22 @@ class Authority:
             made.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
         )
 
-    def issue(self, name: str) -> dict[str, str]:
-        """Write a certificate and its key to files; return their paths, by what settings add."""
+    def issue(
+        self, name: str, begins: dt.timedelta = -DAY, life: dt.timedelta = 2 * DAY
+    ) -> dict[str, str]:
+        """Write a certificate and its key to files; return their paths, by what settings add.
+
+        Args:
+            name: The name of both files.
+            begins: When it begins to be valid, from now.
+            life: How long it is.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate, its_key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         made = (
-            self._builder(name, key.public_key())
+            self._builder(name, key.public_key(), begins, life)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName([address]), critical=False)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -52,14 +60,20 @@ class Authority:
         its_key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return {"certificate": str(certificate), "key": str(its_key)}
 
-    def _builder(self, name: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-        now = dt.datetime.now(dt.UTC)
+    def _builder(
+        self,
+        name: str,
+        key: ec.EllipticCurvePublicKey,
+        begins: dt.timedelta = -DAY,
+        life: dt.timedelta = 2 * DAY,
+    ) -> x509.CertificateBuilder:
+        begin = dt.datetime.now(dt.UTC) + begins
         return (
             x509.CertificateBuilder()
             .subject_name(_named(name))
             .issuer_name(_named(self._name))
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _DAY)
-            .not_valid_after(now + _DAY)
+            .not_valid_before(begin)
+            .not_valid_after(begin + life)
         )

@@ -30,10 +30,12 @@ def status(
     It looks at the store, as the health listener of a service does, and takes no lock.
     """
     from aggregator.cli.service.parties import CollectorDesk, open_desk
+    from aggregator.clock import SystemClock
     from aggregator.collector.status import examine_collector
     from aggregator.service.runtime.lost_sums import sum_faults
     from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.telemetry.compiling import compiling_on_this_machine
+    from aggregator.service.transport.certificates import with_files
 
     more: dict[str, object] = {"compiling": compiling_on_this_machine()}
     with open_desk(config, may_make=False) as desk:
@@ -45,6 +47,7 @@ def status(
             titles = {str(task.task_id): task.title for task in desk.tasks()}
             found: Details = health.whole_document
             more["tasks"] = [{**each, "title": titles[each["task_id"]]} for each in found["tasks"]]
+        health = with_files(health, desk.settings, SystemClock().now())
     health = dataclasses.replace(health, document={**health.document, **more})
     if as_json:
         print(json.dumps(health.whole_document))
@@ -82,6 +85,10 @@ def _lines(health: "Health") -> Iterator[str]:
             f"HPKE keys    {found['hpke_keys']}, the newest made "
             f"{_ago(found['newest_hpke_key_seconds'])}"
         )
+    for each in found.get("certificates", ()):
+        days = each["seconds_left"] // (24 * 3600)
+        soon = ": renew it" if each["ends_soon"] else ""
+        yield f"certificate  {each['setting']}, {days:,} days left, until {each['not_after']}{soon}"
     free = found["free_bytes"]
     room = "on a server" if free is None else f"{free / 1e9:,.1f} GB free"
     yield f"store        {found['store_bytes'] / 1e6:,.1f} MB, {room}"

@@ -7,18 +7,28 @@ from anyio import to_thread
 from starlette.types import ASGIApp
 
 from aggregator.cli.service.running import Service, Work
+from aggregator.clock import SystemClock
 from aggregator.service.config import AnySettings, ServiceSettings
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.telemetry.probe import Probe
+from aggregator.service.transport.certificates import (
+    Certificate,
+    lines_of,
+    own_certificates,
+    with_certificates,
+)
 from aggregator.service.transport.client import is_loopback
 from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.health import create_health_app
 
 WATCH_SECONDS = 60
 """How often the log says that the service is not ready, as long as it is not."""
+
+REMINDER_SECONDS = 24 * 3600
+"""How often the log says that a certificate must be renewed."""
 
 
 async def service_of(
@@ -29,7 +39,12 @@ async def service_of(
 ) -> Service:
     """Return a service with its health listener, after a first check of the store."""
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    probe = Probe(examine)
+    certificates = own_certificates(settings)  # as they are shown, whatever the files say later
+
+    def examine_all() -> Health:
+        return with_certificates(examine(), certificates, SystemClock().now())
+
+    probe = Probe(examine_all)
     await to_thread.run_sync(probe.look)
     listener = health_listener(settings, probe)
     is_watched = listener is not None  # the log alone needs a check only once a minute
@@ -37,7 +52,7 @@ async def service_of(
     telling = _telling(probe, is_watched=is_watched)
     return Service(
         listeners,
-        [*works, *watching, telling],
+        [*works, *watching, telling, _reminding(certificates)],
         settings.max_connections,
         listener,
         tls=tls_of(settings),
@@ -73,6 +88,17 @@ def _telling(probe: Probe, *, is_watched: bool) -> Work:
         return 0
 
     return repeating(tell, WATCH_SECONDS)
+
+
+def _reminding(certificates: list[Certificate]) -> Work:
+    """Return a work that logs once a day which certificates must be renewed."""
+
+    async def remind() -> int:
+        for line in lines_of(certificates, SystemClock().now()):
+            log.warning("a certificate ends soon", reason=line)
+        return 0
+
+    return repeating(remind, REMINDER_SECONDS)
 
 
 def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:

@@ -12,7 +12,8 @@ from typing import Self
 import httpx
 
 from aggregator.errors import ConfigurationError
-from aggregator.service.config import AggregatorSettings, ServiceSettings, check_private
+from aggregator.service.config import AggregatorSettings, ServiceSettings
+from aggregator.service.transport.certificates import check_pair, read_pem
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,14 @@ class Identity:
             ConfigurationError: A file cannot be read or used, the two do not belong together, or
                 others can read the key.
         """
-        for name, path in zip(self.names, (self.certificate, self.key), strict=True):
-            _check_readable(name, path)
-        check_private(self.key)
+        check_pair(self.names, self.certificate, self.key)
         try:
             # With an empty password, an encrypted key fails instead of prompting at the terminal.
             context.load_cert_chain(self.certificate, self.key, password="")
         except (ssl.SSLError, ValueError) as error:
             raise ConfigurationError(
-                f"{' and '.join(self.names)}: no certificate and its key, in PEM and without a "
-                f"password: {_reason(error)}"
+                f"{self.names[0]}: {self.certificate}: OpenSSL does not take it with the key in "
+                f"{self.key}: {_reason(error)}"
             ) from None
 
 
@@ -121,18 +120,14 @@ def asking_context(peer_ca: Path | None = None, identity: Identity | None = None
 
 
 def _trust(context: ssl.SSLContext, name: str, path: Path) -> None:
-    _check_readable(name, path)
+    read_pem(name, path)
     try:
         context.load_verify_locations(path)
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigurationError(f"{name}: no certificates in PEM: {_reason(error)}") from None
-
-
-def _check_readable(name: str, path: Path) -> None:
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise ConfigurationError(f"{name}: {path}: {error.strerror}") from error
+        raise ConfigurationError(
+            f"{name}: {path}: no certificates in PEM, or one that is cut or damaged: "
+            f"{_reason(error)}"
+        ) from None
 
 
 def _reason(error: Exception) -> str:
