@@ -16,9 +16,8 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from playwright.sync_api import Page
 
-from tests.support.browser import LOOKS, Visit
+from tests.support.browser import LOOKS, Scheme, Visit
 
 FOLDER = Path(__file__).parents[1] / "browser" / "pictures"
 REDRAW = "pytest tests/browser --redraw"
@@ -36,12 +35,11 @@ SHIFT = 1
 """How many pixels of a picture a tile may lie beside where it was."""
 
 _COLOURS = 16
-_TRIES, _PAUSE = 20, 100
-"""How often, and after how many milliseconds, a picture is taken until two are the same."""
-_PATIENCE, _LOOKS = 1000, 20
-"""Milliseconds after which what differs is looked at once more, and how often."""
+_STILL, _TRIES = 4, 20
+"""How many pictures one after the other must be the same before a page is said to differ, and how
+often one is taken at most."""
 
-_SETTLE = """async (fonts) => {
+_PINNED = """async (fonts) => {
   for (const [weight, text] of fonts) {
     const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
     document.fonts.add(await new FontFace("Pinned", bytes, {weight}).load());
@@ -50,8 +48,18 @@ _SETTLE = """async (fonts) => {
   sheet.replaceSync("*{font-family:Pinned!important;caret-color:transparent!important}");
   document.adoptedStyleSheets = [sheet];
   document.activeElement.blur();
-  await document.fonts.ready;
 }"""
+
+_DRAWN = """async ([scheme, width]) => {
+  const frame = () => new Promise(requestAnimationFrame);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  while (innerWidth !== width || dark.matches !== (scheme === "dark")) await frame();
+  await document.fonts.ready;
+  await Promise.all([...document.images].map((each) => each.decode().catch(() => {})));
+  await frame();
+  await frame();  // the one before it has been drawn
+}"""
+"""Waits for the page itself and not for a time: a busy machine draws when it can."""
 
 Picture = npt.NDArray[np.uint8]
 """Rows, columns, and red, green and blue from 0 to 255."""
@@ -71,24 +79,16 @@ class Album:
 
     def compare(self, visit: Visit, name: str) -> None:
         """Compare the page that is open, in both colour schemes and both widths."""
-        visit.page.evaluate(_SETTLE, _fonts())
+        visit.page.evaluate(_PINNED, _fonts())
         said = []
         for scheme, width in LOOKS:
             visit.look(scheme, width)
             file = f"{name}-{scheme}-{width}.png"
-            seen = _seen(visit.page)
+            expected = _opened(FOLDER / file) if (FOLDER / file).exists() else None
+            seen, fault = _compared(visit, (scheme, width), None if self._redraws else expected)
             if self._redraws:
                 (FOLDER / file).write_bytes(small(seen))
-                continue
-            is_known = (FOLDER / file).exists()
-            fault = difference(seen, _opened(FOLDER / file)) if is_known else "is a new picture"
-            for _ in range(_LOOKS if is_known else 0):
-                if fault is None:
-                    break
-                visit.page.wait_for_timeout(_PATIENCE)
-                seen = _seen(visit.page)
-                fault = difference(seen, _opened(FOLDER / file))
-            if fault is not None:
+            elif fault is not None:
                 (self._folder / file).write_bytes(small(seen))
                 said.append(f"{file}: {fault}; it is now as in {self._folder / file}")
         assert not said, "\n".join([*said, f"where a page was meant to change: {REDRAW}"])
@@ -105,13 +105,16 @@ def difference(seen: Picture, expected: Picture) -> str | None:
     rows, columns = (min(lengths) // TILE * TILE for lengths in (heights, widths))
     before = expected[:rows, :columns].astype(np.int16)
     around = np.pad(seen, ((SHIFT, SHIFT + TILE), (SHIFT, SHIFT), (0, 0)), mode="edge")
-    off = np.min(
-        [
-            _by_tile(around[down : down + rows, right : right + columns].astype(np.int16) - before)
-            for down, right in product(range(2 * SHIFT + 1), repeat=2)
-        ],
-        axis=0,
-    )
+
+    def off_by(down: int, right: int) -> npt.NDArray[np.float64]:
+        return _by_tile(
+            around[down : down + rows, right : right + columns].astype(np.int16) - before
+        )
+
+    off = off_by(SHIFT, SHIFT)
+    if (off > TOLERANCE).any():  # which is seldom, and looking around is most of the work
+        places = product(range(2 * SHIFT + 1), repeat=2)
+        off = np.min([off_by(down, right) for down, right in places], axis=0)
     differing = np.argwhere(off > TOLERANCE)
     if not len(differing):
         return None
@@ -141,15 +144,22 @@ def halved(picture: Picture) -> Picture:
     return parts.mean(axis=(1, 3)).astype(np.uint8)
 
 
-def _seen(page: Page) -> Picture:
-    """Return the page once it is drawn: on a busy machine parts of it come later than others."""
-    before, shot = b"", b"-"
+def _compared(
+    visit: Visit, look: tuple[Scheme, int], expected: Picture | None
+) -> tuple[Picture, str | None]:
+    """Return the page once it is as expected or stands still, and where it differs then."""
+    same, before = 0, b""
     for _ in range(_TRIES):
-        if shot == before:
+        visit.page.evaluate(_DRAWN, look)
+        shot = visit.page.screenshot(full_page=True, animations="disabled", scale="css")
+        same = same + 1 if shot == before else 1
+        if same == 1:
+            seen = halved(_opened(BytesIO(shot)))
+            fault = "is a new picture" if expected is None else difference(seen, expected)
+        if fault is None or same == _STILL:
             break
-        page.wait_for_timeout(_PAUSE)
-        before, shot = shot, page.screenshot(full_page=True, animations="disabled", scale="css")
-    return halved(_opened(BytesIO(shot)))
+        before = shot
+    return seen, fault
 
 
 def _opened(file: Path | BytesIO) -> Picture:

@@ -1,12 +1,27 @@
 """Pictures of pages are compared: what is a difference, where it is, and how much they take."""
 
 import io
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from tests.support.album import FOLDER, HALF, SHIFT, Picture, difference, halved, small
+from tests.support import album
+from tests.support.album import (
+    FOLDER,
+    HALF,
+    SHIFT,
+    Album,
+    Picture,
+    difference,
+    halved,
+    small,
+)
+from tests.support.browser import LOOKS, Visit
 
 INK, PAPER, BLUE, RED = (27, 31, 36), (255, 255, 255), (47, 109, 179), (165, 29, 29)
 
@@ -56,6 +71,47 @@ def test_what_has_changed_is_found_where_it_is(changed: Picture, left: int, top:
 
 def test_a_page_of_another_length_is_told_by_its_size() -> None:
     assert difference(drawn()[:-10], drawn()) == "the page has 240 x 140 pixels, and had 240 x 160"
+
+
+def shot(word: str) -> bytes:
+    """Return a screenshot of a page with a word, twice the size of its picture."""
+    file = io.BytesIO()
+    Image.fromarray(drawn(word).repeat(HALF, axis=0).repeat(HALF, axis=1)).save(file, "png")
+    return file.getvalue()
+
+
+def visit_of(shots: Iterator[bytes]) -> Visit:
+    page = SimpleNamespace(evaluate=lambda *_: None, screenshot=lambda **_: next(shots))
+    return cast("Visit", SimpleNamespace(page=page, look=lambda *_: None))
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Album:
+    """An album in which `page` has one word in each of its looks."""
+    monkeypatch.setattr(album, "FOLDER", tmp_path / "known")
+    (tmp_path / "known").mkdir()
+    redrawing = Album(tmp_path, redraws=True)
+    redrawing.compare(visit_of(iter([shot("collected")] * 100)), "page")
+    assert len(list((tmp_path / "known").iterdir())) == len(LOOKS)
+    return Album(tmp_path, redraws=False)
+
+
+def test_a_page_that_is_drawn_late_is_waited_for(known: Album) -> None:
+    late = [shot(word) for word in ("", "", "col", "collec", "collected")]
+    known.compare(visit_of(iter(late * len(LOOKS))), "page")
+
+
+def test_a_page_that_differs_and_stands_still_is_told_after_a_few_pictures(known: Album) -> None:
+    shots = iter([shot("too few")] * 4 * len(LOOKS))
+    with pytest.raises(AssertionError, match=r"(?s)page-light-1200.*page-dark-360.*--redraw"):
+        known.compare(visit_of(shots), "page")
+    assert next(shots, None) is None
+
+
+def test_a_page_that_never_stands_still_is_told(known: Album) -> None:
+    blinking = iter([shot("too few"), shot("too many")] * 100)
+    with pytest.raises(AssertionError, match="places differ"):
+        known.compare(visit_of(blinking), "page")
 
 
 def test_the_pictures_take_less_than_a_megabyte_and_a_quarter() -> None:
