@@ -1,10 +1,15 @@
 """The locks install what they name from an index that offers a newer version of everything.
 
-The index is on loopback: wheels of the locks as pip downloads them today, and beside each a made-up
-one of version 9999. The commands are those of the Makefile and the Dockerfile; pip is the oldest
-that must do, for the lock that has all pins of the others, and a new one.
+The index is on loopback. It has the wheels that the locks name, under their names and with what
+they require, but nothing else in them; and beside each a made-up one of version 9999. The locks are
+ours but for the hashes, which are those of these wheels: gigabytes would show no more. That the
+real wheels are installed so shows the environment of this test, which `make` has made.
+
+The commands are those of the Makefile and the Dockerfile; pip is the oldest that must do, for the
+lock that has all pins of the others, and a new one.
 """
 
+import hashlib
 import os
 import re
 import shlex
@@ -22,7 +27,7 @@ from threading import Thread
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from tests.support.locks import LOCKS, ROOT, Lock, Pin, read
+from tests.support.locks import LOCKS, ROOT, Lock, Package, Pin, packages, read
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +46,8 @@ NO_ANSWER = re.compile("ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|na
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="prio-test-") as folder:  # gone afterwards: gigabytes
-        yield Path(folder)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("next-year")
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +60,34 @@ def pips(folder: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def index(folder: Path) -> Iterator[str]:
-    """The address of an index of every locked wheel for here, and a newer version of each."""
+def locks(folder: Path) -> Path:
+    """The folder of the locks, each with the hashes of the wheels that the index offers."""
+    hashes = {
+        pin: [made_up(folder / "index" / "simple", wheel, pin, package) for wheel in package.wheels]
+        for pin, package in packages().items()
+    }
+    found = folder / "locks"
+    found.mkdir()
+    for lock in LOCKS:
+        text = lock.path.read_text(encoding="utf-8")
+        for entry in re.findall(r"^\S+==(?:.*\n)(?:    .*\n)+", text, re.MULTILINE):
+            (pin,) = read(entry)
+            if str(pin) in hashes:  # of a pin for Windows nothing is known
+                first, _, _ = entry.partition("\n")
+                lines = [first, *(f"    --hash=sha256:{each} \\" for each in hashes[str(pin)])]
+                text = text.replace(entry, "\n".join(lines).removesuffix(" \\") + "\n")
+        (found / lock.name).write_text(text, encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def index(folder: Path, locks: Path) -> Iterator[str]:  # noqa: ARG001  makes their wheels
+    """The address of an index of every locked wheel, and a newer version of each."""
     wheels = folder / "index"
-    downloaded(wheels, "--require-hashes", "--requirement", str(EVERYTHING.path))
-    for wheel in list(wheels.iterdir()):
-        name = parse_wheel_filename(wheel.name)[0]
-        page = wheels / "simple" / name
-        page.mkdir(parents=True, exist_ok=True)
-        wheel.rename(page / wheel.name)
-        made_up(page, name)
+    for page in (wheels / "simple").iterdir():
+        stem = page.name.replace("-", "_")
+        newest = f"{page.name}=={NEWER}"
+        made_up(page.parent, f"{stem}-{NEWER}-py3-none-any.whl", newest, Package("", (), {}))
     handler = partial(Quiet, directory=str(wheels))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever)
@@ -96,17 +118,26 @@ def downloaded(folder: Path, *what: str) -> None:
     assert asked.returncode == 0, asked.stderr
 
 
-def made_up(page: Path, name: str) -> None:
-    stem = f"{name.replace('-', '_')}-{NEWER}"
-    with zipfile.ZipFile(page / f"{stem}-py3-none-any.whl", "w") as wheel:
-        info = f"{stem}.dist-info"
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {NEWER}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
+def made_up(simple: Path, wheel: str, pin: str, package: Package) -> str:
+    """Make a wheel of nothing but what a package says of itself; return its hash."""
+    name, _, version = pin.partition("==")
+    said = [("Metadata-Version", "2.1"), ("Name", name), ("Version", version)]
+    said += [("Requires-Python", package.python)] if package.python else []
+    said += [("Requires-Dist", each) for each in package.requires]
+    form = [("Wheel-Version", "1.0"), ("Root-Is-Purelib", "true")]
+    form += [("Tag", str(tag)) for tag in sorted(parse_wheel_filename(wheel)[3], key=str)]
+    page = simple / name
+    page.mkdir(parents=True, exist_ok=True)
+    info = f"{'-'.join(wheel.split('-')[:2])}.dist-info"
+    with zipfile.ZipFile(page / wheel, "w") as archive:
+        archive.writestr(f"{info}/METADATA", headers(said))
+        archive.writestr(f"{info}/WHEEL", headers(form))
+        archive.writestr(f"{info}/RECORD", "")
+    return hashlib.sha256((page / wheel).read_bytes()).hexdigest()
+
+
+def headers(of: list[tuple[str, str]]) -> str:
+    return "".join(f"{key}: {value}\n" for key, value in of)
 
 
 def environment(index: str) -> dict[str, str]:
@@ -161,7 +192,7 @@ def normalized(names: set[str]) -> set[str]:
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_lock_installs_what_it_names_whatever_else_the_index_offers(
-    index: str, pips: dict[str, Path], lock: Lock, version: str
+    index: str, locks: Path, pips: dict[str, Path], lock: Lock, version: str
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="prio-test-") as folder:
         venv.create(folder, symlinks=True)
@@ -170,7 +201,7 @@ def test_a_lock_installs_what_it_names_whatever_else_the_index_offers(
         for command in (command_for(lock), ["check"]):
             asked = subprocess.run(  # noqa: S603  pip, told what to do by this test
                 [python, pips[version], *command],
-                cwd=ROOT,
+                cwd=locks,
                 env=environment(index),
                 capture_output=True,
                 text=True,
@@ -186,11 +217,11 @@ def test_a_lock_installs_what_it_names_whatever_else_the_index_offers(
     reason=f"pip {OLDEST_PIP}, which came with this Python, is not",
 )
 def test_a_resolver_would_be_stopped_by_a_newer_version(
-    index: str, pips: dict[str, Path], folder: Path
+    index: str, locks: Path, pips: dict[str, Path], folder: Path
 ) -> None:
     """The same index refuses what `make` did before, so the test above can fail."""
     few = folder / "few.lock"
-    text = EVERYTHING.path.read_text(encoding="utf-8")
+    text = (locks / EVERYTHING.name).read_text(encoding="utf-8")
     wanted = "pytest-cov|coverage|iniconfig|packaging|pluggy|pygments|pytest"
     few.write_text("".join(re.findall(rf"^(?:{wanted})==.*\n(?:    .*\n)+", text, re.MULTILINE)))
     venv.create(folder / "refused", symlinks=True)
