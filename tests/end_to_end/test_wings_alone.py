@@ -1,27 +1,32 @@
 """Each wing installed by itself, from the wheel and with its extra, as a party would; and run.
 
 Leader and helper have the extra `service`, the collector has `collector`, who uploads has none, a
-steward has `steward`. Versions are those of the lock; they come from the index.
+steward has `steward`. What the wheel requires with an extra is taken from this environment, which
+has the versions of the lock: each file is a link to it, so nothing is unpacked or compiled again.
 """
 
-import re
 import subprocess
 import sys
+import sysconfig
 import time
 import venv
 from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, PathDistribution, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
+from zipfile import Path as ZipPath
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from aggregator.protocol.task import tasks_to_json
-from tests.support.locks import ROOT, read
+from tests.support.locks import NAME, ROOT
 from tests.support.processes import COMMANDS, Processes
 from tests.support.surveys import VISITS, department, task_of
 
 pytestmark = pytest.mark.slow
 
-NO_ANSWER = re.compile("ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|name resolution")
 WINGS = ("", "service", "collector", "steward")
 HOUR = 3600
 
@@ -44,9 +49,46 @@ def pip(*arguments: str | Path) -> None:
         text=True,
         check=False,
     )
-    if asked.returncode and NO_ANSWER.search(asked.stderr):
-        pytest.skip(f"the package index does not answer: {asked.stderr.splitlines()[-1]}")
     assert asked.returncode == 0, asked.stderr
+
+
+def required(wheel: Distribution, extra: str) -> dict[str, Distribution]:
+    """What a wheel requires with an extra, directly or not, as it is in this environment."""
+    found: dict[str, Distribution] = {NAME: wheel}
+    done: set[tuple[str, str]] = set()
+    waiting = [(NAME, ""), (NAME, extra)]
+    while waiting:
+        asked = waiting.pop()
+        if asked in done:
+            continue
+        done.add(asked)
+        who, extra = asked
+        for each in map(Requirement, found[who].requires or []):
+            if each.marker is None or each.marker.evaluate({"extra": extra}):
+                name = canonicalize_name(each.name)
+                if name not in found:
+                    found[name] = distribution(name)
+                if name != NAME:
+                    assert each.specifier.contains(found[name].version), (who, str(each))
+                waiting += [(name, one) for one in ("", *each.extras)]
+    del found[NAME]
+    return found
+
+
+def link(package: Distribution, home: Path) -> None:
+    """Put a package of this environment into another one, with what is compiled of it."""
+    here, there = (
+        Path(sysconfig.get_path("purelib", vars=of)) for of in (None, {"base": str(home)})
+    )
+    for file in package.files or []:
+        if ".." in file.parts:  # a program or a page of a manual, which no wing runs
+            continue
+        source = here / file
+        for each in (source, Path(cache_from_source(str(source)))):
+            target = there / each.relative_to(here)
+            if each.exists() and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(each)
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +97,17 @@ def wings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("wings")
     pip("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
-    pins = folder / "pins.txt"
-    locked = read((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    pins.write_text(
-        "".join(f"{pin}\n" for pin in locked if pin.marker is None or pin.marker.evaluate())
-    )
+    (said,) = (each for each in ZipPath(wheel).iterdir() if each.name.endswith(".dist-info"))
     found = {}
     for wing in WINGS:
         home = folder / (wing or "bare")
         venv.create(home, symlinks=True, with_pip=False)
         pip(
             *("--python", home / "bin/python", "install", "--quiet", "--no-compile"),
-            *("--only-binary", ":all:", "--constraint", pins),
-            f"prio-aggregator{f'[{wing}]' if wing else ''} @ {wheel.as_uri()}",
+            *("--no-index", "--no-deps", wheel),
         )
+        for package in required(PathDistribution(said), wing).values():
+            link(package, home)
         found[wing] = home / "bin"
     return found
 
