@@ -14,7 +14,7 @@ from hypothesis import settings
 from aggregator.service.storage.engine import locks
 from tests.support import leftovers, open_stores, postgresql
 from tests.support.dispositions import give_children_defaults
-from tests.support.empty_store import SERVER
+from tests.support.empty_store import SERVER, dropped_afterwards
 from tests.support.quick import Quick
 
 # No deadline anywhere: the first call of a kernel compiles it.
@@ -121,13 +121,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _databases_are_dropped() -> Iterator[None]:
-    """Drop what a test leaves on the server: each database takes several megabytes."""
-    server = os.environ.get(SERVER)
-    before = set() if server is None else postgresql.databases(server)
-    yield
-    if server is not None:
-        for name in postgresql.databases(server) - before - {"migrated"}:
-            postgresql.execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+    with dropped_afterwards():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,16 @@ A store is named by a path, as if it were a file. The environment says which dat
 that processes that a test starts find it as well.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 from alembic.migration import MigrationContext
 from sqlalchemy.engine import make_url
 
@@ -20,6 +23,21 @@ from tests.support import postgresql
 
 SERVER = "PRIO_TEST_POSTGRESQL"
 """Holds the URL of the PostgreSQL server that keeps the stores; files of SQLite do if not set."""
+
+_made: list[str] = []
+"""The databases that were made on that server."""
+
+
+@contextlib.contextmanager
+def dropped_afterwards() -> Iterator[None]:
+    """Drop the databases that the block makes: each takes several megabytes."""
+    before = len(_made)
+    yield
+    names, server = _made[before:], os.environ.get(SERVER)
+    del _made[before:]
+    if names and server is not None:
+        drops = (f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in names)
+        postgresql.execute(server, *drops)
 
 
 def url_of(path: Path) -> str:
@@ -38,7 +56,7 @@ def new_place(path: Path, server: str | None = None) -> str:
     server = server or os.environ.get(SERVER)
     if server is None:
         return url_of(path)
-    postgresql.execute(server, f"CREATE DATABASE {_name(path)}")
+    _create(server, _name(path))
     return postgresql.named(server, _name(path))
 
 
@@ -67,8 +85,8 @@ def upgraded(url: str) -> None:
     """Do what `make` does, by a copy if there is no store yet."""
     if url.startswith("postgresql"):
         server, name = os.environ[SERVER], make_url(url).database or ""
-        if name not in postgresql.databases(server):
-            _copy(server, _template(server), name)
+        with contextlib.suppress(psycopg.errors.DuplicateDatabase):
+            _create(server, name, _template(server))
         return
     path = Path(url.removeprefix("sqlite:///"))
     if path.exists():
@@ -86,7 +104,7 @@ def copy_store(path: Path, to: Path) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, to)
     else:
-        _copy(server, _name(path), _name(to))
+        _create(server, _name(to), _name(path))
 
 
 def remove_store(path: Path) -> None:
@@ -102,14 +120,16 @@ def _name(path: Path) -> str:
     return f"store_{hashlib.sha256(str(path).encode()).hexdigest()[:32]}"
 
 
-def _copy(server: str, template: str, name: str) -> None:
-    postgresql.execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+def _create(server: str, name: str, template: str = "template1") -> None:
+    postgresql.create(server, name, template)
+    if server == os.environ.get(SERVER):
+        _made.append(name)
 
 
 @functools.cache
 def _template(server: str) -> str:
     if "migrated" not in postgresql.databases(server):
-        postgresql.execute(server, "CREATE DATABASE migrated")
+        postgresql.create(server, "migrated")
         make(postgresql.named(server, "migrated"))
     return "migrated"
 

@@ -166,6 +166,14 @@ def execute(url: str, *statements: str) -> None:
             connection.execute(statement.encode())
 
 
+def create(url: str, name: str, template: str = "template1") -> None:
+    """Make a database by copying another one's files: writing it to the log takes far longer."""
+    with psycopg.connect(named(url, _ACCOUNT), autocommit=True) as connection:
+        # An older server knows no other way, nor the word for it.
+        by = "STRATEGY FILE_COPY" if connection.info.server_version >= 150000 else ""
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {by}".encode())
+
+
 def databases(url: str) -> set[str]:
     """Return the names of all databases of the server."""
     with psycopg.connect(named(url, _ACCOUNT), autocommit=True) as connection:
