@@ -15,7 +15,6 @@ from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, Self
 
-from cryptography.exceptions import InvalidTag
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, Reader, Writer
@@ -234,6 +233,8 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
     Raises:
         DecryptError: It does not open.
     """
+    from cryptography.exceptions import InvalidTag
+
     suite = SUITES[keypair.config.suite_ids]
     enc = ciphertext.enc
     try:

@@ -1,22 +1,21 @@
 """The algorithms that HPKE is composed of, and the suites that we support.
 
-All algorithms are OpenSSL's. Key encapsulations differ in how keys are written and drawn; in all of
-them the Diffie-Hellman secret, the KEM's secret and HKDF's blocks are 32 bytes.
+All algorithms are OpenSSL's, which is loaded when the first is used. Key encapsulations differ in
+how keys are written and drawn; in all of them the Diffie-Hellman secret, the KEM's secret and
+HKDF's blocks are 32 bytes.
 
 Source:
     RFC 9180, "Algorithm Identifiers" and "DH-Based KEM (DHKEM)"; DAP, "Compliance Requirements".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
-
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
 
 from aggregator.entropy import Entropy
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 PRIVATE_KEY_SIZE = 32
 """Bytes of a private key, whatever the KEM."""
@@ -49,6 +48,8 @@ class X25519Key:
 
     def __init__(self, private_key: bytes) -> None:
         """Parse 32 bytes, of which any are a key; raises ValueError for another size."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
         self._key = X25519PrivateKey.from_private_bytes(private_key)
 
     @property
@@ -58,6 +59,8 @@ class X25519Key:
 
     def exchange(self, public_key: bytes) -> bytes:
         """Return the secret; raises ValueError for another size or a point of small order."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
         return self._key.exchange(X25519PublicKey.from_public_bytes(public_key))
 
 
@@ -68,6 +71,8 @@ class P256Key:
 
     def __init__(self, private_key: bytes) -> None:
         """Parse 32 bytes; raises ValueError for another size, zero, or the order and above."""
+        from cryptography.hazmat.primitives.asymmetric import ec
+
         if len(private_key) != PRIVATE_KEY_SIZE:
             raise ValueError("a private key has 32 bytes")
         self._key = ec.derive_private_key(int.from_bytes(private_key, "big"), ec.SECP256R1())
@@ -75,10 +80,14 @@ class P256Key:
     @property
     def public_key(self) -> bytes:
         """The point without compression, 65 bytes."""
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         return self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
     def exchange(self, public_key: bytes) -> bytes:
         """Return the secret point's x; raises ValueError for bytes that encode no point."""
+        from cryptography.hazmat.primitives.asymmetric import ec
+
         if len(public_key) != P256.public_key_size:  # RFC 9180 knows no compressed points
             raise ValueError("a public key has 65 bytes")
         point = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public_key)
@@ -126,7 +135,19 @@ P256 = Kem("P-256", 0x0010, 65, P256Key)
 ENC_SIZES = tuple(kem.public_key_size for kem in (X25519, P256))
 """How many bytes an encapsulated key may have, the usual ones first."""
 
-Cipher: TypeAlias = type[AESGCM] | type[ChaCha20Poly1305]
+Cipher: TypeAlias = Union["AESGCM", "ChaCha20Poly1305"]
+
+
+def _aes_gcm(key: bytes) -> Cipher:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)
+
+
+def _chacha20_poly1305(key: bytes) -> Cipher:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    return ChaCha20Poly1305(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +164,13 @@ class Aead:
     name: str
     id: int
     key_size: int
-    cipher: Cipher
+    cipher: Callable[[bytes], Cipher]
 
 
 AEADS = (
-    Aead("AES-128-GCM", 0x0001, 16, AESGCM),
-    Aead("AES-256-GCM", 0x0002, 32, AESGCM),
-    Aead("ChaCha20-Poly1305", 0x0003, 32, ChaCha20Poly1305),
+    Aead("AES-128-GCM", 0x0001, 16, _aes_gcm),
+    Aead("AES-256-GCM", 0x0002, 32, _aes_gcm),
+    Aead("ChaCha20-Poly1305", 0x0003, 32, _chacha20_poly1305),
 )
 
 

@@ -6,10 +6,13 @@ the task, when it is added and again whenever it is served.
 
 import dataclasses
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
 
 DEFAULT_MAX_DELTA = Fraction(1, 10**5)
 
@@ -66,7 +69,7 @@ class Floor:
         return DEFAULT_MAX_EPSILON if self.max_epsilon is None else self.max_epsilon
 
 
-def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
+def check_floor(task: "Task", floor: Floor, who: str = "this aggregator") -> None:
     """Refuse to take part in a task that protects people less than we require.
 
     Args:

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from aggregator.cli.service import doctor
+from aggregator.cli.service.aggregator_desk import AggregatorDesk
 from aggregator.cli.service.doctor_sides import Side, compared, read_side, side_of
-from aggregator.cli.service.parties import AggregatorDesk
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.service.config import HelperSettings, LeaderSettings

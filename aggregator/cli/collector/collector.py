@@ -16,7 +16,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.service.telemetry.lines import log
 
 if TYPE_CHECKING:
-    from aggregator.cli.service.parties import CollectorDesk
+    from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.cli.service.running import Service
     from aggregator.service.config import CollectorSettings
 
@@ -134,7 +134,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     from anyio import to_thread
 
     from aggregator.cli.client.module_route import module_router
-    from aggregator.cli.service.parties import CollectorDesk
+    from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.cli.service.watched import service_of
     from aggregator.cli.steward.plan_serve import planner_guest
     from aggregator.collector.driver import Driver

@@ -98,7 +98,7 @@ async def _aggregator(
     """Open a leader with its workers, or a helper, over a fresh store."""
     from aggregator.cli.local.interop_api import PREFIX, InteropAggregator
     from aggregator.cli.service import services
-    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.cli.service.watched import service_of
     from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.transport.client import open_client

@@ -16,7 +16,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
 from aggregator.cli.local.interop_tasks import Members, number_of, optional, task_of, text_of
-from aggregator.cli.service.parties import AggregatorDesk
+from aggregator.cli.service.aggregator_desk import AggregatorDesk
 from aggregator.cli.service.tasks import collector_config_of
 from aggregator.client import Client
 from aggregator.codec import encode

@@ -94,8 +94,8 @@ async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
 
 
 def _side(desk: "Desk", endpoint: str) -> "Side":
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.cli.service.doctor_sides import side_of
-    from aggregator.cli.service.parties import AggregatorDesk
 
     if not isinstance(desk, AggregatorDesk):
         raise ParameterError("config: --ours and --theirs are for aggregators, not for a collector")
@@ -115,7 +115,7 @@ async def _of_task(
     desk: "Desk", http: "httpx.AsyncClient", task: "Task", endpoint: str
 ) -> "Finding":
     """Report a shared task's fingerprint and, at its leader, whether the helper serves it."""
-    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.dap.ids import AggregationJobId
     from aggregator.dap.problems import UnrecognizedAggregationJob
     from aggregator.dap.profile import Role
@@ -147,7 +147,7 @@ async def _of_task(
 
 
 def _ours(desk: "Desk") -> "Iterator[Finding]":
-    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.service.config import AggregatorSettings, LeaderSettings
     from aggregator.service.transport.examination import Finding
 

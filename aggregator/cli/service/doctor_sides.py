@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 import aggregator
-from aggregator.cli.service.parties import AggregatorDesk
+from aggregator.cli.service.aggregator_desk import AggregatorDesk
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError

@@ -10,7 +10,7 @@ from aggregator.errors import ConfigurationError, PeerError
 if TYPE_CHECKING:
     import httpx
 
-    from aggregator.cli.service.parties import AggregatorDesk
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.service.storage.engine.database import Database
     from aggregator.service.storage.operator.job_lists import ListedJob
 

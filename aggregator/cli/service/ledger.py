@@ -48,8 +48,6 @@ def ledger(
     called valid if it holds for a collector who decides, after seeing results, when to stop and
     what to ask next.
     """
-    from rich.console import Console
-
     from aggregator.cli.service.parties import open_aggregator, task_id_of
     from aggregator.cli.spinner import spinning
     from aggregator.dp.rationals import parse_probability
@@ -73,6 +71,8 @@ def ledger(
         document = {"version": 1, "tasks": documents, "populations": populations}
         print(json.dumps(document))
         return
+    from rich.console import Console
+
     console = Console(markup=False, highlight=False)
     for each in documents:
         _print_task(console, each, show_all=show_all)

@@ -1,338 +1,26 @@
-"""A party's store as its operator uses it: tasks, report counts, privacy spent.
+"""A party's store as its operator uses it, through the desk of an aggregator or a collector.
 
 It can be used while a service of the same party runs on the same store.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aggregator.cli.options import time_text
 from aggregator.codec import DecodeError
-from aggregator.collector import store as collector_store
-from aggregator.collector.documents import Document, collection_document, task_document
-from aggregator.dap.auth import hash_token
-from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
-from aggregator.dap.profile import Role
-from aggregator.dap.times import DAY
-from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.floor import check_floor
-from aggregator.protocol.provisioning import Provision, read_provisions
-from aggregator.protocol.task import Task, task_from_toml
-from aggregator.service.config import (
-    AggregatorSettings,
-    CollectorSettings,
-    read_settings,
-    read_settings_of,
-)
-from aggregator.service.storage.backup.reconciliation import enter_releases
-from aggregator.service.storage.engine import locks
-from aggregator.service.storage.engine.database import Database, Transaction
-from aggregator.service.storage.engine.states import CollectionState
-from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
-from aggregator.service.storage.ledger.journal import Journal
-from aggregator.service.storage.ledger.populations import Population, get_population
-from aggregator.service.storage.opening import open_aggregator_store, open_database
-from aggregator.service.storage.operator.progress import TaskProgress, task_progress
-from aggregator.service.storage.reports.counters import AGGREGATED, Stage, report_counts
-from aggregator.service.storage.tasks import tasks as task_store
-from aggregator.service.storage.tasks.caller_tokens import put_caller_token
-from aggregator.service.storage.tasks.hpke_keys import (
-    StoredConfig,
-    list_hpke_configs,
-    retire_hpke_key,
-)
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import TypeAlias
 
-@dataclass(frozen=True, slots=True)
-class AggregatorDesk:
-    """The leader's or the helper's store."""
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+    from aggregator.cli.service.collector_desk import CollectorDesk
 
-    role: Role
-    settings: AggregatorSettings
-    database: Database
-    journal: Journal
-
-    def add_tasks(self, text: str) -> list[Task]:
-        """Take part in the tasks of this party's file, all of them or none.
-
-        Raises:
-            ParameterError: The file is not ours, a task protects people less than we require, or
-                its population has no budget left for it.
-            Conflict: We take part in one with other contents, or its population is closed.
-        """
-        from aggregator.service.runtime.spending import check_new_task
-
-        provisions = read_provisions(text, self.role)
-        for each in provisions:
-            _check_endpoints(each.task, insecure_http=self.settings.insecure_http)
-            check_floor(each.task, self.settings.floor)
-        records = [(each, _task_record(each, self.role)) for each in provisions]
-        released = self.journal.releases()
-
-        def put(tx: Transaction) -> None:
-            locks.add_tasks(tx)  # before the locks of each task
-            for given, record in records:
-                if task_store.get_task(tx, record.task_id) is None:
-                    check_new_task(tx, given.task)
-                task_store.put_task(tx, record)
-                # If the task was lost with its store, the journal knows its releases.
-                enter_releases(tx, released, record.task_id)
-                shown_to_us = (
-                    given.secrets.collector_token
-                    if self.role is Role.LEADER
-                    else given.secrets.leader_token
-                )
-                if shown_to_us is not None:
-                    put_caller_token(tx, record.task_id, hash_token(shown_to_us))
-
-        self.database.run_sync("put task", put)
-        return [each.task for each in provisions]
-
-    def tasks(self) -> list[Task]:
-        """Return the tasks that we take part in, or did until they were forgotten, oldest first."""
-        stored = self.database.read_sync("list tasks", task_store.list_all_tasks)
-        return [task_from_toml(each.definition) for each in stored]
-
-    def task_states(self) -> list[tuple[Task, Sequence[str]]]:
-        """Return the tasks of `tasks`, each with its states for a list."""
-
-        def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
-            stored = task_store.list_tasks(tx)
-            return [
-                (task_from_toml(each.definition), self._state(progress))
-                for each, progress in zip(stored, task_progress(tx), strict=True)
-            ]
-
-        return self.database.read_sync("list tasks", read)
-
-    def _state(self, progress: TaskProgress) -> Sequence[str]:
-        released, own = progress.last_release_at, progress.retention_seconds
-        return (
-            "open" if progress.ended_at is None else f"ended {time_text(progress.ended_at)}",
-            *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
-            f"{progress.aggregated:,} aggregated",
-            "not released" if released is None else f"released {time_text(released)}",
-            *([] if own is None else [f"kept {own // DAY} days"]),
-        )
-
-    def end_task(self, task_id: TaskId) -> None:
-        """Take no more uploads for a task."""
-        self.database.run_sync("end task", lambda tx: task_store.end_task(tx, task_id.value))
-
-    def forget_task(self, task_id: TaskId) -> None:
-        """Delete an ended task with everything but its ledger; see `forgetting.forget`."""
-        from aggregator.service.storage.tasks.forgetting import forget
-
-        forget(self.database, task_id.value)
-
-    def task(self, task_id: TaskId) -> Task:
-        """Return the task with this id.
-
-        Raises:
-            ParameterError: We do not take part in it.
-        """
-        stored = self.database.read_sync(
-            "get task", lambda tx: task_store.get_task(tx, task_id.value)
-        )
-        if stored is None:
-            raise _no_task(task_id)
-        return task_from_toml(stored.record.definition)
-
-    def document(self, task_id: TaskId) -> Document:
-        """Return a task and the counts of its reports, by stage and reason."""
-
-        def read(tx: Transaction) -> Document:
-            stored = task_store.get_task(tx, task_id.value)
-            if stored is None:
-                raise _no_task(task_id)
-            own = stored.retention_seconds
-            counts = {str(stage): report_counts(tx, task_id.value, stage) for stage in Stage}
-            return {
-                **task_document(task_from_toml(stored.record.definition)),
-                "role": self.role.name.lower(),
-                "created_at": stored.created_at,
-                "ended_at": stored.ended_at,
-                "retention_seconds": self.settings.retention_seconds if own is None else own,
-                "retention_is_own": own is not None,
-                "reports": counts,
-            }
-
-        return self.database.read_sync("show task", read)
-
-    def aggregated(self, task_id: TaskId) -> int:
-        """Return how many reports of a task we verified and added up."""
-        counts = self.database.read_sync(
-            "count reports", lambda tx: report_counts(tx, task_id.value, Stage.AGGREGATION)
-        )
-        return counts.get(AGGREGATED, 0)
-
-    def hpke_keys(self) -> list[tuple[StoredConfig, str | None]]:
-        """Return our HPKE keys, newest first, each with the reason it is still needed."""
-        from aggregator.service.runtime.key_rotation import needed_for
-
-        rotation = self.settings.rotation
-        return self.database.read_sync(
-            "list hpke keys",
-            lambda tx: [
-                (key, needed_for(tx, self.role, rotation, key)) for key in list_hpke_configs(tx)
-            ],
-        )
-
-    def new_hpke_keys(self) -> list[int]:
-        """Make an HPKE key pair of each suite that is set; return their ids.
-
-        Raises:
-            Conflict: All ids are taken.
-        """
-        from aggregator.service.runtime.key_rotation import new_key
-
-        suites, entropy = self.settings.rotation.suites, SystemEntropy()
-        return self.database.run_sync(
-            "new hpke keys", lambda tx: [new_key(tx, entropy, suite) for suite in suites]
-        )
-
-    def retire_hpke_key(self, config_id: int) -> None:
-        """Stop advertising an HPKE key pair.
-
-        Raises:
-            ParameterError: It is not advertised, or it is the only one that is.
-        """
-
-        def retire(tx: Transaction) -> None:
-            advertised = [key.config_id for key in list_hpke_configs(tx) if key.retired_at is None]
-            if config_id not in advertised:
-                raise ParameterError(
-                    f"HPKE key {config_id}: is not advertised; `prio hpke list` says which are"
-                )
-            if len(advertised) == 1:
-                raise ParameterError(
-                    f"HPKE key {config_id}: is the only one; make another with `prio hpke new`"
-                )
-            retire_hpke_key(tx, config_id)
-
-        self.database.run_sync("retire hpke key", retire)
-
-    def ledger(self) -> list[LedgerEntry]:
-        """Return the releases of all tasks, oldest first."""
-        return self.database.read_sync("list ledger", list_ledger)
-
-    def population(self, name: str) -> Population:
-        """Return what is fixed about a population."""
-        return self.database.read_sync("get population", lambda tx: get_population(tx, name))
-
-    def fix_population(self, name: str, population: Population) -> None:
-        """Fix a population's limits; see `fix_population`."""
-        from aggregator.service.runtime.spending import fix_population
-
-        self.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))
-
-
-@dataclass(frozen=True, slots=True)
-class CollectorDesk:
-    """The collector's store."""
-
-    settings: CollectorSettings
-    database: Database
-
-    def add_tasks(self, text: str) -> list[Task]:
-        """Take part in the tasks of the collector's file, all of them or none.
-
-        Raises:
-            ParameterError: The file is not the collector's, or a task's results are sealed to
-                another key than ours.
-            Conflict: We take part in one with other contents.
-        """
-        provisions = read_provisions(text, Role.COLLECTOR)
-        records, ours = [], self.keypair().config
-        for given in provisions:
-            _check_endpoints(given.task, insecure_http=self.settings.insecure_http)
-            if given.task.collector_hpke_config != ours:
-                raise ParameterError(
-                    "collector_hpke_config: the task's results are sealed to another key than this "
-                    "collector's; `prio collector config` prints ours"
-                )
-            token = given.secrets.collector_token
-            if token is None:
-                raise ParameterError(
-                    "secrets.collector_token: missing; give the task's collector.toml"
-                )
-            task_id = given.task.task_id.value
-            records.append(collector_store.CollectorTask(task_id, given.definition, token))
-
-        def put(tx: Transaction) -> None:
-            for record in records:
-                collector_store.put_collector_task(tx, record)
-
-        self.database.run_sync("put task", put)
-        return [each.task for each in provisions]
-
-    def tasks(self) -> list[Task]:
-        """Return the tasks that we collect, oldest first."""
-        definitions = self.database.read_sync("list tasks", collector_store.list_definitions)
-        return [task_from_toml(each) for each in definitions]
-
-    def task_states(self) -> list[tuple[Task, Sequence[str]]]:
-        """Return the tasks of `tasks`, each with its states for a list."""
-
-        def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
-            tasks = [task_from_toml(each) for each in collector_store.list_definitions(tx)]
-            return [
-                (task, _collected(collector_store.list_collections(tx, task.task_id.value)))
-                for task in tasks
-            ]
-
-        return self.database.read_sync("list tasks", read)
-
-    def end_task(self, task_id: TaskId) -> None:
-        """Refuse: only the leader ends a task."""
-        raise ParameterError(f"task {task_id}: the leader ends it, not the collector")
-
-    def forget_task(self, task_id: TaskId) -> None:
-        """Refuse: a collector's store holds the results."""
-        raise ParameterError(f"task {task_id}: an aggregator forgets it, not the collector")
-
-    def document(self, task_id: TaskId) -> Document:
-        """Return a task."""
-        return {**task_document(self.task(task_id)), "role": "collector"}
-
-    def task(self, task_id: TaskId) -> Task:
-        """Return the task with this id.
-
-        Raises:
-            ParameterError: We do not collect it.
-        """
-        definition = self.database.read_sync(
-            "get task", lambda tx: collector_store.get_definition(tx, task_id.value)
-        )
-        if definition is None:
-            raise _no_task(task_id)
-        return task_from_toml(definition)
-
-    def collections(self, task_id: TaskId) -> list[Document]:
-        """Return the task's collections with their results, oldest first.
-
-        Raises:
-            ParameterError: We do not collect it.
-        """
-        task = self.task(task_id)
-        stored = self.database.read_sync(
-            "list collections", lambda tx: collector_store.list_collections(tx, task_id.value)
-        )
-        return [collection_document(task, each) for each in stored]
-
-    def keypair(self) -> HpkeKeypair:
-        """Return the key pair to which results are sealed; make it on first use."""
-        from aggregator.collector.keys import keypair_of
-
-        return keypair_of(self.database)
-
-
-Desk = AggregatorDesk | CollectorDesk
+    Desk: TypeAlias = AggregatorDesk | CollectorDesk
 
 
 @contextmanager
@@ -346,13 +34,21 @@ def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
     Raises:
         ConfigurationError: The settings or the store cannot be used.
     """
+    from aggregator.service.config import CollectorSettings, read_settings
+    from aggregator.service.storage.opening import open_aggregator_store, open_database
+
     settings = read_settings(config)
     with ExitStack() as opened:
         if isinstance(settings, CollectorSettings):
+            from aggregator.cli.service.collector_desk import CollectorDesk
+
             database = open_database(settings, may_make=may_make)
             opened.callback(database.close)
             yield CollectorDesk(settings, database)
         else:
+            from aggregator.cli.service.aggregator_desk import AggregatorDesk
+            from aggregator.dap.profile import Role
+
             database, journal = open_aggregator_store(settings, may_make=may_make)
             opened.callback(journal.close)
             opened.callback(database.close)
@@ -362,6 +58,8 @@ def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
 @contextmanager
 def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[AggregatorDesk]:
     """Open an aggregator's store; raises what `open_desk` does, or if it is the collector's."""
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+
     with open_desk(config, may_make=may_make) as desk:
         if not isinstance(desk, AggregatorDesk):
             raise ConfigurationError(
@@ -374,6 +72,10 @@ def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[A
 @contextmanager
 def open_collector(config: Path | None, *, may_make: bool = True) -> Iterator[CollectorDesk]:
     """Open the collector's store; raises what `open_desk` does, or if it is an aggregator's."""
+    from aggregator.cli.service.collector_desk import CollectorDesk
+    from aggregator.service.config import CollectorSettings, read_settings_of
+    from aggregator.service.storage.opening import open_database
+
     settings = read_settings_of(CollectorSettings, config)
     database = open_database(settings, may_make=may_make)
     try:
@@ -396,40 +98,8 @@ def task_id_of(text: str) -> TaskId:
         ) from None
 
 
-def _check_endpoints(task: Task, *, insecure_http: bool) -> None:
-    from aggregator.service.transport.client import check_endpoints
-
-    check_endpoints(task, insecure_http=insecure_http)
-
-
-def _collected(collections: Sequence[collector_store.StoredCollection]) -> Sequence[str]:
-    counts = Counter(each.state for each in collections)
-    ended = [each.ended_at for each in collections if each.ended_at is not None]
-    return (
-        f"{counts[CollectionState.FINISHED]:,} collected",
-        f"{counts[CollectionState.PENDING]:,} wait",
-        f"last {time_text(max(ended))}" if ended else "none yet",
-    )
-
-
-def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
-    secrets = given.secrets
-    if secrets.verify_key is None or secrets.leader_token is None:
-        raise ParameterError(
-            "secrets: verify_key or leader_token is missing; "
-            f"give the task's {role.name.lower()}.toml"
-        )
-    return task_store.TaskRecord(
-        task_id=given.task.task_id.value,
-        role=role.name.lower(),
-        definition=given.definition,
-        verify_key=secrets.verify_key,
-        verify_key_id=secrets.verify_key_id,
-        peer_token=secrets.leader_token if role is Role.LEADER else None,
-    )
-
-
-def _no_task(task_id: TaskId) -> ParameterError:
+def no_task(task_id: TaskId) -> ParameterError:
+    """Return the error of a party that does not take part in a task."""
     return ParameterError(
         f"task: this party has no task {task_id}; `prio task list` prints those that it has"
     )

@@ -29,24 +29,27 @@ def status(
 
     It looks at the store, as the health listener of a service does, and takes no lock.
     """
-    from aggregator.cli.service.parties import CollectorDesk, open_desk
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+    from aggregator.cli.service.parties import open_desk
     from aggregator.clock import SystemClock
-    from aggregator.collector.status import examine_collector
-    from aggregator.service.runtime.lost_sums import sum_faults
-    from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.telemetry.compiling import compiling_on_this_machine
     from aggregator.service.transport.certificates import with_files
 
     more: dict[str, object] = {"compiling": compiling_on_this_machine()}
     with open_desk(config, may_make=False) as desk:
-        if isinstance(desk, CollectorDesk):
-            health = examine_collector(desk.database)
-        else:
+        if isinstance(desk, AggregatorDesk):
+            from aggregator.service.runtime.lost_sums import sum_faults
+            from aggregator.service.runtime.status import examine_aggregator
+
             sums = partial(sum_faults, desk.database)
             health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal, sums)
             titles = {str(task.task_id): task.title for task in desk.tasks()}
             found: Details = health.whole_document
             more["tasks"] = [{**each, "title": titles[each["task_id"]]} for each in found["tasks"]]
+        else:
+            from aggregator.collector.status import examine_collector
+
+            health = examine_collector(desk.database)
         health = with_files(health, desk.settings, SystemClock().now())
     health = dataclasses.replace(health, document={**health.document, **more})
     if as_json:

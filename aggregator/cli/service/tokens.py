@@ -16,7 +16,8 @@ from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
-    from aggregator.cli.service.parties import AggregatorDesk, CollectorDesk
+    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+    from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.dap.ids import TaskId
     from aggregator.service.storage.engine.database import Transaction
     from aggregator.service.storage.tasks.caller_tokens import CallerToken
@@ -121,7 +122,7 @@ def use(
 def _replace(
     tx: "Transaction", desk: "AggregatorDesk | CollectorDesk", task_id: "TaskId", token: str
 ) -> None:
-    from aggregator.cli.service.parties import CollectorDesk
+    from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.collector.store import replace_token
     from aggregator.dap.profile import Role
     from aggregator.service.storage.tasks.tasks import replace_peer_token

@@ -7,6 +7,7 @@ where there has been one: its disk may only be missing for now.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy, SystemEntropy
@@ -15,7 +16,6 @@ from aggregator.service.config import AggregatorSettings, LeaderSettings, Servic
 from aggregator.service.storage.backup.reconciliation import reconcile
 from aggregator.service.storage.engine.backends import backend, translated
 from aggregator.service.storage.engine.database import Database, OnTransaction
-from aggregator.service.storage.engine.objects import Objects, objects_at
 from aggregator.service.storage.engine.schema import is_made, make
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.ledger.journal_file import JournalFile
@@ -23,6 +23,9 @@ from aggregator.service.storage.ledger.journal_table import JournalTable
 from aggregator.service.storage.secrets.crypter import Crypter, new_store_key
 from aggregator.service.storage.secrets.files import create_secret, read_secret
 from aggregator.service.storage.secrets.store_mark import mark_of, mark_store, marked_store
+
+if TYPE_CHECKING:
+    from aggregator.service.storage.engine.objects import Objects
 
 
 def open_database(
@@ -69,10 +72,12 @@ def open_database(
     )
 
 
-def _objects_of(settings: ServiceSettings) -> Objects | None:
+def _objects_of(settings: ServiceSettings) -> "Objects | None":
     """Return where large bodies of reports lie if not in the database."""
     if not isinstance(settings, LeaderSettings) or settings.report_bodies is None:
         return None
+    from aggregator.service.storage.engine.objects import objects_at
+
     return objects_at(settings.report_bodies)
 
 

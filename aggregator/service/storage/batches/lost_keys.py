@@ -4,8 +4,6 @@ A release overwrites the keys of its batch as soon as it is committed. A snapsho
 has their rows, so to it they look lost. The next one has them no more.
 """
 
-from anyio import to_thread
-
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key
 from aggregator.service.storage.engine.database import Database, Transaction
@@ -21,6 +19,8 @@ async def lost_for_good(
         task_id: Only this task's.
         batch: Only those of this batch of it.
     """
+    from anyio import to_thread  # here, since a command that looks runs no loop
+
     found = await to_thread.run_sync(without_key_for_good, database, task_id, batch)
     return found.lost
 

@@ -19,11 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import sqlalchemy
-from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
 from sqlalchemy import Connection, Engine, Row, Table, bindparam, select
 
 from aggregator.clock import Clock
@@ -42,11 +41,14 @@ from aggregator.service.storage.engine.backends import (
     backend,
     translated,
 )
-from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.engine.schema import check
 from aggregator.service.storage.engine.scrubber import Scrubber
+from aggregator.service.storage.engine.turns import Turns
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.secrets.key_file import KeyGone
+
+if TYPE_CHECKING:
+    from aggregator.service.storage.engine.objects import Objects
 
 __all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
 
@@ -85,7 +87,7 @@ class Transaction:
     keys: KeySlots
     is_writing: bool
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
-    objects: Objects | None = None  # where large bodies lie, if not in the database
+    objects: "Objects | None" = None  # where large bodies lie, if not in the database
     new_objects: dict[bytes, bytes] = dataclasses.field(default_factory=dict)  # put at the commit
     has_put_objects: bool = False
     made_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, used if committed
@@ -167,7 +169,7 @@ class Database:
         clock: Clock | None,
         entropy: Entropy,
         on_transaction: OnTransaction,
-        objects: Objects | None = None,
+        objects: "Objects | None" = None,
     ) -> None:
         """Do not call this; use `open`, which also checks the schema."""
         self._backend = backend
@@ -184,9 +186,7 @@ class Database:
         self._undestroyed: set[int] = set()
         self._is_closed = False
         self._scrubber = Scrubber(backend.empty_log)
-        # Writers wait for their turn in the event loop, so that none holds a thread meanwhile.
-        self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
-        self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
+        self._writing, self._reading = Turns(backend.writers), Turns(_READERS)
 
     @staticmethod
     def open(
@@ -195,7 +195,7 @@ class Database:
         clock: Clock | None = None,
         on_transaction: OnTransaction | None = None,
         entropy: Entropy | None = None,
-        objects: Objects | None = None,
+        objects: "Objects | None" = None,
     ) -> "Database":
         """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
@@ -234,15 +234,11 @@ class Database:
                 transaction may have been committed all the same.
             StoreError: The database failed, or is closed; nothing was written.
         """
-        limiter = _limiter(self._write_limiter, self._backend.writers)
-        run = _timed("write", self.run_sync)
-        return await to_thread.run_sync(run, name, work, limiter=limiter)
+        return await self._writing.take(partial(_timed("write", self.run_sync), name, work))
 
     async def read(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Return `work(transaction)` over one snapshot; writing fails."""
-        limiter = _limiter(self._read_limiter, _READERS)
-        read = _timed("read", self.read_sync)
-        return await to_thread.run_sync(read, name, work, limiter=limiter)
+        return await self._reading.take(partial(_timed("read", self.read_sync), name, work))
 
     def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Do what `run` does, in the calling thread."""
@@ -397,13 +393,3 @@ def _metrics() -> Any:  # noqa: ANN401  a module
 
 def _ignore(_name: str, _moment: str) -> None:
     """Do nothing; used if nobody listens."""
-
-
-def _limiter(variable: RunVar[CapacityLimiter], tokens: int) -> CapacityLimiter:
-    """Return this event loop's limiter; a limiter cannot be shared between loops."""
-    try:
-        return variable.get()
-    except LookupError:
-        limiter = CapacityLimiter(tokens)
-        variable.set(limiter)
-        return limiter

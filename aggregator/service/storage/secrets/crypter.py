@@ -12,13 +12,15 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_SIZE = 32
 FINGERPRINT_SIZE = 4
@@ -46,7 +48,7 @@ class OtherStoreKey(CrypterError):
 class Crypter:
     """Encrypts and decrypts secret columns under a list of keys."""
 
-    __slots__ = ("_ciphers", "_entropy", "_first", "_source")
+    __slots__ = ("_ciphers", "_entropy", "_first", "_keys", "_source")
 
     def __init__(
         self, keys: Sequence[bytes], entropy: Entropy | None = None, source: str | None = None
@@ -62,7 +64,8 @@ class Crypter:
             raise ConfigurationError("the store needs at least one key")
         if any(len(key) != KEY_SIZE for key in keys):
             raise ConfigurationError(f"a store key is {KEY_SIZE} bytes long")
-        self._ciphers = {_fingerprint(key): AESGCM(key) for key in keys}
+        self._keys = {_fingerprint(key): key for key in keys}
+        self._ciphers: dict[bytes, AESGCM] = {}
         self._first = _fingerprint(keys[0])
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
         self._source = source
@@ -88,7 +91,7 @@ class Crypter:
     @property
     def fingerprints(self) -> frozenset[bytes]:
         """The fingerprints of the keys, with which the ciphertexts that they decrypt begin."""
-        return frozenset(self._ciphers)
+        return frozenset(self._keys)
 
     @property
     def first(self) -> bytes:
@@ -97,13 +100,13 @@ class Crypter:
 
     @override
     def __repr__(self) -> str:
-        return f"Crypter({len(self._ciphers)} keys)"
+        return f"Crypter({len(self._keys)} keys)"
 
     def encrypt(self, table: str, row: bytes, column: str, plaintext: bytes) -> bytes:
         """Return `plaintext` encrypted for `column` of the row of `table` that `row` identifies."""
         nonce = self._entropy.bytes(_NONCE_SIZE)
         place = _associated_data(table, row, column)
-        ciphertext = self._ciphers[self._first].encrypt(nonce, plaintext, place)
+        ciphertext = self._cipher(self._first).encrypt(nonce, plaintext, place)
         return self._first + nonce + ciphertext
 
     def decrypt(self, table: str, row: bytes, column: str, stored: bytes) -> bytes:
@@ -112,20 +115,30 @@ class Crypter:
         Raises:
             CrypterError: No key of the list made the ciphertext, or it was changed or moved.
         """
+        from cryptography.exceptions import InvalidTag
+
         if len(stored) < FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
             raise CrypterError(f"{table}.{column} is too short for a ciphertext")
         fingerprint = stored[:FINGERPRINT_SIZE]
         nonce = stored[FINGERPRINT_SIZE : FINGERPRINT_SIZE + _NONCE_SIZE]
         ciphertext = stored[FINGERPRINT_SIZE + _NONCE_SIZE :]
         place = _associated_data(table, row, column)
-        named = self._ciphers.get(fingerprint)
+        is_ours = fingerprint in self._keys
         # If only the fingerprint is damaged, one of our keys still decrypts it.
-        for cipher in self._ciphers.values() if named is None else [named]:
+        for each in [fingerprint] if is_ours else self._keys:
             with suppress(InvalidTag):
-                return cipher.decrypt(nonce, ciphertext, place)
-        if named is None:
+                return self._cipher(each).decrypt(nonce, ciphertext, place)
+        if not is_ours:
             raise OtherStoreKey(f"{table}.{column}", fingerprint, self._source)
         raise CrypterError(f"{table}.{column} was changed or moved")
+
+    def _cipher(self, fingerprint: bytes) -> "AESGCM":
+        """Return a key's cipher; a command that reads no secret never loads OpenSSL."""
+        if fingerprint not in self._ciphers:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            self._ciphers[fingerprint] = AESGCM(self._keys[fingerprint])
+        return self._ciphers[fingerprint]
 
 
 def new_store_key(entropy: Entropy) -> str:

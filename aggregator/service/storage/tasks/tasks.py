@@ -12,7 +12,12 @@ from aggregator.service.storage.secrets.crypter import CrypterError
 from aggregator.service.storage.tasks.version import settings_changed
 
 _PUBLIC = select(
-    tables.tasks.c.task_id, tables.tasks.c.role, tables.tasks.c.definition, tables.tasks.c.ended_at
+    tables.tasks.c.task_id,
+    tables.tasks.c.role,
+    tables.tasks.c.definition,
+    tables.tasks.c.created_at,
+    tables.tasks.c.ended_at,
+    tables.tasks.c.retention_seconds,
 )
 _SERVED = tables.tasks.c.forgotten_at.is_(None)
 
@@ -40,12 +45,14 @@ class TaskRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublicTask:
-    """A task without its secrets. `ended_at` is in seconds, None while uploads are accepted."""
+    """A task without its secrets; otherwise as `StoredTask`."""
 
     task_id: bytes
     role: str
     definition: str
+    created_at: int
     ended_at: int | None
+    retention_seconds: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

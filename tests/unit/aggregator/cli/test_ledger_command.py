@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.service.parties import AggregatorDesk, open_aggregator
+from aggregator.cli.service.aggregator_desk import AggregatorDesk
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp import pld

@@ -39,7 +39,7 @@ def test_a_task_comes_back_as_it_was_stored(store: Database, clock: ManualClock)
     stored = store.read_sync("get", lambda tx: get_task(tx, OTHER_ID))
     assert stored == StoredTask(OTHER, clock.now(), None)
     assert store.read_sync("list", list_tasks) == [
-        PublicTask(task.task_id, task.role, task.definition, None)
+        PublicTask(task.task_id, task.role, task.definition, clock.now(), None, None)
         for task in (leader_task(), OTHER)
     ]
     assert store.read_sync("get", lambda tx: get_task(tx, b"?" * 32)) is None
