@@ -1,8 +1,9 @@
 """The browser's module in one file: the files of `browser/`, joined, without their comments.
 
 A page that names one file by its hash gets exactly that code or none; a hash does not cover what a
-module imports. Only what few pages need is a second file, which imports the first. Nothing is
-renamed or rewritten, so a reader can compare the file with the source line by line.
+module imports. Only what few pages need is a second file, which imports the first. Spaces that mean
+nothing go, too. Nothing is renamed or rewritten, so a reader can compare the file with the source
+line by line.
 """
 
 import base64
@@ -31,6 +32,16 @@ _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=[a-z])", re.MULTILINE)
 _INDENT = re.compile(r"^\s+", re.MULTILINE)
+_LITERAL = re.compile(
+    r"""('(?:[^'\\\n]|\\.)*'
+    |`[^`]*`
+    |(?<=[(,=:!&|?])[ ]?/(?:[^/\\\n[]|\\.|\[(?:[^]\\\n]|\\.)*])+/\w*)""",
+    re.VERBOSE,
+)
+"""A string, a template, or a pattern: what begins there is no division."""
+
+_SUM = re.compile(r"(?<=[\w)\]]) ([+/-]=?) (?=[\w([])")  # of two terms: not where one has a sign
+_SPACES = re.compile(r" ?([]=<>!&|^*%?:,;(){}[]+) ?")
 _IMPORTED = re.compile(r"^import \{([^}]*)\} from '\./(\w+)\.js';", re.MULTILINE)
 _EXPORTED = re.compile(r"^export \{([^}]*)\}", re.MULTILINE)
 
@@ -66,8 +77,15 @@ def _joined(what: str, order: Sequence[str], index: str, imports: str = "") -> s
     for name in order:
         text = _TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js")))
         text = _IMPORT.sub("", text)
-        parts.append(_INDENT.sub("", _EXPORT.sub("", text)))
+        parts.append(without_spaces(_INDENT.sub("", _EXPORT.sub("", text))))
     return "".join([*parts, f"export {{ {', '.join(names)} }};\n"])
+
+
+def without_spaces(text: str) -> str:
+    """Return code without spaces beside punctuation, except in strings and patterns."""
+    parts = _LITERAL.split(text)
+    parts[::2] = [_SPACES.sub(r"\1", _SUM.sub(r"\1", part)) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _names(group: str) -> list[str]:

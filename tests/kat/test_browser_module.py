@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from aggregator.client.module import joined_module
 from aggregator.client.vectors import client_vectors
-from tests.support.node import MODULE, run_tests
+from tests.support.node import MODULE, node, run_tests
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.vdaf_vectors import FOLDER
 
@@ -46,6 +47,24 @@ POLICIES: tuple[Mapping[str, str | int], ...] = (
     {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-6", "private_threshold": "2k"},
 )
 """For a histogram of four buckets; their bytes are read by other code than ours."""
+
+
+BY_BROTLI = """
+const { brotliCompressSync, constants } = require('node:zlib');
+const params = { [constants.BROTLI_PARAM_QUALITY]: 11 };
+const module = require('node:fs').readFileSync(0);
+process.stdout.write(String(brotliCompressSync(module, { params }).length));
+"""
+
+
+def test_the_joined_module_is_below_15_kilobytes_by_brotli() -> None:
+    done = subprocess.run(  # noqa: S603  the node that is installed
+        [node(), "--eval", BY_BROTLI],
+        input=joined_module().encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert int(done.stdout) < 15_000
 
 
 def test_shares_are_those_of_the_vectors() -> None:

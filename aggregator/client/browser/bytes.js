@@ -2,11 +2,15 @@
 
 /** Bytes that are not what they should be. */
 export class DecodeError extends Error {
-  constructor(message) {
-    super(message);
-    this.name = 'DecodeError';
-  }
+  name = 'DecodeError';
 }
+
+export const fault = (message) => {
+  throw new DecodeError(message);
+};
+
+/** A text in UTF-8. */
+export const text = (string) => new TextEncoder().encode(string);
 
 export class Reader {
   constructor(bytes) {
@@ -20,9 +24,7 @@ export class Reader {
   }
 
   take(size) {
-    if (size > this.bytes.length - this.at) {
-      throw new DecodeError(`byte ${this.at}: ${size} bytes expected`);
-    }
+    if (size > this.bytes.length - this.at) fault(`byte ${this.at}: ${size} bytes expected`);
     this.at += size;
     return this.bytes.slice(this.at - size, this.at);
   }
@@ -39,22 +41,21 @@ export class Reader {
   /** Bytes behind their length, which takes `size` bytes. */
   opaque(size, least = 0) {
     const length = this.number(size);
-    if (length < least) throw new DecodeError(`byte ${this.at}: at least ${least} bytes expected`);
+    if (length < least) fault(`byte ${this.at}: at least ${least} bytes expected`);
     return this.take(length);
   }
 
   text(size, least = 0) {
+    const bytes = this.opaque(size, least);
     try {
-      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-        .decode(this.opaque(size, least));
-    } catch (error) {
-      if (error instanceof DecodeError) throw error;
-      throw new DecodeError(`byte ${this.at}: text is not UTF-8`);
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    } catch {
+      return fault(`byte ${this.at}: text is not UTF-8`);
     }
   }
 
   finish() {
-    if (!this.isDone) throw new DecodeError(`${this.bytes.length - this.at} bytes left over`);
+    if (!this.isDone) fault(`${this.bytes.length - this.at} bytes left over`);
   }
 }
 
@@ -67,18 +68,16 @@ export function number(value, size) {
 }
 
 export function toBase64Url(bytes) {
-  const text = btoa(String.fromCharCode(...bytes));
-  return text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  const coded = btoa(String.fromCharCode(...bytes));
+  return coded.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
-export function fromBase64Url(text) {
-  if (typeof text !== 'string' || !/^[A-Za-z0-9_-]*$/.test(text)) {
-    throw new DecodeError('not in base64url');
-  }
+export function fromBase64Url(coded) {
   try {
-    const decoded = atob(text.replaceAll('-', '+').replaceAll('_', '/'));
+    if (!/^[\w-]*$/.test(coded)) fault('not in base64url');
+    const decoded = atob(coded.replaceAll('-', '+').replaceAll('_', '/'));
     return Uint8Array.from(decoded, (character) => character.charCodeAt(0));
   } catch {
-    throw new DecodeError('not in base64url');
+    return fault('not in base64url');
   }
 }

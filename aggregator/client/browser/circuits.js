@@ -4,7 +4,7 @@
  * Source: VDAF, "Variants"; DAP, "VDAF Configuration Encodings"; draft-ietf-ppm-l1-bound-sum.
  */
 
-import { bitLength, checked, entriesOf, totalOf, writeDigits } from './digits.js';
+import { bitLength, checked, digitsOf, entriesOf, totalOf, writeDigits } from './digits.js';
 import { FIELD128, FIELD64 } from './field.js';
 import { encodeSections, layoutOf, readSections } from './sections.js';
 
@@ -30,22 +30,14 @@ export const CIRCUITS = {
     const length = bitLength(largest);
     return {
       name: 'Sum', field: FIELD64, gadget: 'square', calls: length, arity: 1, jointRand: 0, length,
-      encode(measurement) {
-        const bits = new Uint8Array(length);
-        writeDigits(bits, 0, checked(measurement, largest, 'the measurement'), largest);
-        return bits;
-      },
+      encode: (measurement) =>
+        digitsOf([checked(measurement, largest, 'the measurement')], largest),
     };
   },
 
   SumVec({ length, max_measurement: largest, chunk_length: chunk }) {
-    const digits = bitLength(largest);
-    return chunked('SumVec', chunk, length * digits, (measurement) => {
-      const bits = new Uint8Array(length * digits);
-      entriesOf(measurement, length, largest).forEach((each, i) =>
-        writeDigits(bits, i * digits, each, largest));
-      return bits;
-    });
+    return chunked('SumVec', chunk, length * bitLength(largest), (measurement) =>
+      digitsOf(entriesOf(measurement, length, largest), largest));
   },
 
   Histogram({ length, chunk_length: chunk }) {
@@ -67,13 +59,9 @@ export const CIRCUITS = {
   },
 
   L1BoundSum({ length, max_value: largest, chunk_length: chunk }) {
-    const digits = bitLength(largest);
-    return chunked('L1BoundSum', chunk, (length + 1) * digits, (measurement) => {
-      const bits = new Uint8Array((length + 1) * digits);
+    return chunked('L1BoundSum', chunk, (length + 1) * bitLength(largest), (measurement) => {
       const entries = entriesOf(measurement, length, largest);
-      [...entries, totalOf(entries, largest, 'sum of the entries')].forEach((each, i) =>
-        writeDigits(bits, i * digits, each, largest));
-      return bits;
+      return digitsOf([...entries, totalOf(entries, largest, 'sum of the entries')], largest);
     });
   },
 

@@ -9,10 +9,7 @@ const WORD = 2 ** 32;
 
 /** A measurement that its type does not allow; the message names the entry and the limit. */
 export class MeasurementError extends RangeError {
-  constructor(message) {
-    super(message);
-    this.name = 'MeasurementError';
-  }
+  name = 'MeasurementError';
 }
 
 export const bitLength = (value) => value.toString(2).length;
@@ -75,5 +72,11 @@ export function writeDigits(bits, at, [high, low], largest) {
     bits[at + k] = (k < 32 ? restLow >>> k : restHigh >>> (k - 32)) & 1;
   }
   bits[at + count - 1] = last;
-  return at + count;
+}
+
+/** The digits of entries from 0 to `largest`, one entry after the other. */
+export function digitsOf(entries, largest) {
+  const size = bitLength(largest), bits = new Uint8Array(entries.length * size);
+  entries.forEach((each, i) => writeDigits(bits, i * size, each, largest));
+  return bits;
 }

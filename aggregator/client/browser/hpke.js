@@ -5,20 +5,23 @@
  * APIs"; DAP, "Compliance Requirements".
  */
 
+import { text } from './bytes.js';
 import { joined } from './prio3.js';
 
 const KEY = 32;
-const text = (string) => new TextEncoder().encode(string);
 const u16 = (value) => [value >> 8, value & 255];
 const KEM = joined([text('HPKE-v1KEM'), u16(0x20)]);
 const SUITE = joined([text('HPKE-v1HPKE'), u16(0x20), u16(1), u16(1)]);
 
 /** This place has no X25519, or no WebCrypto at all, as on pages without https. */
 export class Unsupported extends Error {
-  constructor(message) {
-    super(message);
-    this.name = 'Unsupported';
-  }
+  name = 'Unsupported';
+}
+
+function subtleCrypto() {
+  const { subtle } = globalThis.crypto ?? {};
+  if (!subtle) throw new Unsupported('no WebCrypto here: a page must come by https');
+  return subtle;
 }
 
 /** Whether a report can be sealed to a configuration. */
@@ -32,8 +35,7 @@ export const isSupported = ({ kem, kdf, aead, publicKey }) =>
 export const webCrypto = {
   /** A fresh key pair: the public key, and its secrets with others' public keys. */
   async ephemeral() {
-    const { subtle } = globalThis.crypto ?? {};
-    if (!subtle) throw new Unsupported('no WebCrypto here: a page must come by https');
+    const subtle = subtleCrypto();
     let pair;
     try {
       pair = await subtle.generateKey('X25519', false, ['deriveBits']);
@@ -51,19 +53,25 @@ export const webCrypto = {
   },
 };
 
-/** Whether a public key leads to a secret: not every 32 bytes do. */
+/** The secret of `exchange` with a public key; null if there is none: not every 32 bytes are one. */
+async function secretWith(exchange, publicKey) {
+  try {
+    const secret = await exchange(publicKey);
+    return secret.reduce((all, byte) => all | byte, 0) ? secret : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a public key leads to a secret. */
 export async function isUsable({ publicKey }, x25519 = webCrypto) {
   const { exchange } = await x25519.ephemeral();
-  try {
-    return (await exchange(publicKey)).some((byte) => byte !== 0);
-  } catch {
-    return false;
-  }
+  return (await secretWith(exchange, publicKey)) !== null;
 }
 
 /** One HMAC: HKDF's extraction, and its expansion to one block. */
 async function hmac(key, ...parts) {
-  const { subtle } = globalThis.crypto;
+  const subtle = subtleCrypto();
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   // An empty key is refused by some engines; zeros are the same key.
   const bytes = key.length ? key : new Uint8Array(KEY);
@@ -78,16 +86,10 @@ async function hmac(key, ...parts) {
  */
 export async function seal(config, info, aad, plaintext, x25519 = webCrypto) {
   if (!isSupported(config)) throw new Unsupported(`HPKE configuration ${config.id}: its suite`);
-  const { subtle } = globalThis.crypto ?? {};
-  if (!subtle) throw new Unsupported('no WebCrypto here: a page must come by https');
+  const subtle = subtleCrypto();
   const { enc, exchange } = await x25519.ephemeral();
-  let secret;
-  try {
-    secret = await exchange(config.publicKey);
-  } catch {
-    throw new Unsupported(`HPKE configuration ${config.id}: its public key is unusable`);
-  }
-  if (secret.reduce((all, byte) => all | byte, 0) === 0) {
+  const secret = await secretWith(exchange, config.publicKey);
+  if (!secret) {
     throw new Unsupported(`HPKE configuration ${config.id}: its public key is unusable`);
   }
   let prk = await hmac([], KEM, text('eae_prk'), secret);

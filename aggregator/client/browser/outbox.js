@@ -11,18 +11,16 @@
 
 /** The same was answered before, as far as this outbox remembers. */
 export class AlreadyAnswered extends Error {
+  name = 'AlreadyAnswered';
+
   constructor(claim) {
     super(`${claim} was answered before`);
-    this.name = 'AlreadyAnswered';
   }
 }
 
 /** There is no room for one more report. */
 export class OutboxFull extends Error {
-  constructor(message, options) {
-    super(message, options);
-    this.name = 'OutboxFull';
-  }
+  name = 'OutboxFull';
 }
 
 /** What records claim, and what is claimed beside them; nothing may be claimed twice. */
@@ -35,10 +33,8 @@ export function claimsOfAll(records, claims) {
 
 /** For pages that a device must not remember, and for programs without a store. */
 export class MemoryOutbox {
-  constructor() {
-    this.records = new Map();
-    this.claims = new Map();
-  }
+  records = new Map();
+  claims = new Map();
 
   /** Add records and their claims, all of them or none. */
   async add(records, claims = []) {

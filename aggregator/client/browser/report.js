@@ -4,11 +4,14 @@
  * Source: DAP, "Uploading Reports".
  */
 
-import { DecodeError, Reader, number, toBase64Url } from './bytes.js';
+import { Reader, fault, number, text, toBase64Url } from './bytes.js';
 import { isSupported, seal, webCrypto } from './hpke.js';
 import { joined } from './prio3.js';
 
 const CLIENT = 1, LEADER = 2, HELPER = 3;
+
+/** Bytes behind their length. */
+const opaque = (bytes, size = 4) => joined([number(bytes.length, size), bytes]);
 
 /** Random bytes of the system; there is no other source and nothing to fall back to. */
 export const random = (size) => {
@@ -44,22 +47,17 @@ export function prepare(task, measurement, time, entropy = random) {
  */
 export async function sealReport(task, prepared, configs, x25519 = webCrypto) {
   const { id, time, publicShare, leaderShare, helperShare } = prepared;
-  const metadata = joined([id, number(time, 8), [0, 0]]);
-  const aad = joined([
-    task.idBytes, task.configuration, metadata, number(publicShare.length, 4), publicShare,
-  ]);
+  const open = joined([id, number(time, 8), [0, 0], opaque(publicShare)]);
+  const aad = joined([task.idBytes, task.configuration, open]);
   const sealed = async (role, config, share) => {
-    const plaintext = joined([[0, 0], number(share.length, 4), share]);
-    const purpose = new TextEncoder().encode(`${task.profile} input share`);
-    const info = joined([purpose, [CLIENT, role]]);
+    const plaintext = joined([[0, 0], opaque(share)]);
+    const info = joined([text(`${task.profile} input share`), [CLIENT, role]]);
     const { enc, payload } = await seal(config, info, aad, plaintext, x25519);
     plaintext.fill(0);
-    return joined([
-      [config.id], number(enc.length, 2), enc, number(payload.length, 4), payload,
-    ]);
+    return joined([[config.id], opaque(enc, 2), opaque(payload)]);
   };
   return joined([
-    metadata, number(publicShare.length, 4), publicShare,
+    open,
     await sealed(LEADER, configs[0], leaderShare),
     await sealed(HELPER, configs[1], helperShare),
   ]);
@@ -78,10 +76,10 @@ export function preferredConfig(bytes) {
     });
   }
   if (new Set(configs.map((config) => config.id)).size !== configs.length) {
-    throw new DecodeError('two HPKE configurations have the same id');
+    fault('two HPKE configurations have the same id');
   }
   const config = configs.find(isSupported);
-  if (!config) throw new DecodeError('no HPKE configuration has a suite that is known');
+  if (!config) fault('no HPKE configuration has a suite that is known');
   return config;
 }
 

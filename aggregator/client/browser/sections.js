@@ -6,7 +6,7 @@
  * that one section alone is encoded as the draft's type of that kind.
  */
 
-import { DecodeError } from './bytes.js';
+import { fault } from './bytes.js';
 import { MeasurementError, bitLength, entriesOf, totalOf, writeDigits } from './digits.js';
 
 const ONE_HOT = 1, AT_MOST = 2, NUMBER = 3, BY_GROUP = 4, GIVEN = 5, TABLE = 6;
@@ -55,12 +55,12 @@ export function readSections(reader) {
       kind: reader.number(1), entries: reader.number(4), bound: reader.number(8),
       of: reader.number(2), by: reader.number(2),
     };
-    if (!isRight(section, sections)) throw new DecodeError(`section ${sections.length} is none`);
+    if (!isRight(section, sections)) fault(`section ${sections.length} is none`);
     sections.push(section);
-    if (layoutOf([section]).length > MOST_RESIDUES) throw new DecodeError('sections are too large');
+    if (layoutOf([section]).length > MOST_RESIDUES) fault('sections are too large');
   }
-  if (!sections.length) throw new DecodeError('there must be at least one section');
-  if (layoutOf(sections).length > MOST_RESIDUES) throw new DecodeError('sections are too large');
+  if (!sections.length) fault('there must be at least one section');
+  if (layoutOf(sections).length > MOST_RESIDUES) fault('sections are too large');
   return sections;
 }
 

@@ -7,7 +7,7 @@
  * Source: DAP, "Task Configuration" and "Task Extensions"; the policy is ours.
  */
 
-import { DecodeError, Reader, fromBase64Url, toBase64Url } from './bytes.js';
+import { Reader, fault, fromBase64Url, text, toBase64Url } from './bytes.js';
 import { CIRCUITS, TYPES } from './circuits.js';
 import { Prio3, joined } from './prio3.js';
 
@@ -26,10 +26,6 @@ const SPLIT = ['PureDpDiscreteLaplace', 'DiscreteGaussian'];
 const RATIONAL = /^[1-9]\d*(\/[1-9]\d*)?$/;
 const MAX_SHARE = 2 ** 26; // 64 MiB: what a browser holds several of
 const MAX_POINTS = 2 ** 13; // see `betweenPowers`
-
-const fault = (message) => {
-  throw new DecodeError(message);
-};
 
 /**
  * What differs between the drafts that we speak: how short `task_info` may be, and the names of
@@ -93,7 +89,7 @@ export class Task {
     this.prio3 = prio3Of(type, parameters);
     this.readExtensions(new Reader(extensions));
     this.type = `Prio3${this.prio3.circuit.name}`;
-    this.ctx = joined([new TextEncoder().encode(profile), this.idBytes]);
+    this.ctx = joined([text(profile), this.idBytes]);
   }
 
   readExtensions(reader) {

@@ -13,12 +13,13 @@ const CONSTANTS = new Int32Array([
   0x80000000, 0x800a, 0, 0x8000000a, 0x80000000, 0x80008081, 0x80000000, 0x8080, 0x80000000,
   0x80000001, 0, 0x80008008, 0x80000000,
 ]);
-const LANES = [
-  10, 7, 11, 17, 18, 3, 5, 16, 8, 21, 24, 4, 15, 23, 19, 13, 12, 2, 20, 14, 22, 9, 6, 1,
-];
-const ROTATIONS = [
-  1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 2, 14, 27, 41, 56, 8, 25, 43, 62, 18, 39, 61, 20, 44,
-];
+// Steps rho and pi: where each lane moves, beginning with the second, and by how much it is rotated.
+const LANES = [], ROTATIONS = [];
+for (let i = 1, x = 1, y = 0; i <= 24; i++) {
+  [x, y] = [y, (2 * x + 3 * y) % 5];
+  LANES.push(x + 5 * y);
+  ROTATIONS.push(((i * (i + 1)) / 2) % 64);
+}
 
 /** Keccak-p[1600, 12], on 25 lanes of a low and a high word each. */
 function permute(s, c) {
