@@ -52,6 +52,7 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.reports.generations import rotate_generations
+from aggregator.service.storage.reports.places import prove_waiting, settle_place
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.by_minute import ByMinute
@@ -229,7 +230,9 @@ def _open_once(settings: AggregatorSettings) -> None:
     tls_of(settings)
     database, journal = open_aggregator_store(settings)
     database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
+    settle_place(database)
     database.prove_objects()
+    prove_waiting(database)
     database.close()
     journal.close()
 
@@ -255,6 +258,7 @@ async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIter
     """Open an aggregator's store, in a thread, because another service may be answering."""
     database, journal = await to_thread.run_sync(open_aggregator_store, settings)
     try:
+        await to_thread.run_sync(settle_place, database)
         runtime = make_runtime(role, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)

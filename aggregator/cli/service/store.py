@@ -28,6 +28,24 @@ def upgrade(config: Config = None) -> None:
     print(f"{place}: schema {found}" + (f", now {made}" if made != found else ""))
 
 
+@app.command(name="moved-bodies")
+def moved_bodies(config: Config = None) -> None:
+    """Look for waiting reports where report_bodies says now, and give up what is not there."""
+    from aggregator.service.config import LeaderSettings, read_settings_of
+    from aggregator.service.storage.opening import open_aggregator_store
+    from aggregator.service.storage.reports.places import give_up_what_is_not_there
+
+    settings = read_settings_of(LeaderSettings, config)
+    database, journal = open_aggregator_store(settings, may_make=False)
+    try:
+        database.prove_objects()
+        found, gone = give_up_what_is_not_there(database)
+    finally:
+        database.close()
+        journal.close()
+    print(f"{settings.report_bodies}: {found:,} reports wait there, {gone:,} are given up")
+
+
 @app.command()
 def restored(
     backup_time: Annotated[

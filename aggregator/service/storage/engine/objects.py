@@ -218,7 +218,7 @@ class _Remote:
                 f"report_bodies: {url} needs the extra `objects`: "
                 "pip install 'prio-aggregator[objects]'"
             ) from None
-        self.name = url
+        self.name = url.rstrip("/")
         self._failures = (BaseError, OSError)
         with _said(url, BaseError, ValueError):
             self._store: ObjectStore = from_url(

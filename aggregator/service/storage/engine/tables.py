@@ -358,11 +358,17 @@ report_generations = _table(
 report_bodies = tuple(
     _table(
         f"report_bodies_{number}",
-        _number("report_group", "Its key in `report_groups`.", _BIGINT),
+        _number(
+            "report_group",
+            "Its key in `report_groups`. 0, which no group has, for the name of the place in which "
+            "the objects lie, if `body` names any.",
+            _BIGINT,
+        ),
         _bytes(
             "body",
             "The encoded Reports as they came, one after another, each beginning with its "
-            "ReportID: both input shares are still HPKE ciphertext.",
+            "ReportID: both input shares are still HPKE ciphertext. Or the name of an object that "
+            "holds them, 16 bytes.",
         ),
         comment="Leader: bodies of groups. Rows without one in `report_groups` are of no use; all "
         "rows leave together.",

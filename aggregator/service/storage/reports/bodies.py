@@ -12,21 +12,27 @@ adds it afterwards. On SQLite there is one writer.
 If object storage is configured (`report_bodies`), a large body lies there, and its row has the
 object's name, 16 random bytes; every body is longer than that. The objects are put just before the
 transaction commits, and deleted row by row before the generation is emptied.
+
+A table in which there are such names says in the row of group 0, which there is not, in which place
+the objects lie. Who looks for them in another would take them for lost, and reject their reports.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Table, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Table, bindparam, delete, func, select
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import AS_BYTES, Insert
+from aggregator.service.storage.engine.backends import AS_BYTES, Busy, Insert
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.objects import LEAST_BYTES, NAME_SIZE, Objects
 
 MOST_DELETED = 500
 """The most objects that one transaction deletes."""
+
+PLACE = 0
+"""The key, in a table of bodies, of the name of the place in which its objects lie."""
 
 
 def current_generation(tx: Transaction) -> int:
@@ -44,7 +50,10 @@ _CURRENT = (
 
 def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) -> None:
     """Add bodies, by their groups' keys, to the generation that the groups' rows name."""
+    before = len(tx.new_objects)
     rows = [{"report_group": key, "body": _row_of(tx, body)} for key, body in bodies.items()]
+    if len(tx.new_objects) > before:
+        _keep_place(tx, generation)
     tx.insert_many(tx.prepared(_inserts)[generation], rows)
 
 
@@ -59,6 +68,25 @@ def _row_of(tx: Transaction, body: bytes) -> bytes:
 
 def _inserts(insert: Callable[[Table], Insert]) -> list[Insert]:
     return [insert(table) for table in tables.report_bodies]
+
+
+def _keep_place(tx: Transaction, generation: int) -> None:
+    """Say in a generation where its objects lie, unless it says so."""
+    place = place_of(tx, generation)
+    if place is None:
+        row = {"report_group": PLACE, "body": _objects(tx).name.encode()}
+        insert = tx.insert(tables.report_bodies[generation]).on_conflict_do_nothing()
+        tx.connection.execute(insert, row)
+        place = place_of(tx, generation)
+        if place is None:  # another transaction's row, which this snapshot does not have
+            raise Busy("another transaction has just begun to put objects")
+    _objects(tx, place)
+
+
+def place_of(tx: Transaction, generation: int) -> str | None:
+    """Return in which place the objects of a generation lie; None if it has none."""
+    found = tx.connection.execute(_READING[generation], {"keys": [PLACE]}).first()
+    return None if found is None else bytes(found.body).decode()
 
 
 def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, bytes]:
@@ -76,7 +104,11 @@ def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, byte
         keys[generation].append(key)
     found: dict[int, bytes] = {}
     for generation, some in keys.items():
-        found.update(dict(tx.connection.execute(_READING[generation], {"keys": some}).all()))
+        rows = dict(tx.connection.execute(_READING[generation], {"keys": [PLACE, *some]}).all())
+        place = rows.pop(PLACE, None)
+        if any(len(body) == NAME_SIZE for body in rows.values()):
+            _objects(tx, None if place is None else place.decode())
+        found.update(rows)
     named = {key: body for key, body in found.items() if len(body) == NAME_SIZE}
     return _with_objects(tx, found, named) if named else found
 
@@ -92,11 +124,14 @@ def _with_objects(
     return bodies | {key: objects[name] for key, name in named.items() if name in objects}
 
 
-def _objects(tx: Transaction) -> Objects:
-    if tx.objects is None:
+def _objects(tx: Transaction, place: str | None = None) -> Objects:
+    """Return the object storage, which has to be the given place if one is given."""
+    ours = None if tx.objects is None else tx.objects.name
+    if tx.objects is None or place not in {None, ours}:
+        named = "is not set" if ours is None else f"is {ours}"
         raise StoreError(
-            "report_bodies: is not set, and bodies of this store lie in object storage: set it to "
-            "where they are"
+            f"report_bodies: {named}, and bodies of this store lie in {place or 'object storage'}: "
+            "set it to where they are"
         )
     return tx.objects
 
@@ -104,16 +139,17 @@ def _objects(tx: Transaction) -> Objects:
 def delete_objects(tx: Transaction, generation: int) -> int:
     """Delete some objects of an unused generation, and their rows; return how many."""
     table = tables.report_bodies[generation]
-    query = (
-        select(table.c.report_group, table.c.body)
-        .where(func.length(table.c.body) == NAME_SIZE)
-        .limit(MOST_DELETED)
-    )
+    query = select(table.c.report_group, table.c.body).where(*are_names(table)).limit(MOST_DELETED)
     names = dict(tx.connection.execute(query).all())
     if names:
-        _objects(tx).delete(names.values())
+        _objects(tx, place_of(tx, generation)).delete(names.values())
         tx.connection.execute(delete(table).where(table.c.report_group.in_([*names])))
     return len(names)
+
+
+def are_names(table: Table) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions that a row of a table of bodies has the name of an object."""
+    return table.c.report_group != PLACE, func.length(table.c.body) == NAME_SIZE
 
 
 _READING = [

@@ -1,14 +1,20 @@
 """A store is backed up, gets another key, and forgets a task, all from the command line."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
+from aggregator.service.storage.engine.objects import LEAST_BYTES
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.reports import put_reports
 from tests.support.commands import Done, run_here
 from tests.support.entropy import SeededEntropy
+from tests.support.store import unit
 from tests.support.tasks import make_task
 
 TASK = make_task()
@@ -66,3 +72,27 @@ def test_a_task_is_forgotten_when_it_has_ended(config: Path, tmp_path: Path) -> 
     assert [each["task_id"] for each in ledger["tasks"]] == [task_id]
     again = prio("task", "add", tmp_path / "task.toml", "--config", config, status=2)
     assert "was forgotten" in again.stderr
+
+
+def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_path: Path) -> None:
+    """Uploaded reports are nowhere else: taking them for lost would reject them for good."""
+    lines = 'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    folder = tmp_path / "bodies"
+    (tmp_path / "task.toml").write_text(provision(TASK, SeededEntropy(b"task"))[Role.LEADER])
+    config = tmp_path / "leader.toml"
+    config.write_text(f'{lines}report_bodies = "file://{folder}"\n')
+    prio("task", "add", tmp_path / "task.toml", "--config", config)
+    with open_aggregator(config) as desk:
+        body = bytes(LEAST_BYTES)
+        report = StoredReport(body[:16], unit(5), body)
+        desk.database.run_sync(
+            "upload", lambda tx: put_reports(tx, TASK.task_id.value, [report], 9)
+        )
+    config.write_text(lines)
+    serving = ("leader", "serve", "--processes=1", "--config", config)
+    refused = prio(*serving, status=2).stderr
+    assert f"report_bodies: is not set, and 1 reports that wait lie in folder {folder}" in refused
+    shutil.rmtree(folder)
+    config.write_text(f'{lines}report_bodies = "file://{folder}"\n')
+    given_up = prio("store", "moved-bodies", "--config", config).stdout
+    assert given_up == f"file://{folder}: 0 reports wait there, 1 are given up\n"

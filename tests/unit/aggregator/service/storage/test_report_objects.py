@@ -1,18 +1,24 @@
 """Bodies of reports in object storage: all is as in the database, whatever fails meanwhile."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
-from aggregator.errors import StoreError
+from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import BodyGone, Unreachable
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, objects_at
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
+from aggregator.service.storage.reports.places import (
+    give_up_what_is_not_there,
+    prove_waiting,
+    settle_place,
+)
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
 from tests.support.patience import wait_until
@@ -50,8 +56,10 @@ def store(tmp_path: Path, folder: Path, clock: ManualClock) -> Iterator[Database
 
 def rows(store: Database) -> list[bytes]:
     def read(tx: Transaction) -> list[bytes]:
-        each = (tx.connection.execute(select(table.c.body)) for table in tables.report_bodies)
-        return [bytes(body) for found in each for body in found.scalars()]
+        bodies = (
+            select(each.c.body).where(each.c.report_group > 0) for each in tables.report_bodies
+        )
+        return [bytes(body) for query in bodies for body in tx.connection.scalars(query)]
 
     return store.read_sync("rows", read)
 
@@ -142,14 +150,89 @@ def test_an_object_that_is_gone_is_a_body_that_is_gone(store: Database, folder: 
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
 
 
-def test_a_leader_that_is_not_told_where_its_bodies_lie_says_so_and_loses_none(
-    store: Database, tmp_path: Path, clock: ManualClock
+@pytest.mark.parametrize("set_to", [None, "another folder"])
+def test_a_leader_that_is_told_another_place_for_its_bodies_does_not_start_and_loses_none(
+    store: Database, folder: Path, tmp_path: Path, clock: ManualClock, set_to: str | None
 ) -> None:
     upload(store, range(9))
+    upload(store, [9])
     job = create_job(store)
     assert job is not None
-    without = make_store(tmp_path, clock)
-    with pytest.raises(StoreError, match="report_bodies: is not set"):
-        reports_in(without, job.key)
-    without.close()
-    assert len(reports_in(store, job.key)) == 9
+    upload(store, range(10, 15))
+    other = tmp_path / "another"
+    elsewhere = None if set_to is None else objects_at(f"file://{other}")
+    wrong = make_store(tmp_path, clock, objects=elsewhere)
+    named = "is not set" if set_to is None else f"is folder {other}"
+    with pytest.raises(
+        ConfigurationError,
+        match=f"report_bodies: {named}, and 14 reports that wait lie in folder {folder}",
+    ):
+        settle_place(wrong)
+    # Nor does one that has started before, and would now find none.
+    with pytest.raises(StoreError, match=f"report_bodies: {named}, .* lie in folder {folder}"):
+        reports_in(wrong, job.key)
+    if set_to is not None:
+        with pytest.raises(StoreError, match=f"report_bodies: {named}"):
+            upload(wrong, range(20, 30))
+        assert objects_in(other) == 0
+    wrong.close()
+    settle_place(store)
+    assert len(reports_in(store, job.key)) == 10
+
+
+@pytest.mark.parametrize("set_to", [None, "another folder"])
+def test_bodies_may_lie_elsewhere_once_none_waits(
+    store: Database, folder: Path, tmp_path: Path, clock: ManualClock, set_to: str | None
+) -> None:
+    upload(store, range(9))
+    create_job(store)
+    finish_job(store, lease_job(store))
+    other = tmp_path / "another"
+    elsewhere = None if set_to is None else objects_at(f"file://{other}")
+    changed = make_store(tmp_path, clock, objects=elsewhere)
+    settle_place(changed)
+    upload(changed, range(10, 20))
+    job = create_job(changed)
+    assert job is not None
+    assert len(reports_in(changed, job.key)) == 10
+    assert objects_in(folder) == 1  # of no use; the place's own rule deletes it
+    assert objects_in(other) == (set_to is not None)
+    finish_job(changed, lease_job(changed))
+    rotate_all(changed, clock)
+    assert bodies_left(changed) == objects_in(other) == 0
+    changed.close()
+
+
+def test_a_place_that_has_lost_all_that_waits_is_refused_until_that_is_given_up(
+    store: Database, folder: Path, tmp_path: Path
+) -> None:
+    """A disk that is not mounted: its folder is there and empty."""
+    upload(store, range(9))
+    upload(store, range(10, 15))
+    prove_waiting(store)
+    folder.rename(tmp_path / "away")
+    with pytest.raises(ConfigurationError, match=f"folder {folder} has none of 2 objects"):
+        prove_waiting(store)
+    (tmp_path / "away").rename(folder)
+    prove_waiting(store)
+    next(folder.iterdir()).unlink()
+    prove_waiting(store)  # one that is lost keeps nobody from serving
+    there, gone = give_up_what_is_not_there(store)
+    assert sorted([there, gone]) == [5, 9]
+    assert stored(store) == 14  # the job of those that are given up rejects them
+    assert give_up_what_is_not_there(store) == (there, 0)
+
+
+def test_bodies_that_were_copied_are_found_at_their_new_place(
+    store: Database, folder: Path, tmp_path: Path, clock: ManualClock
+) -> None:
+    upload(store, range(9))
+    other = tmp_path / "another"
+    shutil.copytree(folder, other)
+    moved = make_store(tmp_path, clock, objects=objects_at(f"file://{other}"))
+    assert give_up_what_is_not_there(moved) == (9, 0)
+    settle_place(moved)
+    job = create_job(moved)
+    assert job is not None
+    assert len(reports_in(moved, job.key)) == 9
+    moved.close()
