@@ -119,6 +119,12 @@ class Reader:
         self._offset = end
         return layout.unpack_from(self._data, start)
 
+    def look(self, layout: Struct) -> tuple[Any, ...] | None:
+        """Return what `unpack` would, without taking it; None if too little is left."""
+        if self._offset + layout.size > self._end:
+            return None
+        return layout.unpack_from(self._data, self._offset)
+
     def fixed(self, size: int) -> bytes:
         """Take exactly `size` bytes."""
         start = self._offset

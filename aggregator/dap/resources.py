@@ -7,6 +7,7 @@ Source:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from re import ASCII, Pattern, escape, sub
 from re import compile as compile_pattern
 from urllib.parse import urlsplit
@@ -248,6 +249,7 @@ def media_type(message: str) -> str:
     return f"{MEDIA_TYPE};message={message}"
 
 
+@lru_cache(maxsize=64)
 def message_of(content_type: str | None) -> str | None:
     """Return the message that a `Content-Type` header declares, if any.
 

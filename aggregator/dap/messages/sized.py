@@ -9,6 +9,7 @@ Source:
     DAP, "Upload Request" and "Aggregate Initialization".
 """
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple, Self
 
@@ -95,6 +96,22 @@ class ReportSizes(NamedTuple):
         return _CIPHERTEXT_HEAD.size + enc + _U32.size + self.helper_payload
 
 
+@lru_cache(maxsize=1024)
+def _usual(sizes: ReportSizes) -> tuple[Struct, tuple[int, ...]]:
+    """Return the layout of a task's usual report, and what it has in all fields that are sizes.
+
+    Read by it are the id, the time, two sizes, the Leader's configuration id, and four sizes.
+    """
+    enc = ENC_SIZES[0]
+    layout = Struct(
+        f">16sQHI{sizes.public_share}x"
+        f"BH{enc}xI{sizes.leader_payload}x"
+        f"xH{enc}xI{sizes.helper_payload}x"
+    )
+    ciphertexts = (enc, sizes.leader_payload, enc, sizes.helper_payload)
+    return layout, (0, sizes.public_share, *ciphertexts)
+
+
 class UploadedReport(NamedTuple):
     """The part of an uploaded report that the Leader looks at; the rest stays encoded.
 
@@ -125,6 +142,13 @@ class UploadedReport(NamedTuple):
             DecodeError: What is left is not a report of any sizes.
         """
         start = reader.offset
+        layout, usual = _usual(sizes)
+        fields = reader.look(layout)
+        if fields is not None:
+            report_id, time, extensions, public_share, leader_config_id, *ciphertexts = fields
+            if (extensions, public_share, *ciphertexts) == usual:  # nearly always
+                encoding = reader.fixed(layout.size)
+                return cls(ReportId(report_id), Time(time), leader_config_id, False, encoding)  # noqa: FBT003  a field
         report_id, time, extensions = reader.unpack(_HEAD)
         reader.skip(extensions)
         found = [_skip_opaque(reader)]
@@ -139,8 +163,8 @@ class UploadedReport(NamedTuple):
             and helper_enc in ENC_SIZES
             and helper_payload == sizes.helper_payload
         )
-        encoding = reader.since(start) if fits else None
-        return cls(ReportId(report_id), Time(time), leader_config_id, extensions > 0, encoding)
+        body = reader.since(start) if fits else None
+        return cls(ReportId(report_id), Time(time), leader_config_id, extensions > 0, body)
 
 
 def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:

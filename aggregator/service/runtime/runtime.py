@@ -101,19 +101,26 @@ class _Terms:
         ahead: How many seconds the store's clock, which decides when keys retire, is ahead of ours.
         configs: All HPKE configurations.
         tasks: Tasks, and whether they have ended; none of their secrets.
+        taken: The ids of the configurations that are taken in some second, the last one asked for.
     """
 
     version: int
     ahead: int
     configs: list[StoredConfig]
     tasks: dict[TaskId, tuple[Task, bool]]
+    taken: dict[int, frozenset[int]] = dataclasses.field(default_factory=dict)
 
     def config_ids(self, rotation: HpkeRotation, now: int) -> frozenset[int]:
-        return frozenset(
-            each.config_id
-            for each in self.configs
-            if rotation.is_taken(each.retired_at, now + self.ahead)
-        )
+        found = self.taken.get(now)
+        if found is None:
+            found = frozenset(
+                each.config_id
+                for each in self.configs
+                if rotation.is_taken(each.retired_at, now + self.ahead)
+            )
+            self.taken.clear()
+            self.taken[now] = found
+        return found
 
 
 class Runtime:

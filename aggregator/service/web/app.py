@@ -3,21 +3,23 @@
 Handlers take the raw request and answer with bytes, because DAP's bodies are not JSON.
 """
 
+import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-import anyio
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.status import HTTP_202_ACCEPTED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
 import aggregator
 from aggregator.dap.problems import InvalidMessage
@@ -41,8 +43,12 @@ from aggregator.service.web.problems import (
     http_error_response,
     internal_error_response,
 )
+from aggregator.service.web.time_limit import TimeLimit
 
 MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
+
+_REFUSAL = "prio.refusal"
+"""The key in a request's scope of what its log line says of why it was refused."""
 
 FULL_DISK_SECONDS = 60
 """How soon a peer is asked to retry if our disk is full."""
@@ -69,7 +75,7 @@ def create_app(
         direct: Resources that are answered without the framework's layers.
         below: Resources that are also served below other paths, and a function that returns these.
     """
-    app = FastAPI(
+    app = _App(
         title=title,
         version=aggregator.__version__,
         openapi_url=None,
@@ -81,13 +87,40 @@ def create_app(
         app.include_router(router)
     for kind, handler in _ON.items():
         app.add_exception_handler(kind, handler)
+    intake = Intake(max_bytes_in_flight)
     for resource, handle in direct.items():
         app.add_middleware(Direct, resource=resource, handler=handle, on_error=_on_error)
+        answering = Direct(app.otherwise, resource, handle, _on_error)
+        app.direct.append((answering, Edge(answering, intake, answer_seconds)))
     if below is not None:
         resources, paths = below
         app.add_middleware(BelowPath, resources=resources, paths=paths, on_error=_on_error)
-    app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
+    app.add_middleware(Edge, intake=intake, answer_seconds=answer_seconds)
     return app
+
+
+class _App(FastAPI):
+    """The framework's application, with a way around its outer layers.
+
+    Attributes:
+        direct: Layers that answer one resource, each with itself in an `Edge`.
+    """
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  the framework's
+        super().__init__(**settings)
+        self.direct: list[tuple[Direct, Edge]] = []
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for answering, edge in self.direct:
+            if answering.answers(scope):
+                await edge(scope, receive, send)
+                return
+        await self.otherwise(scope, receive, send)
+
+    async def otherwise(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer by the framework, below an endpoint's path too."""
+        await super().__call__(scope, receive, send)
 
 
 class Edge:
@@ -113,24 +146,27 @@ class Edge:
             return
         trace_id = _trace_id(scope)
         status = 0
-        handling = anyio.CancelScope(deadline=anyio.current_time() + self._answer_seconds)
+        handling = TimeLimit()
+        handling.end_in(self._answer_seconds)
 
         async def receive_in_its_own_time() -> Message:
-            handling.deadline = math.inf  # `intake` says how long a body may take
+            handling.end = math.inf  # `intake` says how long a body may take
             message = await receive()
-            handling.deadline = anyio.current_time() + self._answer_seconds
+            handling.end_in(self._answer_seconds)
             return message
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                handling.deadline = math.inf  # `connections` says how long an answer may take
+                handling.end = math.inf  # `connections` says how long an answer may take
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-trace-id", trace_id.encode())]
             await send(message)
 
         started = time.perf_counter()
-        with structlog.contextvars.bound_contextvars(trace_id=trace_id), _without_task():
+        # `...` is structlog's word for a field that is not bound; handlers bind the task.
+        bound = structlog.contextvars.bind_contextvars(trace_id=trace_id, task=...)
+        try:
             try:
                 with self._intake.request() as scope[SCOPE_KEY], handling:
                     await self._app(scope, receive_in_its_own_time, send_and_note)
@@ -141,21 +177,27 @@ class Edge:
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            is_chatter = (
+            refusal = scope.get(_REFUSAL, {})
+            is_chatter = not refusal and (
                 scope.get(IS_TOLD_TOGETHER, False)
                 or scope["path"] in MONITORING_PATHS
                 or status == HTTP_202_ACCEPTED
             )
             seconds = time.perf_counter() - started
-            REQUEST_SECONDS.labels(_resource(scope), scope["method"], status).observe(seconds)
+            _request_seconds(_resource(scope), scope["method"], status).observe(seconds)
+            if is_chatter and not logging.getLogger().isEnabledFor(logging.DEBUG):
+                return
             report = log.debug if is_chatter else log.info
             report(
-                "request",
+                "request refused" if refusal else "request",
+                **refusal,
                 method=scope["method"],
                 path=scope["path"],
                 status=status,
                 milliseconds=round(1000 * seconds, 1),
             )
+        finally:
+            structlog.contextvars.reset_contextvars(**bound)
 
 
 def _resource(scope: Scope) -> str:
@@ -163,16 +205,9 @@ def _resource(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "none"))
 
 
-@contextmanager
-def _without_task() -> Iterator[None]:
-    """Unbind the task that a handler bound for the log when the request ends."""
-    before = structlog.contextvars.get_contextvars().get("task")
-    try:
-        yield
-    finally:
-        structlog.contextvars.unbind_contextvars("task")
-        if before is not None:
-            structlog.contextvars.bind_contextvars(task=before)
+@lru_cache(maxsize=256)
+def _request_seconds(resource: str, method: str, status: int) -> Histogram:
+    return REQUEST_SECONDS.labels(resource, method, status)
 
 
 def _trace_id(scope: Scope) -> str:
@@ -187,7 +222,7 @@ def _trace_id(scope: Scope) -> str:
 async def _on_abort(request: Request, error: Exception) -> Response:
     if not isinstance(error, Abort):
         raise error
-    log.info("request refused", problem=type(error).__name__, reason=str(error))
+    request.scope[_REFUSAL] = {"problem": type(error).__name__, "reason": str(error)}
     return abort_response(error, request.scope.get("dap_task_id"))
 
 

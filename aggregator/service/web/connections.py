@@ -71,11 +71,16 @@ class BoundedConnection(HttpToolsProtocol):
 
     max_connections = 512
     _callers: ClassVar[set[str]] = set()
+    _named: ClassVar[set["BoundedConnection"]] = set()  # the open ones that hold a slot
 
     @classmethod
     def limited_to(cls, max_connections: int) -> type[Self]:
         """Return the class for a server that takes this many connections at once."""
-        own = {"max_connections": max_connections, "_callers": set[str]()}
+        own = {
+            "max_connections": max_connections,
+            "_callers": set[str](),
+            "_named": set[BoundedConnection](),
+        }
         return type(cls.__name__, (cls,), own)
 
     @override
@@ -84,7 +89,8 @@ class BoundedConnection(HttpToolsProtocol):
         peer = self.client[0] if self.client else ""
         self._is_proxy = is_trusted_proxy(peer, self.config.forwarded_allow_ips)
         self._address = "" if self._is_proxy else sharing(peer)  # empty if unknown
-        self._is_named = not self._is_proxy  # whether the client is known
+        if not self._is_proxy:
+            self._named.add(self)  # the client is known
         self._is_uncertified = False
         self._is_idle = False
         self._began = self.loop.time()
@@ -103,6 +109,7 @@ class BoundedConnection(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._named.discard(self)
         super().connection_lost(exc)
 
     @property
@@ -123,7 +130,7 @@ class BoundedConnection(HttpToolsProtocol):
         Connections of a trusted proxy take no slot until their headers have come; there may be as
         many of those as there are slots.
         """
-        taken = sum(other._is_named for other in self._others())  # noqa: SLF001  of our own class
+        taken = len(self._named) - (self in self._named)
         if taken < self.max_connections or self._displace():
             return True
         self._refuse(b"503 Service Unavailable", b"retry-after: 1\r\n")
@@ -132,7 +139,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _displace(self) -> bool:
         """Drop another connection if one must give way to this one; return whether one did."""
         # A proxy's connection whose headers have not come holds no slot to give.
-        others = [each for each in self._others() if each._is_named]  # noqa: SLF001  our own
+        others = [each for each in self._named if each is not self]
         unanswered = [each for each in others if not each._is_whole()]  # noqa: SLF001  our own
         chosen = self._giving_way(unanswered or others, others)
         if chosen is None:
@@ -172,17 +179,11 @@ class BoundedConnection(HttpToolsProtocol):
         if self._address:
             self._callers.add(self._address)
 
-    def _others(self) -> list["BoundedConnection"]:
-        return [
-            other
-            for other in self.connections
-            if isinstance(other, BoundedConnection) and other is not self
-        ]
-
     def drop(self) -> None:
         """End the connection at once."""
         self.transport.abort()
         self.connections.discard(self)
+        self._named.discard(self)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -231,7 +232,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._frame_bytes = 0
         self._began = self.loop.time()
         if self._is_proxy:
-            self._address, self._is_named = forwarded_for(self.headers), True
+            self._address = forwarded_for(self.headers)
+            self._named.add(self)
             if not self._has_room():
                 raise ValueError("too many connections")
         self._is_answering = self._is_body_coming = True

@@ -5,6 +5,7 @@ outside (`app.Edge`) stays the same, and so does what a handler gets and returns
 """
 
 from collections.abc import Awaitable, Callable
+from re import Match
 
 from fastapi import Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -38,9 +39,7 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        found = None
-        if scope["type"] == "http" and scope["method"] == self._method:
-            found = self._pattern.fullmatch(scope["path"])
+        found = self._found(scope)
         if found is None:
             await self._app(scope, receive, send)
             return
@@ -52,3 +51,12 @@ class Direct:
         except Exception as error:  # noqa: BLE001  others are raised again
             response = await self._on_error(request, error)
         await response(scope, receive, send)
+
+    def answers(self, scope: Scope) -> bool:
+        """Return whether it answers a request itself."""
+        return self._found(scope) is not None
+
+    def _found(self, scope: Scope) -> Match[str] | None:
+        if scope["type"] != "http" or scope["method"] != self._method:
+            return None
+        return self._pattern.fullmatch(scope["path"])

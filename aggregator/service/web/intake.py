@@ -19,6 +19,7 @@ from starlette.requests import Request
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
+from aggregator.service.web.time_limit import TimeLimit
 
 GRACE_SECONDS = 10.0
 """The time for a body in addition to what its size allows."""
@@ -161,7 +162,7 @@ class Body:
         self.task: TaskId | None = None
         self._intake = intake
         self._began = 0.0
-        self._scope = anyio.CancelScope()
+        self._limit: TimeLimit | None = None  # while it comes
         self._problem: Problem = BodyTooSlow(f"it must come at {PACE} bytes a second or faster")
 
     @property
@@ -173,20 +174,24 @@ class Body:
         """Stop reading, to be answered with `problem`; return how many bytes are freed."""
         freed, self.held = self.held, 0
         self._problem = problem
-        self._scope.cancel()
+        if self._limit is not None:
+            self._limit.cancel()
         return freed
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
         """Do not count the time of the block against the sender."""
-        began = anyio.current_time()
-        left, self._scope.deadline = self._scope.deadline - began, math.inf
+        limit, began = self._limit, time.monotonic()
+        before = math.inf if limit is None else limit.end
+        if limit is not None:
+            limit.end = math.inf
         try:
             yield
         finally:
-            now = anyio.current_time()
-            self._scope.deadline = now + left
-            self._began += now - began
+            stood = time.monotonic() - began
+            if limit is not None:
+                limit.end_at(before + stood)
+            self._began += stood
 
     async def read(self, request: Request, limit: int) -> bytes:
         """Return the whole body, which can be read once.
@@ -200,22 +205,25 @@ class Body:
             TooManyRequests: There is no room for it now.
             BodyTooSlow: It comes too slowly.
         """
-        content = bytearray()
+        chunks: list[bytes] = []
+        size = 0
         self.task = request.scope.get("dap_task_id")
         self._began = time.monotonic()
+        self._limit = TimeLimit()
         try:
-            with self._scope, self._intake.coming(self):
-                self._scope.deadline = anyio.current_time() + GRACE_SECONDS
+            with self._limit, self._intake.coming(self):
+                self._limit.end_in(GRACE_SECONDS)
                 async for chunk in request.stream():
-                    if len(content) + len(chunk) > limit:
+                    size += len(chunk)
+                    if size > limit:
                         raise MessageTooLarge(f"the body may have {limit} bytes")
                     await self._intake.take(self, len(chunk))
                     self.held += len(chunk)
-                    content += chunk
-                    self._scope.deadline += len(chunk) / PACE
-                return bytes(content)
+                    chunks.append(chunk)
+                    self._limit.end_at(self._limit.end + len(chunk) / PACE)
+                return b"".join(chunks)
         finally:
             # An exception has this frame in its traceback, and may be kept until garbage is
             # collected, long after its bytes were given to others.
-            content.clear()
+            chunks.clear()
         raise self._problem

@@ -111,13 +111,14 @@ def task_id_of(request: Request) -> TaskId:
     Raises:
         UnrecognizedTask: The path holds no task identifier.
     """
+    text = request.path_params["task_id"]  # as `str(task_id)`: there is one for each id
     try:
-        task_id = TaskId.parse(request.path_params["task_id"])
+        task_id = TaskId.parse(text)
     except Abort as error:
         raise UnrecognizedTask("the path holds no task identifier") from error
     request.scope["dap_task_id"] = task_id
-    structlog.contextvars.bind_contextvars(task=str(task_id))
-    note(task=str(task_id))
+    structlog.contextvars.bind_contextvars(task=text)
+    note(task=text)
     return task_id
 
 

@@ -70,6 +70,35 @@ def test_a_report_with_a_thousand_extensions_is_skipped_and_the_next_one_is_read
     assert check_upload(TASK, first, {1}, NOW) is ReportError.INVALID_MESSAGE
 
 
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({}, True),
+        ({"enc": 65 - 32}, True),
+        ({"enc": 1}, False),
+        ({"payload": 1}, False),
+        ({"payload": -1}, False),
+        ({"enc": 1, "payload": -1}, False),  # of the usual length
+        ({"enc": -1, "payload": 1}, False),
+    ],
+)
+@pytest.mark.parametrize("share", ["leader_encrypted_input_share", "helper_encrypted_input_share"])
+def test_a_report_is_read_by_its_own_sizes_and_kept_only_with_its_tasks(
+    share: str, changes: dict[str, int], *, fits: bool
+) -> None:
+    """Usual sizes are read in one step: others must not be taken for them, nor hurt the next."""
+    usual = report_of()
+    sealed = getattr(usual, share)
+    sizes = {name: len(getattr(sealed, name)) + more for name, more in changes.items()}
+    other = dataclasses.replace(sealed, **{name: b"?" * size for name, size in sizes.items()})
+    report = dataclasses.replace(usual, **{share: other})
+    reader = Reader(encode(report) + encode(usual))
+    first, second = (UploadedReport.read(reader, SIZES) for _ in range(2))
+    assert first == second._replace(encoding=encode(report) if fits else None)
+    assert second.encoding == encode(usual)
+    assert not reader.remaining
+
+
 def test_a_truncated_report_does_not_decode() -> None:
     body = encode(report_of())
     for size in range(len(body)):
