@@ -30,6 +30,7 @@ FIRSTS = [
 ]
 """Of all code points; of the planes that are empty, one chunk each."""
 RANDOM_STRINGS = 4000
+LONG_STRINGS = 40
 QUESTION = TextQuestion("Ein „Wört“?", Fraction(1, 2), 8, 32)
 WINDOWS = {"window": 3, "window_start": 1}
 
@@ -90,7 +91,10 @@ def random_strings() -> list[tuple[str, str]]:
         "".join(chosen.choice(chosen.choice(pools)) for _ in range(chosen.randrange(1, 9)))
         for _ in range(RANDOM_STRINGS)
     ]
-    return [(each, normal_form(each)) for each in made]
+    # As long as those whose marks are brought into order before an engine sees them.
+    long = ["".join(chosen.choices(made, k=90)) for _ in range(LONG_STRINGS)]
+    long += ["e" + "".join(chosen.choices(pools[0], k=400)) for _ in range(LONG_STRINGS)]
+    return [(each, normal_form(each)) for each in [*made, *long]]
 
 
 def vectors() -> dict[str, object]:
