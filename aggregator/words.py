@@ -25,17 +25,17 @@ def escaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def acts(text: str) -> bool:
+def is_unsafe(text: str) -> bool:
     """Return whether a text has unsafe characters or more than one line."""
     return _FAULTS.search(text) is not None
 
 
-def acts_or_misleads(text: str) -> bool:
-    """Return whether a text `acts`, or would be read in another order than it is stored."""
-    return acts(text) or _OVERRIDES.search(text) is not None
+def is_unsafe_or_misleads(text: str) -> bool:
+    """Return whether a text `is_unsafe`, or would be read in another order than it is stored."""
+    return is_unsafe(text) or _OVERRIDES.search(text) is not None
 
 
-def inert(cell: str) -> str:
+def defused(cell: str) -> str:
     """Return a cell's text, with an apostrophe in front if a spreadsheet would compute it.
 
     Source: OWASP, "CSV Injection"
@@ -61,14 +61,14 @@ def meant(name: str, known: Iterable[str]) -> str:
 def acting_member(
     document: object,
     of_lines: AbstractSet[str] = frozenset(),
-    is_fault: Callable[[str], bool] = acts,
+    is_fault: Callable[[str], bool] = is_unsafe,
 ) -> str | None:
-    """Return the first member whose text, or a text below it, `acts`; None if there is none.
+    """Return the first member whose text, or a text below it, `is_unsafe`; None if there is none.
 
     Args:
         document: Nested tables, lists, text and other values, as from TOML or JSON.
         of_lines: Names of members whose text may have several lines.
-        is_fault: The fault to look for, by default that a text `acts`.
+        is_fault: The fault to look for, by default that a text `is_unsafe`.
     """
     waiting = [("", document)]
     while waiting:

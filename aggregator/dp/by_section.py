@@ -112,7 +112,7 @@ class BySection(Mechanism):
         drawn: dict[Fraction, list[int]] = {}
         for scale in sorted(set(scales)):
             chosen = [index for index, each in enumerate(scales) if each == scale]
-            together = Together(tuple(parts[index][1] for index in chosen))
+            together = JoinedParts(tuple(parts[index][1] for index in chosen))
             share = sum((self.shares[index] for index in chosen), Fraction(0))
             drawn[scale] = self._part(share).noise(together, entropy)[::-1]
         return [
@@ -192,7 +192,7 @@ def split(base: Mechanism, shares: Shares) -> BySection:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Together(Summed):
+class JoinedParts(Summed):
     """Several parts as one: noise of one scale on all of them has the sum of their shares."""
 
     of: tuple[Summed, ...]

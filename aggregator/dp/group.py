@@ -11,7 +11,7 @@ from typing import Self
 
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
-from aggregator.words import acts
+from aggregator.words import is_unsafe
 
 _MAX_NAME_SIZE = 255
 _PLACES_END = 2**32
@@ -34,7 +34,7 @@ class Group:
     place: int
 
     def __post_init__(self) -> None:
-        if acts(self.name):
+        if is_unsafe(self.name):
             raise ParameterError("group must be one line, without control characters")
         size = len(self.name.encode())
         if not 1 <= size <= _MAX_NAME_SIZE:

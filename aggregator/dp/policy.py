@@ -34,7 +34,7 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Sections
-from aggregator.words import acts, meant, near
+from aggregator.words import is_unsafe, meant, near
 
 _MAX_CODE_POINT = 255
 
@@ -141,7 +141,7 @@ class PrivacyPolicy:
         _check_count(self.max_releases, "max_releases")
         if self.budget is not None:
             require_positive(self.budget, "budget")
-        if acts(self.population):
+        if is_unsafe(self.population):
             raise ParameterError("population must be one line, without control characters")
         size = len(self.population.encode())
         if size > _MAX_POPULATION_SIZE:

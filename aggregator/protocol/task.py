@@ -56,7 +56,7 @@ from aggregator.vdaf.instances import (
     vdaf_from_parameters,
 )
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.words import acting_member, acts, escaped
+from aggregator.words import acting_member, escaped, is_unsafe
 
 TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
@@ -160,7 +160,7 @@ class Task:
     def info(self) -> str:
         """Its `task_info`, which need not be text, as one line that is safe to print."""
         text = self.configuration.task_info.decode(errors="replace")
-        return escaped(text).replace("\n", "\\n") if acts(text) else text
+        return escaped(text).replace("\n", "\\n") if is_unsafe(text) else text
 
     @property
     def title(self) -> str:
@@ -485,7 +485,7 @@ def _task_info(reader: TomlTable) -> bytes:
     """Take `task_info`, given as text or, if it is no line of text, as bytes."""
     if "task_info_bytes" not in reader.values:
         text = reader.text("task_info")
-        if acts(text):
+        if is_unsafe(text):
             raise ParameterError("task_info: must be one line, without control characters")
         return text.encode()
     if "task_info" in reader.values:
@@ -501,7 +501,7 @@ def _written_info(task_info: bytes) -> dict[str, str]:
         text = task_info.decode()
     except UnicodeDecodeError:
         text = None
-    if text is None or acts(text):
+    if text is None or is_unsafe(text):
         return {"task_info_bytes": encode_base64url(task_info)}
     return {"task_info": text}
 

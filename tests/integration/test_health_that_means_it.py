@@ -115,6 +115,7 @@ async def test_a_helper_that_does_not_answer_shows_in_jobs_that_are_tried_again(
     job, collection = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
     assert (job["kind"], job["state"]) == ("aggregation", "sent")
     assert job["reason"].endswith("does not answer: ConnectError")
+    assert collection["state"] == "waiting"
     assert collection["reason"] == "3 reports of the batch are not aggregated yet"
     pair.http = reachable
     pair.clock.advance(61)

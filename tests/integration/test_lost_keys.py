@@ -26,7 +26,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.tables import bucket_keys, tasks
 from aggregator.service.storage.jobs.aggregate_shares import StoredAggregateShare
 from aggregator.service.storage.ledger.charges import list_ledger
-from aggregator.service.storage.operator.job_lists import list_hindered
+from aggregator.service.storage.operator.job_lists import list_blocked_jobs
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here
@@ -70,7 +70,7 @@ async def later(pair: Pair) -> None:
 
 
 def reasons(pair: Pair) -> list[str | None]:
-    found = pair.leader.database.read_sync("hindered", lambda tx: list_hindered(tx, 9))
+    found = pair.leader.database.read_sync("blocked", lambda tx: list_blocked_jobs(tx, 9))
     return [each.reason for each in found]
 
 

@@ -458,7 +458,7 @@ async def test_a_task_whose_secret_does_not_decrypt_stands_still_alone_and_is_na
     first, second = found.document["tasks"]  # type: ignore[misc]  # a list
     assert (first["trouble"], second["trouble"]) == (None, why)
     (job,) = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
-    assert (job["task_id"], job["reason"]) == (str(other.task_id), why)
+    assert (job["task_id"], job["state"], job["reason"]) == (str(other.task_id), "unsent", why)
 
 
 async def test_a_fault_of_our_own_backs_off_and_is_shown(pair: Pair, between: Between) -> None:

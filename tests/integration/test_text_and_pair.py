@@ -209,7 +209,7 @@ async def test_what_no_list_has_is_spelled_in_the_next_window_in_the_places_that
     assert shown.exit_code == 0, (shown.output, shown.exception)
     told = {each["fingerprint"]: each["name"] for each in json.loads(shown.stdout)["spelled"]}
     assert told == {each: name for each, name in prints.items() if name != "fig"}
-    assert "2 of 2 told" in CliRunner().invoke(app, options).stdout
+    assert "2 of 2 named" in CliRunner().invoke(app, options).stdout
 
 
 def named(document: dict[str, object]) -> dict[str, dict[str, float]]:

@@ -21,7 +21,7 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.interventions import abandon_collection_job
-from aggregator.service.storage.operator.job_lists import list_hindered
+from aggregator.service.storage.operator.job_lists import list_blocked_jobs
 from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.pair import LEASE_SECONDS, Pair, Service
 from tests.support.store import units
@@ -85,7 +85,7 @@ async def test_who_was_set_back_with_its_journal_releases_nothing_until_it_is_pu
     await pair.work_until_idle()
     location = (await pair.ask(pair.interval(pair.clock.now()))).headers["location"]
     await pair.work()
-    (job,) = pair.leader.database.read_sync("waiting", lambda tx: list_hindered(tx, 9))
+    (job,) = pair.leader.database.read_sync("waiting", lambda tx: list_blocked_jobs(tx, 9))
     assert job.reason is not None
     assert SetBack.title in job.reason
     assert "`prio store restored --backup-time`" in job.reason

@@ -22,7 +22,7 @@ from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
-from aggregator.words import acts
+from aggregator.words import is_unsafe
 
 BITS = 2**64
 positive = st.builds(Fraction, st.integers(1, BITS), st.integers(1, BITS))
@@ -63,7 +63,7 @@ windows = st.integers(1, 2**64 - 1).flatmap(
 
 groups = st.builds(
     Group,
-    st.text(min_size=1, max_size=40).filter(lambda text: not acts(text)),
+    st.text(min_size=1, max_size=40).filter(lambda text: not is_unsafe(text)),
     st.integers(0, 2**32 - 1),
 )
 
@@ -86,7 +86,7 @@ policies = st.builds(
     st.none() | reports,
     st.none() | positive,
     st.none() | reports,
-    st.text(max_size=40).filter(lambda text: not acts(text)),
+    st.text(max_size=40).filter(lambda text: not is_unsafe(text)),
 )
 
 

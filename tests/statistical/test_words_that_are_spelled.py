@@ -10,7 +10,7 @@ import pytest
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint
-from aggregator.steward.text.spelled import spelled, told_from
+from aggregator.steward.text.spelled import named_from, spelled
 from tests.support.text import spelled_tables
 
 
@@ -39,7 +39,7 @@ def test_words_are_told_from_as_many_people_on_as_planned(
     spelling = Spelling(question, prints)
     tables = spelled_tables(spelling, dict.fromkeys(words, held), rng, silent=10**6)
     names = [each for each in spelled(spelling, tables).names.values() if each is not None]
-    planned = told_from(1, tasks, 16, 26)
+    planned = named_from(1, tasks, 16, 26)
     told = f"held by {held}, told {len(names)} of 35, planned from {planned} on"
     print(f"{tasks} of {length}: {told}")  # noqa: T201  a measurement, for the documents
     assert set(names) <= set(words)

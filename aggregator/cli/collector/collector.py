@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli import hangups
+from aggregator.cli import sighup
 from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
@@ -119,7 +119,7 @@ def serve(config: Config = None) -> None:
 
     reading = Reading(CollectorSettings, config)
     configure_logs(LogFormat(reading.now.log_format), reading.now.log_level, reading.now.role)
-    hangups.hold()
+    sighup.hold()
     anyio.run(
         run,
         _service(reading.now),

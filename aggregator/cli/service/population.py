@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.options import Config
 from aggregator.errors import ParameterError
-from aggregator.words import acts
+from aggregator.words import is_unsafe
 
 
 def population(
@@ -60,7 +60,7 @@ def population(
         raise ParameterError("population: give --epsilon, --rho or --closed")
     if not name:
         raise ParameterError("name: must not be empty; tasks without a population have none")
-    if acts(name):
+    if is_unsafe(name):
         raise ParameterError("name: must be one line, without control characters, as a task's is")
     with open_aggregator(config) as desk:
         desk.fix_population(name, Population(limits, closed))

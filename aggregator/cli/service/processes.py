@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aggregator.cli import hangups
+from aggregator.cli import sighup
 from aggregator.cli.faults import BAD_INPUT, PEER
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
@@ -58,7 +58,7 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     Call it before there are threads, and once the store was found to open (`do_apart`). If a
     process ends by itself, all are stopped, and its exit status is ours; except if it only found
     the store's server away, or could not start as a replacement while an older one goes on.
-    In a new process SIGHUP stays blocked until it is handled (`hangups`).
+    In a new process SIGHUP stays blocked until it is handled (`sighup`).
 
     Args:
         count: How many.
@@ -101,7 +101,7 @@ class _Watch:
         self._places: set[int] = set()  # that were used before
         self._replacing: set[int] = set()
         self._read_again = read_again
-        self._terminal = hangups.Terminal()
+        self._terminal = sighup.Terminal()
 
     def started(self, child: int, place: int) -> None:
         """Record a process that was started, for the first time or as a replacement."""

@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aggregator.cli import hangups
+from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_as_usual
 from aggregator.cli.service.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
 from aggregator.errors import AggregatorError
@@ -277,8 +277,8 @@ async def _watch_signals(
     taken = [signal.SIGTERM, signal.SIGINT]
     if asking is not None:
         taken.append(signal.SIGHUP)
-    terminal = hangups.Terminal()
-    with anyio.open_signal_receiver(*taken) as received, hangups.released():
+    terminal = sighup.Terminal()
+    with anyio.open_signal_receiver(*taken) as received, sighup.released():
         task_status.started()
         async for number in received:
             if number is signal.SIGHUP and asking is not None and not terminal.is_gone:

@@ -11,7 +11,7 @@ import httpx
 from anyio import to_thread
 from starlette.types import ASGIApp
 
-from aggregator.cli import hangups
+from aggregator.cli import sighup
 from aggregator.cli.service.processes import (
     Part,
     become_one_of,
@@ -198,7 +198,7 @@ def _run(
     """
     settings = reading.now
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    hangups.hold()
+    sighup.hold()
     traces = recording(settings)  # begun by each process for itself
     has_port = not settings.listen.endswith(":0")
     if processes is None:

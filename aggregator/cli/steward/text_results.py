@@ -90,19 +90,19 @@ def _print_spelled(spelling: "Spelling", tables: "npt.NDArray[np.int64]", *, as_
     from aggregator.steward.text.spelled import spelled
     from aggregator.words import escaped
 
-    told = spelled(spelling, tables)
+    named = spelled(spelling, tables)
     if as_json:
-        strings = [{"fingerprint": each, "name": name} for each, name in told.names.items()]
-        numbers = {"tried": told.tried, "expected_false": told.expected_false}
+        strings = [{"fingerprint": each, "name": name} for each, name in named.names.items()]
+        numbers = {"tried": named.tried, "expected_false": named.expected_false}
         print(json.dumps({"version": 1, "title": spelling.title, "spelled": strings, **numbers}))
         return
     print(escaped(spelling.title))
-    for each, name in told.names.items():
-        print(f"  {each:08x}: {'not told' if name is None else name}")
-    names = sum(each is not None for each in told.names.values())
+    for each, name in named.names.items():
+        print(f"  {each:08x}: {'not named' if name is None else name}")
+    names = sum(each is not None for each in named.names.values())
     print(
-        f"{names} of {len(told.names)} told; of these {told.expected_false:.2g} expected that "
-        "nobody wrote"
+        f"{names} of {len(named.names)} named; {named.expected_false:.2g} of these are expected "
+        "to be names that nobody wrote"
     )
 
 

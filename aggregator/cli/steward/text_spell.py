@@ -38,7 +38,7 @@ def spell(
         int | None,
         typer.Option(
             help="How many positions are asked for; if not given, 16, or the number of the "
-            "question's tasks if that is less. A longer string is not spelled."
+            "question's tasks if that is less. A longer string is not named."
         ),
     ] = None,
 ) -> None:

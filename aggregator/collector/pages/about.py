@@ -8,9 +8,9 @@ from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.pages.numbers import number
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.survey_costs import SurveyCost, survey_cost
+from aggregator.collector.pages.survey_costs import said as cost_in_words
 from aggregator.collector.pages.texts import costs_of_texts
-from aggregator.collector.pages.together import Together, together
-from aggregator.collector.pages.together import said as cost_in_words
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
 from aggregator.collector.results.selection import Selected
 from aggregator.dap.problems import UnrecognizedCollectionJob
@@ -52,7 +52,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
     bounds = task_bounds(asked.task, made, _DELTA)
     known = costs_of_texts(tx, readings) if asked.meaning and asked.meaning.texts else {}
-    survey = together(asked, made, known)
+    survey = survey_cost(asked, made, known)
     rows: list[Row] = [
         {
             "theorem": each.name,
@@ -136,7 +136,7 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
     return readings.of(asked, stored)
 
 
-def _whole(survey: Together | None) -> list[Html]:
+def _whole(survey: SurveyCost | None) -> list[Html]:
     """Return what the whole survey costs."""
     if survey is None:
         return []

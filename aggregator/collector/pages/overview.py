@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.survey_costs import said as said_cost
+from aggregator.collector.pages.survey_costs import survey_cost
 from aggregator.collector.pages.texts import (
     AskedText,
     CostsOfTexts,
@@ -12,8 +14,6 @@ from aggregator.collector.pages.texts import (
     costs_of_texts,
     texts_in,
 )
-from aggregator.collector.pages.together import said as said_cost
-from aggregator.collector.pages.together import together
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
 from aggregator.protocol.task import Task
@@ -117,7 +117,7 @@ def _is_further_letter(task: Task) -> bool:
 
 def _cost(asked: Asked, made: int, texts: CostsOfTexts) -> Html | None:
     """Return what a survey costs a person; None if the task is not of a survey."""
-    whole = together(asked, made, texts)
+    whole = survey_cost(asked, made, texts)
     each = None if whole is None else said_cost(whole.window)
     if whole is None or each is None:
         return None

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from aggregator.words import inert
+from aggregator.words import defused
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, str | int | float | None]]) -> bytes:
@@ -19,9 +19,9 @@ def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, str | int | float |
     """
     file = io.StringIO(newline="")
     writer = csv.writer(file)
-    writer.writerow(map(inert, names))
+    writer.writerow(map(defused, names))
     writer.writerows(
-        [inert(cell) if isinstance(cell, str) else cell for cell in map(row.get, names)]
+        [defused(cell) if isinstance(cell, str) else cell for cell in map(row.get, names)]
         for row in rows
     )
     return file.getvalue().encode(errors="replace")

@@ -29,7 +29,7 @@ from aggregator.service.config import DEFERRED_POLL_SECONDS, HelperSettings
 from aggregator.service.helper.aggregate_shares import AggregateShares
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.runtime import Runtime, ServedTask
-from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
+from aggregator.service.runtime.release_steps import try_delete_leftovers
 from aggregator.service.runtime.witness import check_witness, released
 from aggregator.service.storage.jobs.aggregate_shares import (
     StoredAggregateShare,
@@ -174,7 +174,7 @@ class HelperResources(AggregatorResources):
             created=created if share_id is None else None,
             headers=await self._witness(served),
         )
-        answer.background = BackgroundTask(delete_leftovers_or_leave_them, self._runtime.database)
+        answer.background = BackgroundTask(try_delete_leftovers, self._runtime.database)
         return answer
 
     async def get_aggregate_share(self, request: Request) -> Response:

@@ -43,7 +43,7 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.witness import HEADER, from_header, to_header
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.runtime import ServedTask, charge_of, check_limits
-from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them, merge_batch
+from aggregator.service.runtime.release_steps import merge_batch, try_delete_leftovers
 from aggregator.service.runtime.witness import check_witness, released
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.batches.lost_keys import why_unreadable
@@ -319,7 +319,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         log.info("collection job finished", job=job.job_id.hex())
         # The lease ended with the job, so its renewal would now cancel this step.
         with anyio.CancelScope(shield=True):
-            await delete_leftovers_or_leave_them(database)
+            await try_delete_leftovers(database)
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Store where the helper will answer, and ask again later."""

@@ -23,7 +23,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.config import POLL_SECONDS, LeaderSettings
 from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask
-from aggregator.service.runtime.release_steps import delete_leftovers_or_leave_them
+from aggregator.service.runtime.release_steps import try_delete_leftovers
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState
@@ -181,8 +181,8 @@ class LeaderResources(AggregatorResources):
     async def delete_collection_job(self, request: Request) -> Response:
         """Delete a collection job whose result the collector has saved or does not want."""
         answer = await self._deleted(request, COLLECTION_JOB, delete_collection_job)
-        await self._runtime.after_charge_without_share()
-        await delete_leftovers_or_leave_them(self._runtime.database)
+        await self._runtime.journal_unshared_charges()
+        await try_delete_leftovers(self._runtime.database)
         return answer
 
     async def _state(self, task: Task, job: CollectionJob, created: str | None) -> Response:

@@ -64,7 +64,7 @@ async def delete_leftovers(database: Database) -> None:
         await database.run("delete leftovers", delete_some_leftovers)
 
 
-async def delete_leftovers_or_leave_them(database: Database) -> None:
+async def try_delete_leftovers(database: Database) -> None:
     """Best effort: whatever cannot be deleted now is left to garbage collection."""
     try:
         await delete_leftovers(database)

@@ -300,7 +300,7 @@ class Runtime:
                 write_down_share, self.database, journal, task_id.value, digest
             )
 
-    async def after_charge_without_share(self) -> None:
+    async def journal_unshared_charges(self) -> None:
         """Write the charges for batches of which no share of ours leaves into the journal."""
         await to_thread.run_sync(write_down_without_share, self.database, self.journal)
 

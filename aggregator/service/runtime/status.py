@@ -32,7 +32,7 @@ from aggregator.service.storage.operator.job_lists import (
     COLLECTION,
     REPORTS,
     ListedJob,
-    list_hindered,
+    list_blocked_jobs,
 )
 from aggregator.service.storage.operator.progress import (
     JobProgress,
@@ -93,8 +93,8 @@ def read_aggregator_health(
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
     deferred, deferred_at = deferred_progress(tx), oldest_deferred_at(tx)
-    hindered = list_hindered(tx, SHOWN_JOBS)
-    collections = [each for each in hindered if each.kind == COLLECTION]
+    blocked = list_blocked_jobs(tx, SHOWN_JOBS)
+    collections = [each for each in blocked if each.kind == COLLECTION]
     finished_at = last_finished_at(tx)
     oldest_at = min((task.oldest_at for task in tasks if task.oldest_at is not None), default=None)
     # A collection whose batch is yet to be selected waits for clients.
@@ -109,7 +109,7 @@ def read_aggregator_health(
         stalls.append(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
-            f"{_cause(jobs, collecting, hindered)}"
+            f"{_cause(jobs, collecting, blocked)}"
         )
     if _age(tx.now, deferred_at or tx.now) > stalled_seconds and (
         finished_at is None or tx.now - finished_at > stalled_seconds
@@ -143,7 +143,7 @@ def read_aggregator_health(
         "collection_jobs": dataclasses.asdict(collecting),
         "deferred_jobs": dataclasses.asdict(deferred),
         "oldest_deferred_job_seconds": _since(tx.now, deferred_at),
-        "waiting_jobs": [_job_document(each, tx.now) for each in hindered],
+        "waiting_jobs": [_job_document(each, tx.now) for each in blocked],
         "tasks": [_task_document(task, broken.get(task.task_id), tx.now) for task in tasks],
         "hpke_keys": len(keys),
         "newest_hpke_key_seconds": None if newest is None else tx.now - newest,
@@ -198,10 +198,10 @@ def read_aggregator_health(
     return Health(faults, document, metrics, stalls)
 
 
-def _cause(jobs: JobProgress, collecting: JobProgress, hindered: Sequence[ListedJob]) -> str:
+def _cause(jobs: JobProgress, collecting: JobProgress, blocked: Sequence[ListedJob]) -> str:
     """Return what an operator should look at first."""
     driven, postponed = jobs.driven + collecting.driven, jobs.postponed + collecting.postponed
-    why = next((f", one because: {each.reason}" for each in hindered if each.reason), "")
+    why = next((f", one because: {each.reason}" for each in blocked if each.reason), "")
     if jobs.held:
         return f"{jobs.held:,} jobs are held until you decide (`prio job list`){why}"
     if driven:
@@ -209,7 +209,7 @@ def _cause(jobs: JobProgress, collecting: JobProgress, hindered: Sequence[Listed
     if postponed:
         attempts = max(jobs.attempts, collecting.attempts)
         return f"{postponed:,} jobs wait for another try (attempt {attempts}){why}"
-    early = sum(each.reports or 0 for each in hindered if each.kind == REPORTS)
+    early = sum(each.reports or 0 for each in blocked if each.kind == REPORTS)
     if early:
         return f"{early:,} reports are too early for the clock of one of the aggregators: set it"
     return "no worker holds a job; `prio leader work`, or `prio leader serve --work`, must run"

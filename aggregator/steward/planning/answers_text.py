@@ -15,7 +15,7 @@ from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
-from aggregator.steward.text.spelled import told_from
+from aggregator.steward.text.spelled import named_from
 from aggregator.vdaf.instances import HISTOGRAM
 
 _MOST_PEOPLE = 10**9
@@ -122,5 +122,5 @@ def _spelling(epsilon: float, tasks: int, buckets: int) -> PlanAnswer | None:
     return {
         "strings": room,
         "letters": letters,
-        "told_from": told_from(epsilon, tasks, letters, len(SPELLED_ALPHABET)),
+        "named_from": named_from(epsilon, tasks, letters, len(SPELLED_ALPHABET)),
     }

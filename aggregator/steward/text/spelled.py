@@ -44,7 +44,7 @@ class Spelled:
 
 
 def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIED) -> Spelled:
-    """Return the string of each fingerprint, where it can be told.
+    """Return the string of each fingerprint, where one of those tried matches.
 
     Args:
         spelling: What was asked.
@@ -83,7 +83,7 @@ def _named(spelling: Spelling, wanted: int, scores: Floats, tried: int) -> str |
 def _best(scores: Floats, tried: int) -> npt.NDArray[np.int16]:
     """Return the strings with the best scores, letters as numbers and -1 after the end."""
     positions, size = scores.shape
-    letters = size - 2  # a letter that is not in the alphabet cannot be told
+    letters = size - 2  # a letter that is not in the alphabet cannot be named
     codes = np.zeros((1, 0), np.int16)
     totals, ended = np.zeros(1), np.zeros(1, np.bool_)
     for position in range(positions):
@@ -107,17 +107,17 @@ def _best(scores: Floats, tried: int) -> npt.NDArray[np.int16]:
     return best
 
 
-def told_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: int = TRIED) -> int:
-    """Return how many people must hold a string for it to be told nine times out of ten.
+def named_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: int = TRIED) -> int:
+    """Return how many people must hold a string for it to be named nine times out of ten.
 
-    Simulates fifty counts of a string that fills all positions: it is told if at most `tried`
+    Simulates fifty counts of a string that fills all positions: it is named if at most `tried`
     strings have a score as good as its own.
 
     Args:
         epsilon: The epsilon of each task.
         tasks: How many tasks there are, one for each place.
         letters: The number of positions.
-        alphabet: The number of letters that are told.
+        alphabet: The number of letters that are told apart.
         tried: How many strings are tried for each fingerprint.
     """
     rng = np.random.default_rng(1)

@@ -57,7 +57,7 @@ class Row(NamedTuple):
     by: int = 0
 
 
-class Unfit(Exception):
+class SectionMisfit(Exception):
     """Measurements do not fit their section.
 
     Attributes:
@@ -138,7 +138,7 @@ class Section(Summed):
             index: The section's place.
 
         Raises:
-            Unfit: Some are not allowed; it says which, and why.
+            SectionMisfit: Some are not allowed; it says which, and why.
         """
 
     def claim(self, parts: Sequence[Values], index: int) -> Claim | None:

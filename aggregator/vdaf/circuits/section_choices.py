@@ -16,7 +16,7 @@ from aggregator.vdaf.circuits.section_base import (
     Place,
     Row,
     Section,
-    Unfit,
+    SectionMisfit,
     minus,
     one_then_another,
 )
@@ -68,7 +68,7 @@ class OneHot(Section):
     @override
     def check(self, parts: Sequence[Values], index: int) -> None:
         if (which := parts[index].sum(axis=1) != 1).any():
-            raise Unfit(which, "exactly one entry must be 1")
+            raise SectionMisfit(which, "exactly one entry must be 1")
 
     @override
     def checks(self, places: Sequence[Place], index: int) -> list[LinearCheck]:
@@ -126,7 +126,7 @@ class AtMost(Section):
         import numpy as np
 
         if (which := parts[index].sum(axis=1) > np.uint64(self.most)).any():
-            raise Unfit(which, f"at most {self.most} entries must be 1")
+            raise SectionMisfit(which, f"at most {self.most} entries must be 1")
 
     @override
     def claim(self, parts: Sequence[Values], index: int) -> Claim:
@@ -199,7 +199,7 @@ class Table(Section):
     def check(self, parts: Sequence[Values], index: int) -> None:
         product = parts[self.of][:, :, None] * parts[self.by][:, None, :]
         if (which := (product.reshape(parts[index].shape) != parts[index]).any(axis=1)).any():
-            raise Unfit(
+            raise SectionMisfit(
                 which,
                 f"each entry must be the product of those of sections {self.of} and {self.by}",
             )

@@ -15,7 +15,7 @@ from aggregator.vdaf.circuits.section_base import (
     Place,
     Row,
     Section,
-    Unfit,
+    SectionMisfit,
     minus,
     one_then_another,
 )
@@ -115,7 +115,7 @@ class ByGroup(Section):
             which |= entry > left
             left -= np.minimum(entry, left)
         if which.any():
-            raise Unfit(which, f"the entries must add up to at most {self.bound}")
+            raise SectionMisfit(which, f"the entries must add up to at most {self.bound}")
 
     @override
     def claim(self, parts: Sequence[Values], index: int) -> Claim:
@@ -191,7 +191,7 @@ class Given(Section):
     def check(self, parts: Sequence[Values], index: int) -> None:
         answers = parts[self.of][:, : self.entries]
         if (which := ((parts[index] > 0) & (answers == 0)).any(axis=1)).any():
-            raise Unfit(which, f"an entry must be 0 unless that of section {self.of} is 1")
+            raise SectionMisfit(which, f"an entry must be 0 unless that of section {self.of} is 1")
 
     @override
     def claim(self, parts: Sequence[Values], index: int) -> Claim:

@@ -27,7 +27,7 @@ from aggregator.vdaf.circuits.bit_vector import ChunkedBitsCircuit
 from aggregator.vdaf.circuits.linear_form import Block, LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError, vectors
 from aggregator.vdaf.circuits.range_checked import encode_range_checked
-from aggregator.vdaf.circuits.section_base import Place, Section, Unfit
+from aggregator.vdaf.circuits.section_base import Place, Section, SectionMisfit
 from aggregator.vdaf.circuits.section_numbers import Given
 from field import FIELD128
 
@@ -218,6 +218,6 @@ def _check(sections: Sequence[Section], parts: Sequence[Values], index: int) -> 
         )
     try:
         section.check(parts, index)
-    except Unfit as unfit:
-        row = int(unfit.which.argmax())
-        raise MeasurementError(row, f"in {named}, {unfit.problem}: {part[row].tolist()}") from None
+    except SectionMisfit as misfit:
+        row = int(misfit.which.argmax())
+        raise MeasurementError(row, f"in {named}, {misfit.problem}: {part[row].tolist()}") from None

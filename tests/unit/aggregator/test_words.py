@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.words import acting_member, acts, escaped, inert
+from aggregator.words import acting_member, defused, escaped, is_unsafe
 
 
 @pytest.mark.parametrize(
@@ -16,24 +16,24 @@ from aggregator.words import acting_member, acts, escaped, inert
     ],
 )
 def test_what_acts_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert (escaped(text), acts(text)) == (shown, True)
+    assert (escaped(text), is_unsafe(text)) == (shown, True)
 
 
 @pytest.mark.parametrize(
     "text", ["", "größer ½", "नमस्ते", "\u200c\u200d\u200e", "👩\u200d🌾", "\\x1b"]
 )
 def test_words_of_every_language_are_left(text: str) -> None:
-    assert (escaped(text), acts(text)) == (text, False)
+    assert (escaped(text), is_unsafe(text)) == (text, False)
 
 
 def test_what_turns_a_line_is_shown_as_an_escape_and_is_no_fault() -> None:
     assert escaped("a\u202eb\u2066") == r"a\u202eb\u2066"
-    assert not acts("a\u202eb\u2066")
+    assert not is_unsafe("a\u202eb\u2066")
 
 
 def test_more_than_a_line_is_shown_as_lines_and_is_no_line() -> None:
     assert escaped("one\ntwo") == "one\ntwo"
-    assert acts("one\ntwo")
+    assert is_unsafe("one\ntwo")
 
 
 def test_the_member_of_a_document_is_named_wherever_it_is() -> None:
@@ -52,14 +52,14 @@ def test_the_member_of_a_document_is_named_wherever_it_is() -> None:
 def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(
     sign: str, before: str
 ) -> None:
-    assert inert(f"{before}{sign}1+1") == f"'{before}{sign}1+1"
+    assert defused(f"{before}{sign}1+1") == f"'{before}{sign}1+1"
 
 
 @pytest.mark.parametrize("cell", ["\t1", "\r1", "\n1", "\n=1"])
 def test_a_cell_that_begins_between_cells_or_lines_does_so_too(cell: str) -> None:
-    assert inert(cell) == f"'{cell}"
+    assert defused(cell) == f"'{cell}"
 
 
 @pytest.mark.parametrize("cell", ["", "1+1", "a=b", "'=1", " surgery", "größer ½", "\u22125"])
 def test_any_other_cell_is_left(cell: str) -> None:
-    assert inert(cell) == cell
+    assert defused(cell) == cell

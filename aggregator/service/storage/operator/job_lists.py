@@ -26,6 +26,9 @@ _WAITING = (
     CollectionJobState.FROZEN,
 )
 
+_SHOWN = {AggregationJobState.CREATED: "unsent", CollectionJobState.START: "waiting"}
+"""What an operator is shown instead of a state's name: what the job waits for."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListedJob:
@@ -35,7 +38,7 @@ class ListedJob:
         kind: `aggregation`, `collection`, or `reports` for reports that wait for their time.
         task_id: Its task, 32 bytes.
         job_id: Its id, 16 bytes, as in logs; empty for reports.
-        state: One of its kind's states; `too_early` for reports.
+        state: One of its kind's states, as operators know it; `too_early` for reports.
         created_at: Seconds.
         ended_at: Seconds; None while it waits.
         reports: How many it has left; None if that is not known.
@@ -85,7 +88,7 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
     ]
 
 
-def list_hindered(tx: Transaction, limit: int) -> list[ListedJob]:
+def list_blocked_jobs(tx: Transaction, limit: int) -> list[ListedJob]:
     """Return the Leader's jobs that something blocks.
 
     These are held aggregation jobs, other aggregation jobs with failed attempts, and collection
@@ -184,7 +187,7 @@ def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:
         kind=kind,
         task_id=row.task_id,
         job_id=row.job_id,
-        state=row.state,
+        state=_SHOWN.get(row.state, row.state),
         created_at=row.created_at,
         ended_at=row.ended_at,
         attempts=row.lease_attempts,

@@ -1,7 +1,7 @@
 """What a survey costs, as a collector's pages say it: no less than people pay."""
 
 from aggregator.collector.pages.readings import Asked
-from aggregator.collector.pages.together import together
+from aggregator.collector.pages.survey_costs import survey_cost
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning, survey_from_toml
 from aggregator.steward.survey.texts import plan_texts
@@ -16,7 +16,7 @@ def test_text_questions_that_a_collector_has_are_in_the_sums_for_one_task_each()
     task = task_of(VISITS + WORD + department())
     (planned,) = plan_texts(survey)
     first = Asked(question_tasks(planned.question)[0], None)
-    whole = together(Asked(task, Meaning.of_task(task)), 2, {first_meaning(task): [(first, 3)]})
+    whole = survey_cost(Asked(task, Meaning.of_task(task)), 2, {first_meaning(task): [(first, 3)]})
     assert whole is not None
     assert whole.document == {
         "questions": 1,
@@ -35,7 +35,7 @@ def first_meaning(task: Task) -> str:
 
 def test_text_questions_that_a_collector_has_not_are_named() -> None:
     task = task_of(VISITS + WORD + department())
-    whole = together(Asked(task, Meaning.of_task(task)), 1)
+    whole = survey_cost(Asked(task, Meaning.of_task(task)), 1)
     assert whole is not None
     assert whole.document == {
         "questions": 1,
@@ -50,6 +50,6 @@ def test_text_questions_that_a_collector_has_not_are_named() -> None:
 
 def test_a_survey_without_them_has_nothing_to_add() -> None:
     task = task_of(VISITS + department())
-    whole = together(Asked(task, Meaning.of_task(task)), 1)
+    whole = survey_cost(Asked(task, Meaning.of_task(task)), 1)
     assert whole is not None
     assert whole.besides is None

@@ -15,7 +15,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.steward.text.asked import text_tasks_in
-from aggregator.steward.text.spelled import spelled, told_from
+from aggregator.steward.text.spelled import named_from, spelled
 from tests.support.text import question_tasks, spelled_tables
 
 QUESTION = TextQuestion("A word?", Fraction(1), 8, 1024)
@@ -138,7 +138,7 @@ def test_a_plan_says_from_how_many_people_on_a_string_is_told() -> None:
     question = TextQuestion("A word?", Fraction(1), 16, 1024)
     prints = tuple(sorted(fingerprint(each, question.meaning) for each in letters))
     spelling = Spelling(question, prints)
-    planned = told_from(1, 16, 16, 26, tried=500)
+    planned = named_from(1, 16, 16, 26, tried=500)
     for people, least, most in ((planned, 13, 16), (planned // 2, 0, 8)):
         held = dict.fromkeys(letters, people)
         tables = spelled_tables(spelling, held, np.random.default_rng(2))

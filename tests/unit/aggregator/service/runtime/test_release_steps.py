@@ -13,8 +13,8 @@ from aggregator.service.runtime import release_steps
 from aggregator.service.runtime.release_steps import (
     MergedBatch,
     delete_leftovers,
-    delete_leftovers_or_leave_them,
     merge_batch,
+    try_delete_leftovers,
 )
 from aggregator.service.storage.batches import leftovers
 from aggregator.service.storage.batches.closed import freeze, mark_collected
@@ -126,7 +126,7 @@ def test_leftovers_stay_for_now_if_the_store_cannot_be_reached(
 
     with monkeypatch.context() as patch, capture_logs() as lines:
         patch.setattr(release_steps, "delete_some_leftovers", is_away)
-        anyio.run(delete_leftovers_or_leave_them, store)
+        anyio.run(try_delete_leftovers, store)
     assert [(line["log_level"], line["reason"]) for line in lines] == [("warning", "it is away")]
     assert stored(store) == [unit(0)]
     while store.run_sync("collect garbage", lambda tx: collect_garbage(tx, 10**6)):

@@ -21,7 +21,7 @@ def test_it_says_what_is_found_at_what_price_and_who_keeps_the_promise() -> None
     assert answer["spelling"] == {
         "strings": 146,
         "letters": 12,
-        "told_from": pytest.approx(170, rel=0.1),
+        "named_from": pytest.approx(170, rel=0.1),
     }
     compared = answer["for_comparison"]
     assert compared["listed_choice_standard_deviation"] == pytest.approx(15.67**0.5, rel=0.01)

@@ -16,7 +16,7 @@ from aggregator.protocol.budget import releases_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Together:
+class SurveyCost:
     """What a survey costs somebody who answers in every window.
 
     A cost is None where it has no bound: without noise, or without a limit of the results.
@@ -67,9 +67,9 @@ class Together:
         return " ".join(said)
 
 
-def together(
+def survey_cost(
     asked: Asked, made: int, texts: CostsOfTexts = MappingProxyType({})
-) -> Together | None:
+) -> SurveyCost | None:
     """Return what a survey costs; None for a task without a survey.
 
     Args:
@@ -92,7 +92,7 @@ def together(
     )
     left_out = tuple(name for name, meaning in names.items() if meaning not in texts)
     count = len(asked.meaning.sheet.asked)
-    return Together(count, window, so_far, at_most, tuple(names), left_out)
+    return SurveyCost(count, window, so_far, at_most, tuple(names), left_out)
 
 
 def said(cost: Cost | None) -> str | None:
