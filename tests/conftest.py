@@ -99,6 +99,12 @@ def _logging_is_put_back() -> Iterator[None]:
             getattr(getattr(module, "log", None), "__dict__", {}).pop("bind", None)
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Run asynchronous tests on asyncio, as the services do, also where Trio is installed."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL server, started once; the test is skipped if none is installed."""

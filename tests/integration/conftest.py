@@ -1,4 +1,4 @@
-"""Coroutine tests run on asyncio, as the services do; most want a pair that releases anything."""
+"""Most of these tests want a pair that releases anything."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,11 +8,6 @@ import pytest
 from tests.support.between import Between
 from tests.support.pair import Pair
 from tests.support.tasks import make_task
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

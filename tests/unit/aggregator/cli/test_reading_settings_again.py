@@ -18,11 +18,6 @@ FILE = 'role = "leader"\ndatabase = "leader.sqlite"\n'
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "leader.toml"
     path.write_text(FILE)

@@ -42,11 +42,6 @@ async def hpke_config_ids(settings: HelperSettings) -> list[int]:
         database.close()
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def test_a_new_store_gets_a_key_that_only_its_owner_can_read(tmp_path: Path) -> None:
     open_database(settings_in(tmp_path)).close()
     for name in ("helper.sqlite", "helper.sqlite.key", "helper.sqlite.key.store"):

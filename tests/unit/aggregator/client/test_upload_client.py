@@ -42,11 +42,6 @@ TASK = make_task()
 Answer = Callable[[tuple[Report, ...]], httpx.Response]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Aggregators:
     """Both aggregators as a client sees them: configurations, and the leader's answers in turn."""
 

@@ -26,11 +26,6 @@ READY = Health([], {"role": "leader"}, [])
 STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Store:
     """A store that says what it is told to, after as long as it is told to take."""
 

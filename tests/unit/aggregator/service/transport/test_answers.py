@@ -9,11 +9,6 @@ from aggregator.service.transport.client import Client
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def test_times_are_of_the_last_answers_and_failures_are_counted_apart() -> None:
     answers = Answers()
     for _ in range(REMEMBERED):

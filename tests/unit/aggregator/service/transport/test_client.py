@@ -9,11 +9,6 @@ from aggregator.service.transport.client import open_client
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize(
     "url", ["http://helper.example/", "http://10.0.0.1:8002/", "http://127.0.0.1.evil.example/"]
 )

@@ -26,11 +26,6 @@ TOKEN = "a-token-of-the-tests"  # noqa: S105 - a test's token
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Waits:
     """Sleeps in no time, and remembers how long it should have."""
 

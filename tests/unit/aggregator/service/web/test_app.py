@@ -49,11 +49,6 @@ FAULTS: dict[str, Exception] = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def router() -> APIRouter:
     made = APIRouter()
 

@@ -27,11 +27,6 @@ UPLOADS = "/tasks/x/reports"
 COLLECTIONS = "/tasks/x/collection_jobs"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def leader(answer_seconds: float = PATIENCE_SECONDS) -> ASGIApp:
     """Return a leader of handlers that take ten bytes, fail on "bug" and hang on "hang"."""
 

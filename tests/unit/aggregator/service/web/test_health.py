@@ -22,11 +22,6 @@ READY = Health([], {"role": "leader"}, [Metric("prio_keys", "How many?", "gauge"
 STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def looked(examine: Callable[[], Health], now: Callable[[], float] = time.monotonic) -> Probe:
     probe = Probe(examine, now)
     probe.look()

@@ -20,11 +20,6 @@ END = b""
 FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Sender:
     """Sends a body in steps, as the test says."""
 
