@@ -22,8 +22,7 @@ from aggregator.cli.service.processes import (
 from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.recording import recording
 from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
-from aggregator.cli.service.sum_watch import SumWatch
-from aggregator.cli.service.watched import repeating, service_of
+from aggregator.cli.service.watched import SumWatch, repeating, service_of
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of

@@ -9,7 +9,9 @@ from starlette.types import ASGIApp
 from aggregator.cli.service.running import Service, Work
 from aggregator.clock import SystemClock
 from aggregator.service.config import AnySettings, ServiceSettings
+from aggregator.service.runtime.lost_sums import sum_faults
 from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
@@ -29,6 +31,9 @@ WATCH_SECONDS = 60
 
 REMINDER_SECONDS = 24 * 3600
 """How often the log says that a certificate must be renewed."""
+
+LOOK_SECONDS = 3600
+"""How often every sum is looked at while none is missing; it takes longer than a look at health."""
 
 
 async def service_of(
@@ -119,3 +124,32 @@ def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -
                     await stop.wait()
 
     return repeat
+
+
+class SumWatch:
+    """Knows of which sums the keys are missing, before anybody asks for their batch.
+
+    Attributes:
+        faults: What the last look has found.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Look at a store when `watch` runs."""
+        self.faults: list[str] = []
+        self._database = database
+        self._due = 0.0
+
+    def watch(self) -> Work:
+        """Return a work that looks at the start and every hour, and while sums are missing more."""
+        return repeating(self.look, WATCH_SECONDS)
+
+    async def look(self) -> int:
+        """Look if it is time for that; there is nothing to be done at once."""
+        now = anyio.current_time()
+        if self.faults or now >= self._due:
+            found = await to_thread.run_sync(sum_faults, self._database)
+            for fault in found:
+                if fault not in self.faults:
+                    log.error("sums cannot be read", reason=fault)
+            self.faults, self._due = found, now + LOOK_SECONDS
+        return 0

@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.decimals import (
+    DIGITS,
     Number,
     expm1,
     find_root,
@@ -23,11 +24,11 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
+from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.loss_law import MOST_EPSILON0, LaplaceLaw, LatticeLaw, Move
 from aggregator.steward.planning.privacy_at_risk import LABEL
-from aggregator.steward.planning.spread import least_epsilon
 from aggregator.vdaf.circuits import Circuit
 
 
@@ -242,3 +243,26 @@ def _middle_part(scale: Decimal) -> Decimal:
         weight = 2 * half_pi * cosh * grown / (1 + grown) ** 2
         total += weight * value(place)
     return factor * scale * total * step
+
+
+def least_epsilon(error: Fraction, sensitivity: int) -> Decimal:
+    """Return the epsilon at which both aggregators' draws together have this mean absolute error.
+
+    Args:
+        error: The error of each coordinate, above 0. A smaller epsilon has a larger one.
+        sensitivity: In the L1 norm, at least 1.
+    """
+    with working():
+        wanted = to_decimal(error)
+        digits = DIGITS + abs(wanted.adjusted())
+
+        def excess(epsilon: Decimal) -> Decimal:
+            law = DiscreteLaplaceLaw(2, sensitivity / Fraction(epsilon))
+            return to_decimal(law.mean_magnitude()(digits).low) - wanted
+
+        low = high = Decimal(sensitivity)
+        while excess(high) > 0:
+            high *= 2
+        while excess(low) < 0:
+            low /= 2
+        return low if low == high else find_root(excess, low, high)

@@ -11,7 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import update
+from sqlalchemy import insert, select, update
 
 from aggregator.dap.ids import BatchId, TaskId
 from aggregator.dap.problems import CollectionFailed, problem_document
@@ -31,7 +31,6 @@ from aggregator.service.storage.ledger.journal import (
     Release,
     Released,
 )
-from aggregator.service.storage.ledger.journal_mark import mark_journal, marked_at
 from aggregator.service.storage.reports.counters import reason
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.tasks.tasks import end_task, list_tasks
@@ -346,3 +345,19 @@ def _release(entry: LedgerEntry) -> Release:
         charge=entry.charge,
         charged_at=entry.created_at if entry.charged_at is None else entry.charged_at,
     )
+
+
+def marked_at(tx: Transaction) -> int | None:
+    """Return since when the store has a journal, in seconds; None if it never had one."""
+    found: int | None = tx.connection.execute(select(tables.release_journals.c.made_at)).scalar()
+    return found
+
+
+def mark_journal(tx: Transaction) -> None:
+    """Record for ever that the store has a journal, without which it does not open.
+
+    Thus even a backup from before the first release says that there is a journal, which knows the
+    releases since.
+    """
+    if marked_at(tx) is None:
+        tx.connection.execute(insert(tables.release_journals).values(id=1, made_at=tx.now))
