@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from aggregator.cli.service.tasks import make_task
+from aggregator.cli.service.task_making import make_task
 from aggregator.client import Outbox, Reporter, SurveyClient
 from aggregator.dap.hpke import generate_keypair
 from aggregator.entropy import SystemEntropy

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.cli.service.tasks import Setting, make_task, write_files
+from aggregator.cli.service.task_making import Setting, make_task, write_files
 from aggregator.cli.steward.audit_pair import _Wanted
 from aggregator.cli.steward.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, Window, releases_of
 from aggregator.dap.hpke import generate_keypair

@@ -199,7 +199,7 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
     """Make the survey's task, give each party its file, and read the answers."""
     from aggregator.cli.local.tasks import hand_out
     from aggregator.cli.service.parties import open_collector
-    from aggregator.cli.service.tasks import make_task
+    from aggregator.cli.service.task_making import make_task
     from aggregator.protocol.provisioning import provision
     from aggregator.steward.survey import (
         AnswerTable,

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 
 from aggregator.cli.local.interop_tasks import Members, number_of, optional, task_of, text_of
 from aggregator.cli.service.aggregator_desk import AggregatorDesk
-from aggregator.cli.service.tasks import collector_config_of
+from aggregator.cli.service.task_making import collector_config_of
 from aggregator.client import Client
 from aggregator.codec import encode
 from aggregator.collector.collect import Collection, Pending, TaskCollector

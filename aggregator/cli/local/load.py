@@ -228,7 +228,7 @@ def _phase(
 
 def _task(folder: "LocalFolder", length: int, reports: int) -> "Task":
     from aggregator.cli.local.tasks import collector_config, hand_out
-    from aggregator.cli.service.tasks import make_task
+    from aggregator.cli.service.task_making import make_task
     from aggregator.protocol.provisioning import provision
 
     task = make_task(

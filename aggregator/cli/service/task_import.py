@@ -75,7 +75,7 @@ def import_(
     list. Importing a task again changes nothing.
     """
     from aggregator.cli.service.parties import open_desk, task_id_of
-    from aggregator.cli.service.tasks import collector_config_of
+    from aggregator.cli.service.task_making import collector_config_of
     from aggregator.dap.profile import Role
     from aggregator.protocol.provisioning import provision_text
     from aggregator.protocol.task import Task, profile_named, token_header_named
@@ -127,7 +127,7 @@ def _configuration(text: str) -> "tuple[TaskConfiguration, bytes]":
 
 
 def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy | None":
-    from aggregator.cli.service.tasks import assignment
+    from aggregator.cli.service.task_making import assignment
     from aggregator.dp.policy import policy_from_mapping
 
     if decoded.privacy is not None:

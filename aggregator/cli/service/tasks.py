@@ -1,46 +1,29 @@
 """`prio task`: make, add, import, list, show, keep and end tasks."""
 
 import json
-import os
 import sys
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import (
-    Config,
-    InsecureHttp,
-    TaskArgument,
-    TaskCommand,
-    WhichTask,
-    parse_time,
-)
+from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, WhichTask
 from aggregator.cli.service import tokens
 from aggregator.cli.service.task_import import import_
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.dap.times import DAY
-from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.service.config import MAX_SECONDS
 from aggregator.words import escaped
 
 if TYPE_CHECKING:
     from aggregator.cli.service.parties import Desk
-    from aggregator.dap.hpke import HpkeConfig
     from aggregator.dap.ids import TaskId
-    from aggregator.dap.profile import Role
     from aggregator.protocol.task import Task
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, import, list, show, keep and end tasks.")
 app.add_typer(tokens.app, name="token")
 
-Setting = str | int  # bool is an int
-BOOLEANS = {"true": True, "false": False}
-TEXTS = ("population", "public_buckets")  # text even if it is all digits
-SECRET_MODE = 0o600
 MAX_DAYS = MAX_SECONDS // DAY
 
 
@@ -126,6 +109,15 @@ def new(
     Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
     else; clients need task.toml only.
     """
+    from aggregator.cli.service.task_making import (
+        assignment,
+        collector_config_of,
+        interval_of,
+        make_task,
+        privacy_table,
+        window_of,
+        write_files,
+    )
     from aggregator.dp.sensitivity import max_entry
     from aggregator.protocol.provisioning import PARTIES
     from aggregator.service.transport.client import check_endpoints
@@ -327,113 +319,6 @@ def check(
         print(describe_privacy(task))
 
 
-def make_task(
-    collector_config: "HpkeConfig",
-    vdaf: Mapping[str, Setting],
-    privacy: Mapping[str, Setting],
-    **settings: Setting | Mapping[str, int],
-) -> "Task":
-    """Return a new task under a fresh id.
-
-    Args:
-        collector_config: The configuration to which results are sealed.
-        vdaf: The `[vdaf]` table of the task file.
-        privacy: Its `[privacy]` table.
-        settings: Everything else in the file: `leader`, `helper`, `time_precision`,
-            `min_batch_size`, `max_reports`, `task_info`, `batch_mode` unless batches are
-            intervals, `profile` unless it is the default, and `interval` unless the task takes
-            reports of any time.
-
-    Raises:
-        ParameterError: A setting is missing or out of range; the message names it.
-    """
-    from aggregator.codec import encode
-    from aggregator.dap.ids import TaskId, encode_base64url
-    from aggregator.protocol.task import TASK_FILE_VERSION, task_from_table
-
-    top: dict[str, object] = {
-        "version": TASK_FILE_VERSION,
-        "id": str(TaskId.random(SystemEntropy())),
-        "batch_mode": "time_interval",
-        "collector_hpke_config": encode_base64url(encode(collector_config)),
-        **settings,
-    }
-    return task_from_table({**top, "vdaf": vdaf, "privacy": privacy})
-
-
-def interval_of(
-    start: str | None, duration: int | None, time_precision: int
-) -> dict[str, Mapping[str, int]]:
-    """Return the `[interval]` table of a task that takes reports from `start` on, if it has one.
-
-    Raises:
-        ParameterError: Only one of the two is given, or the start is not on a unit of time.
-    """
-    seconds = parse_time(start, "start")
-    if seconds is None and duration is None:
-        return {}
-    if seconds is None or duration is None:
-        raise ParameterError("start: give both --start and --duration, or neither")
-    if seconds < 0 or seconds % max(1, time_precision):
-        raise ParameterError(
-            f"start: must be a multiple of the time precision, {time_precision} seconds"
-        )
-    interval = {"start": seconds // max(1, time_precision), "duration": duration}
-    return {"interval": interval}
-
-
-def window_of(window: int | None, start: str | None, time_precision: int) -> dict[str, int]:
-    """Return the window in a privacy table; empty if there is none.
-
-    Args:
-        window: Units of time in a batch.
-        start: When one of the windows begins: ISO 8601 or seconds since 1970.
-        time_precision: Seconds in a unit of time.
-
-    Raises:
-        ParameterError: The start is given alone, or is not on a unit of time.
-    """
-    if window is None:
-        if start is not None:
-            raise ParameterError("window-start: needs --window")
-        return {}
-    seconds = parse_time(start, "window-start") or 0
-    if seconds % max(1, time_precision):
-        raise ParameterError(
-            f"window-start: must be a multiple of the time precision, {time_precision} seconds"
-        )
-    first = seconds // max(1, time_precision) % max(1, window)
-    return {"window": window, "window_start": first}
-
-
-def write_files(task: "Task", out: Path) -> None:
-    """Write a task's public file and each party's file, with fresh secrets, to a new folder.
-
-    Args:
-        task: The task.
-        out: The new folder.
-
-    Raises:
-        FileExistsError: The folder exists.
-    """
-    from aggregator.protocol.provisioning import provision
-    from aggregator.protocol.task import task_to_toml
-
-    write_folder(out, {"task.toml": task_to_toml(task)}, provision(task, SystemEntropy()))
-
-
-def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
-    """Write public files by name, and each party's file, to a new folder; see `write_files`."""
-    from aggregator.collector.results.whole_files import folder_made_whole
-
-    with folder_made_whole(out) as folder:
-        for name, text in public.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-        for role, text in secret.items():
-            _write_secret(folder / f"{role.name.lower()}.toml", text)
-
-
 def describe_privacy(task: "Task") -> str:
     """Return a task's guarantee and its cost in accuracy, for a reader."""
     from aggregator.protocol.budget import horizon, promise_of_all
@@ -489,59 +374,3 @@ def _describe_persons(task: "Task") -> str:
         f"one begins {window.start * task.time_precision:,} seconds after the epoch, and a batch "
         "is one of them"
     )
-
-
-def collector_config_of(text: str) -> "HpkeConfig":
-    """Return the configuration that `prio collector config` prints.
-
-    Raises:
-        ParameterError: The text is not a configuration.
-    """
-    from aggregator.codec import DecodeError, decode
-    from aggregator.dap.hpke import HpkeConfig
-    from aggregator.dap.ids import decode_base64url
-
-    try:
-        return decode(HpkeConfig, decode_base64url(text))
-    except DecodeError as error:
-        raise ParameterError(
-            f"collector_config: not what `prio collector config` prints: {error}"
-        ) from None
-
-
-def privacy_table(file: Path) -> dict[str, Setting]:
-    """Return the `[privacy]` table of a file.
-
-    Raises:
-        ParameterError: It is not TOML, or holds something else.
-    """
-    from aggregator.protocol.task_documents import NOT_TOML
-    from aggregator.service.config import read_text
-
-    try:
-        document = tomllib.loads(read_text(file))
-    except NOT_TOML as error:
-        raise ParameterError(f"privacy-file: not TOML: {error}") from None
-    table = document.pop("privacy", None)
-    if document or not isinstance(table, dict):
-        raise ParameterError("privacy-file: must have the table [privacy] and nothing else")
-    for name, value in table.items():
-        if not isinstance(value, str | int):
-            raise ParameterError(f"privacy-file: {name} must be text or a whole number")
-    return table
-
-
-def assignment(text: str) -> tuple[str, Setting]:
-    """Return name and value of NAME=VALUE; whole numbers and `bound` have their own types."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ParameterError(f"privacy: must be NAME=VALUE, not {text!r}")
-    if name == "bound" and value in BOOLEANS:
-        return name, BOOLEANS[value]
-    return name, int(value) if value.isdecimal() and name not in TEXTS else value
-
-
-def _write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can ever read."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE), "w") as file:
-        file.write(text)

@@ -18,7 +18,7 @@ from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
-    from aggregator.cli.service.tasks import Setting
+    from aggregator.cli.service.task_making import Setting
     from aggregator.cli.steward.pair_answer import PairAnswer
     from aggregator.cli.steward.pair_runs import PairAudit, Window
     from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
@@ -133,7 +133,7 @@ def pair(
     from rich.console import Console
 
     from aggregator.cli.service.parties import open_collector
-    from aggregator.cli.service.tasks import write_files
+    from aggregator.cli.service.task_making import write_files
     from aggregator.cli.steward.pair_runs import PairAudit, releases_of
     from aggregator.steward.audit.pair_audit import check_threshold
 
@@ -190,7 +190,7 @@ class _Wanted:
 
     def task(self, collector_config: "HpkeConfig") -> "Task":
         """Return a task made for an audit: a long histogram, a large budget, small batches."""
-        from aggregator.cli.service.tasks import make_task
+        from aggregator.cli.service.task_making import make_task
         from aggregator.dp.no_privacy import NoPrivacy
 
         if self.leader is None or self.helper is None:
@@ -253,7 +253,7 @@ class _Wanted:
         return {"type": f"Prio3{circuit.name}", **circuit.parameters}
 
     def _privacy_table(self) -> "dict[str, Setting]":
-        from aggregator.cli.service.tasks import Setting, assignment
+        from aggregator.cli.service.task_making import Setting, assignment
 
         settings: dict[str, Setting] = dict(assignment(text) for text in self.privacy or [])
         if self.like is not None and self.mechanism is None and self.epsilon is None:

@@ -83,7 +83,7 @@ def new(
     instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
     """
     from aggregator.cli.local import folder as local_folder
-    from aggregator.cli.service.tasks import collector_config_of
+    from aggregator.cli.service.task_making import collector_config_of
     from aggregator.service.config import read_text
     from aggregator.service.transport.client import check_endpoints
     from aggregator.steward.survey import plan
@@ -163,7 +163,7 @@ def _task_of(
     helper: str,
 ) -> "Task":
     """Make the task of a survey."""
-    from aggregator.cli.service.tasks import make_task
+    from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey import task_tables
 
     made = task_tables(survey, planned, texts)

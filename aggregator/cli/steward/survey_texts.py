@@ -40,7 +40,7 @@ def write_survey(
         out: The new folder.
         beside: Further public files, by name.
     """
-    from aggregator.cli.service.tasks import write_folder
+    from aggregator.cli.service.task_making import write_folder
     from aggregator.protocol.provisioning import provision_all
     from aggregator.protocol.task import task_to_toml, tasks_to_json
 
@@ -60,7 +60,7 @@ def text_tasks(
     helper: str,
 ) -> "dict[str, tuple[TextQuestion, Sequence[Task]]]":
     """Make the tasks of a survey's text questions."""
-    from aggregator.cli.service.tasks import make_task
+    from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey.bundle import text_tables
 
     found: dict[str, tuple[TextQuestion, Sequence[Task]]] = {}

@@ -50,7 +50,7 @@ def spell(
     `prio text results` say which strings they are.
     """
     from aggregator.cli.files import named
-    from aggregator.cli.service.tasks import write_folder
+    from aggregator.cli.service.task_making import write_folder
     from aggregator.cli.steward.text_files import read_question
     from aggregator.client.text.spelling import LETTERS, Spelling, most_spelled
     from aggregator.dap.ids import TaskId

@@ -73,7 +73,7 @@ def tasks(
     tasks with one `prio task add`. Clients need text.json and tasks.toml, which are public; pages
     text.json and tasks.json.
     """
-    from aggregator.cli.service.tasks import (
+    from aggregator.cli.service.task_making import (
         assignment,
         collector_config_of,
         make_task,

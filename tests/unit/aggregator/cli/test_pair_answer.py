@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from aggregator.cli.service.tasks import make_task
+from aggregator.cli.service.task_making import make_task
 from aggregator.cli.steward.audit_pair import _answer, _scales
 from aggregator.cli.steward.pair_answer import PairAnswer
 from aggregator.dap.hpke import generate_keypair
