@@ -18,7 +18,7 @@ from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import Processes
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+pytestmark = pytest.mark.slow
 
 PER_SECOND = 20
 MOST = 300 * PER_SECOND

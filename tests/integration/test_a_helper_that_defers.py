@@ -39,7 +39,7 @@ from tests.support.pair import (
 from tests.support.reports import columns
 from tests.support.tasks import HELPER_URL, LAPLACE, collector_keypair, make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
 
 COUNT = {"type": "Prio3Count"}
 NAME = b"n" * 16

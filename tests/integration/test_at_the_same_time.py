@@ -38,8 +38,6 @@ from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:

@@ -51,8 +51,6 @@ from tests.support.pair import (
 from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 BODY_LIMIT = 64 * 1024
 OTHER_TASK = TaskId(bytes(32))
 UNITS = NOW // TIME_PRECISION

@@ -20,7 +20,7 @@ from tests.support.pair import NOW, Pair, Service
 from tests.support.patience import yardstick
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 BUCKETS = 8_000
 LENGTH = 256

@@ -20,8 +20,6 @@ from aggregator.steward.planning.question import Question
 from tests.support.pair import LEASE_SECONDS, NOW, Died, Pair, Service, nothing_happens
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 LAST_THREE_UNITS = [NOW - units * TIME_PRECISION for units in range(3)]
 TWO_RELEASES: list[Mapping[str, str | int]] = [
     {**LAPLACE, "budget": "1", "max_batches_per_person": 1},

@@ -20,8 +20,6 @@ from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.pair import LEASE_SECONDS, NOW, Pair
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 SETTINGS = DriverSettings(
     concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=5, peer_attempts=1
 )

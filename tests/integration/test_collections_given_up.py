@@ -29,8 +29,6 @@ from tests.support.pair import COLLECTOR_TOKEN, NOW, Died, Pair, nothing_happens
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import LAPLACE, LEADER_URL, TIME_PRECISION, collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 START = NOW // TIME_PRECISION * TIME_PRECISION
 NOT_RELEASED, BY_THE_HELPER_ONLY, BY_BOTH = "not released", "by the helper only", "by both"
 HOW_FAR = (NOT_RELEASED, BY_THE_HELPER_ONLY, BY_BOTH)

@@ -31,8 +31,6 @@ from tests.support.pair import NOW, Pair
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 TASK = make_task(privacy=LAPLACE)
 URL = f"/api/tasks/{TASK.task_id}/collections"
 START = NOW // TIME_PRECISION * TIME_PRECISION

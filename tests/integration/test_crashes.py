@@ -19,8 +19,6 @@ from tests.support.store import read_shares
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.transactions import WRITES
 
-pytestmark = pytest.mark.anyio
-
 TRIED = {
     "sqlite": (("before commit", "committed"), ("time_interval", "leader_selected")),
     "postgresql": (("committed",), ("time_interval",)),

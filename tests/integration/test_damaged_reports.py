@@ -20,8 +20,6 @@ from tests.support.balance import check_books
 from tests.support.between import Between
 from tests.support.pair import Pair
 
-pytestmark = pytest.mark.anyio
-
 ID_SIZE = 16
 
 Spoil = Callable[[bytes, bytes], bytes | None]

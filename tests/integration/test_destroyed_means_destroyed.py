@@ -10,8 +10,6 @@ from tests.support.raw_bytes import files_of, keys_in, reading, shares_in
 from tests.support.store import unit
 from tests.support.tasks import make_task
 
-pytestmark = pytest.mark.anyio
-
 STORE_KEY = bytes(32)
 
 

@@ -17,8 +17,6 @@ from aggregator.service.storage.tasks.tasks import replace_peer_token
 from tests.support.pair import VERIFY_KEY, Pair
 from tests.support.tasks import HELPER_URL, LEADER_URL, TASK_ID, make_task
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:

@@ -12,8 +12,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, Pair, Service
 from tests.support.tasks import collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 LEADER, HELPER = "https://leader.example/a/b", "https://helper.example/dap/"
 
 

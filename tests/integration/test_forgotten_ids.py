@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import pytest
 from sqlalchemy import func, select
 
 from aggregator.codec import decode, encode
@@ -22,8 +21,6 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.between import Between
 from tests.support.pair import LEADER_TOKEN, Pair, Service
-
-pytestmark = pytest.mark.anyio
 
 WHILE = 31 * DAY
 """More than a month, after which ids are looked at."""

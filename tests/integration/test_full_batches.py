@@ -22,8 +22,6 @@ from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair, Service
 from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 FIRST_UNIT = NOW // TIME_PRECISION - 3
 
 

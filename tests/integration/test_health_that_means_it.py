@@ -40,8 +40,6 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.tasks import LEADER_URL, make_task
 
-pytestmark = pytest.mark.anyio
-
 STALLED_SECONDS = 120
 ANSWERS = 15
 

@@ -30,8 +30,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 UNITS = NOW // TIME_PRECISION
 
 

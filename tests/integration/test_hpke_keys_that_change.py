@@ -38,8 +38,6 @@ from tests.support.reports import make_reports
 from tests.support.rotation import rotate, rotation_of, settle
 from tests.support.tasks import make_task
 
-pytestmark = pytest.mark.anyio
-
 MEASUREMENTS = [0, 1, 1]
 HOUR = 3600
 MONTH, CACHE, WAIT = 30 * DAY, DAY, 14 * DAY  # as by default

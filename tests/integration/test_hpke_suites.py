@@ -19,8 +19,6 @@ from tests.support.pair import Pair, Service
 from tests.support.reports import make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
 
-pytestmark = pytest.mark.anyio
-
 SUITES = NAMED["P-256/AES-256-GCM"], NAMED["X25519/ChaCha20-Poly1305"]
 COLLECTOR = generate_keypair(3, SeededEntropy(b"collector"), NAMED["P-256/ChaCha20-Poly1305"])
 MONTH = 30 * DAY

@@ -46,8 +46,6 @@ from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, A
 from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 MODE = LeaderSelected()
 SIZE = 3
 

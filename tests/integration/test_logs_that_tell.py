@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import httpx
-import pytest
 import structlog
 from structlog.testing import capture_logs
 
@@ -12,8 +11,6 @@ from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.pair import Pair
 from tests.support.tasks import make_task
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_one_trace_runs_from_the_leaders_job_through_the_helpers_request(

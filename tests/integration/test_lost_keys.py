@@ -33,8 +33,6 @@ from tests.support.commands import run_here
 from tests.support.pair import LEASE_SECONDS, Pair, leader_file
 from tests.support.tasks import LAPLACE, make_task
 
-pytestmark = pytest.mark.anyio
-
 MEASUREMENTS = [0, 1, 1, 3, 3, 3]
 HOUR = 3600
 

@@ -20,8 +20,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Pair, Service
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 MEASUREMENTS = [0, 1, 1, 2, 3, 3, 3, 0, 1]
 Plan = Callable[[int, httpx.Request, httpx.Response], httpx.Response]
 

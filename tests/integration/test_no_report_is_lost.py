@@ -30,8 +30,6 @@ from tests.support.clock import ManualClock
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair
 from tests.support.tasks import make_task
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 7
 ID_SIZE = 16
 

@@ -47,9 +47,6 @@ from tests.support.patience import PATIENCE_SECONDS, measured
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, make_task
 
-pytestmark = pytest.mark.anyio
-
-
 PAGE = re.compile("/plan|/docs|/questions/[^/.]+(/about|/batches|/words)?")
 """Pages that a login leads to; the overview needs no saying."""
 

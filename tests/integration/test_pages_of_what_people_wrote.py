@@ -34,8 +34,6 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import TIME_PRECISION
 from tests.support.text import question_tasks, released_words
 
-pytestmark = pytest.mark.anyio
-
 QUESTION = TextQuestion("A fruit?", Fraction(4), 8, 128)
 HELD = {"fig": 500, SCRIPT: 300, "pear": 200}
 UNITS = int(WEEK.total_seconds()) // TIME_PRECISION

@@ -33,8 +33,6 @@ from tests.support.reports import columns
 from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 HISTOGRAM = {"type": "Prio3Histogram", "length": 4, "chunk_length": 2}
 SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 100, "chunk_length": 4}
 SECTIONS = {"type": "Prio3Sections", "sections": "onehot:3 given:0,2,100 atmost:2,2"}

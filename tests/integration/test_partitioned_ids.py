@@ -13,7 +13,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.pair import Pair, Service
 
-pytestmark = [pytest.mark.anyio, ON_POSTGRESQL, pytest.mark.usefixtures("engine")]
+pytestmark = [ON_POSTGRESQL, pytest.mark.usefixtures("engine")]
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "postgresql" / "partition-ids.sql"
 YEAR = 366 * 86_400

@@ -10,8 +10,6 @@ from aggregator.service.storage.reports.counters import PAST_UNITS, Stage, repor
 from tests.support.pair import NOW, Pair, Service
 from tests.support.tasks import TIME_PRECISION
 
-pytestmark = pytest.mark.anyio
-
 MOST = 3
 SENT = 7
 

@@ -29,8 +29,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.look import Page
 from tests.support.patience import measured
 
-pytestmark = pytest.mark.anyio
-
 NOW = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp())
 SCRIPT = "<script>alert(1)</script>"
 TURNED = "\N{RIGHT-TO-LEFT EMBEDDING}egnorts"

@@ -8,7 +8,7 @@ from aggregator.protocol.replay import refusal
 from aggregator.service.storage.reports import ids as report_ids
 from tests.support.history import HISTORIES, PER_TEST, live
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 MANY, PER_BENCH = 20_000, 200
 FAULTY = 20

@@ -8,7 +8,6 @@ from tests.support.engines import ON_POSTGRESQL
 from tests.support.history import live
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.slow,
     ON_POSTGRESQL,
     pytest.mark.usefixtures("engine"),

@@ -8,8 +8,6 @@ import pytest
 from aggregator.collector import AsyncCollector, store
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, survey_task
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_only_what_waits_and_is_known_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from tests.support.empty_store import copy_store, remove_store
 from tests.support.pair import LEASE_SECONDS, Pair
 from tests.support.tasks import LAPLACE, make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
 
 MEASUREMENTS = [0, 1, 1, 3, 3, 3]
 

@@ -24,8 +24,6 @@ from aggregator.service.storage.tasks.hpke_keys import destroy_hpke_key, retire_
 from aggregator.service.storage.tasks.tasks import end_task
 from tests.support.pair import Pair
 
-pytestmark = pytest.mark.anyio
-
 HEADERS = {"content-type": media_type(UploadRequest.message)}
 
 

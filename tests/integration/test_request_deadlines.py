@@ -33,8 +33,6 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, make_task
 
-pytestmark = pytest.mark.anyio
-
 SECONDS = 1.0
 
 

@@ -46,8 +46,6 @@ from tests.support.tasks import (
     make_task,
 )
 
-pytestmark = pytest.mark.anyio
-
 FIRST, SECOND = b"1" * 16, b"2" * 16
 COUNT = {"type": "Prio3Count"}
 

@@ -3,14 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from aggregator.collector.documents import result_document
 from aggregator.results import Batch, compare, median
 from tests.support.pair import NOW, Pair
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
-
-pytestmark = pytest.mark.anyio
 
 LABELS = ["0 to 15 min", "to 30", "to 60", "to 120"]
 EDGES = [0, 15, 30, 60, 120]

@@ -29,8 +29,6 @@ from tests.support.steps import steps_of
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import collector_keypair
 
-pytestmark = pytest.mark.anyio
-
 ADDED = datetime(2026, 11, 4, 12, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 WEEK = timedelta(days=7)

@@ -22,7 +22,7 @@ from aggregator.steward.survey.designs import Answer
 from tests.support.pair import NOW, Pair, Service
 from tests.support.surveys import VISITS, task_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SURVEY = (
     VISITS.replace("[budget]", 'tables = "all"\n[budget]')

@@ -13,8 +13,6 @@ from tests.support.between import Between
 from tests.support.pair import Pair
 from tests.support.tasks import make_task
 
-pytestmark = pytest.mark.anyio
-
 KEY_ID = 5
 
 

@@ -41,8 +41,6 @@ from tests.support.tasks import (
     make_task,
 )
 
-pytestmark = pytest.mark.anyio
-
 FLOOR = Floor()
 HELD = {"Äpfel": 110, "pear": 70, "": 30, "fig": 50} | {f"rare {number}": 1 for number in range(40)}
 """By the question's own keys no two of the three frequent ones share a bucket."""

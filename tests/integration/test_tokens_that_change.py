@@ -48,8 +48,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Pair
 from tests.support.tasks import TIME_PRECISION, collector_keypair, make_task
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:

@@ -22,8 +22,6 @@ from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
 from tests.support.reports import columns
 from tests.support.tasks import TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 UNITS = NOW // TIME_PRECISION
 INTERVAL = {"start": UNITS - 5, "duration": 10}
 

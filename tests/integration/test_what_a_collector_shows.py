@@ -20,8 +20,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.pair import LEASE_SECONDS, NOW, Pair
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 START = NOW // TIME_PRECISION * TIME_PRECISION
 GEOMETRIC: Mapping[str, str | int] = {
     "mechanism": "TruncatedGeometric",

@@ -24,8 +24,6 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:

@@ -21,8 +21,6 @@ from tests.support.commands import Done, run_here
 from tests.support.pair import NOW, Pair
 from tests.support.tasks import TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 BOTH = ("content-type", "location")
 START = NOW - NOW % TIME_PRECISION
 FOR_EVER = 10**10

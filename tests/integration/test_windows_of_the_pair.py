@@ -17,8 +17,6 @@ from aggregator.protocol.batches import BatchTotals
 from tests.support.pair import LEADER_TOKEN, NOW, Pair
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
-pytestmark = pytest.mark.anyio
-
 LENGTH, START = 4, 3
 NOW_UNIT = NOW // TIME_PRECISION
 FIRST = NOW_UNIT - (NOW_UNIT - START) % LENGTH - 2 * LENGTH

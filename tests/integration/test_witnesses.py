@@ -27,8 +27,6 @@ from tests.support.pair import LEASE_SECONDS, Pair, Service
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, make_task
 
-pytestmark = pytest.mark.anyio
-
 MEASUREMENTS = [0, 1, 1, 3, 3, 3]
 HOUR = 3600
 

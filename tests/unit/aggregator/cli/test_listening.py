@@ -29,7 +29,6 @@ def test_two_services_cannot_take_one_address() -> None:
             listen(f"127.0.0.1:{port}", reuse_port=False)
 
 
-@pytest.mark.anyio
 async def test_health_is_answered_once_another_process_takes_requests() -> None:
     """One that only works would say that a leader is up to which nobody can upload yet."""
 
@@ -50,7 +49,6 @@ async def test_health_is_answered_once_another_process_takes_requests() -> None:
             stop.set()
 
 
-@pytest.mark.anyio
 async def test_health_that_waits_for_another_process_ends_with_the_service() -> None:
     stop = anyio.Event()
     address = f"127.0.0.1:{free_ports(1)[0]}"

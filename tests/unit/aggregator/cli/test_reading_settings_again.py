@@ -58,7 +58,6 @@ def test_every_setting_that_may_not_change_exists() -> None:
     assert set(FIXED) <= setting_names()
 
 
-@pytest.mark.anyio
 async def test_a_service_that_was_replaced_ends_when_its_last_request_is_answered() -> None:
     answer, ended = anyio.Event(), anyio.Event()
 

@@ -13,7 +13,6 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import TASK_ID, bodies_left, create_job, make_store, stored_in, upload
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("serve", [True, False])
 async def test_a_leader_empties_generations_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, serve: bool

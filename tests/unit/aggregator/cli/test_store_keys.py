@@ -53,7 +53,6 @@ def test_a_new_store_gets_a_key_that_only_its_owner_can_read(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.anyio
 async def test_a_store_is_opened_again_with_its_key_and_keeps_its_hpke_key_pair(
     tmp_path: Path,
 ) -> None:
@@ -73,7 +72,6 @@ def test_a_store_whose_key_is_missing_is_refused_and_gets_no_other(tmp_path: Pat
     assert not (tmp_path / "helper.sqlite.key").exists()
 
 
-@pytest.mark.anyio
 async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
     await hpke_config_ids(settings_in(tmp_path))
     with pytest.raises(StoreError, match=r"which is not in the list of store_key$"):

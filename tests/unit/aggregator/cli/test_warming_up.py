@@ -22,7 +22,6 @@ class Runtime:
         self.is_warm = True
 
 
-@pytest.mark.anyio
 async def test_a_store_that_cannot_be_reached_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -33,7 +32,6 @@ async def test_a_store_that_cannot_be_reached_is_tried_again(
     assert runtime.is_warm
 
 
-@pytest.mark.anyio
 async def test_a_service_that_stops_tries_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "WARMING_SECONDS", 1000)
     runtime, stop = Runtime(failures=2), anyio.Event()

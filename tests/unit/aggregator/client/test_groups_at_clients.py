@@ -24,7 +24,6 @@ def nothing_is_sent(request: httpx.Request) -> httpx.Response:
     raise AssertionError(request.url)
 
 
-@pytest.mark.anyio
 async def test_a_client_takes_no_task_of_a_group_unless_a_person_is_kept_to_one_place(
     tmp_path: Path,
 ) -> None:

@@ -481,7 +481,6 @@ def test_a_reporter_sends_by_itself_while_it_is_started(world: World) -> None:
     assert len(world.leader.stored) == 1
 
 
-@pytest.mark.anyio
 async def test_the_same_can_be_awaited(world: World) -> None:
     reporter = world.begin()
     await reporter.aput(1, claim="a")

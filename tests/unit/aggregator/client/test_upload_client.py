@@ -34,8 +34,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import make_task
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_700_000_050
 TASK = make_task()
 

@@ -144,7 +144,6 @@ def test_what_waits_is_bounded_by_size_and_age(world: World) -> None:
     survey.put({"hours": 1})
 
 
-@pytest.mark.anyio
 async def test_the_same_can_be_awaited(world: World) -> None:
     survey = world.begin()
     assert await survey.aput({"department": "surgery"}, person="17")

@@ -370,7 +370,6 @@ def test_files_of_another_question_or_tasks_in_another_order_are_refused(
     assert not (ours / "outbox.sqlite").exists()
 
 
-@pytest.mark.anyio
 async def test_the_same_can_be_awaited(world: World) -> None:
     survey = world.begin()
     assert await survey.aput({"word": "knee"}, person="17")

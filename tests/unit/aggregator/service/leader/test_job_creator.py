@@ -23,8 +23,6 @@ from tests.support.entropy import SeededEntropy
 from tests.support.store import MAX_REPORTS, new_reports
 from tests.support.tasks import task_text
 
-pytestmark = pytest.mark.anyio
-
 FLOODED, SMALL, IDLE = (TaskId(bytes([number]) * 32) for number in range(3))
 
 

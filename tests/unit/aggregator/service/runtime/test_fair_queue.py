@@ -9,8 +9,6 @@ import pytest
 from aggregator.service.runtime import FairQueue, Threads
 from tests.support.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.anyio
-
 FLOODED, SMALL, LATE = b"flooded", b"small", b"late"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from anyio import to_thread
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -78,7 +77,6 @@ def _source() -> str:
     return "".join(re.findall(r'Histogram\(\s*("prio_\w+")', text))
 
 
-@pytest.mark.anyio
 async def test_a_step_has_moved_unless_it_says_otherwise_also_in_a_thread() -> None:
     before = {outcome: steps(outcome) for outcome in Outcome}
     with timed_step("test"):

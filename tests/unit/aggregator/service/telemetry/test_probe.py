@@ -20,8 +20,6 @@ from aggregator.service.telemetry.probe import (
     Probe,
 )
 
-pytestmark = pytest.mark.anyio
-
 READY = Health([], {"role": "leader"}, [])
 STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 

@@ -6,8 +6,6 @@ import pytest
 from aggregator.service.transport.answers import MAX_HOSTS, REMEMBERED, Answers
 from aggregator.service.transport.client import Client
 
-pytestmark = pytest.mark.anyio
-
 
 def test_times_are_of_the_last_answers_and_failures_are_counted_apart() -> None:
     answers = Answers()

@@ -6,8 +6,6 @@ import pytest
 from aggregator.errors import ParameterError
 from aggregator.service.transport.client import open_client
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     "url", ["http://helper.example/", "http://10.0.0.1:8002/", "http://127.0.0.1.evil.example/"]

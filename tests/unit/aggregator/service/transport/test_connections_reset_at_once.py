@@ -71,7 +71,6 @@ async def answer_wrongly(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, content=getattr(request, "body"))  # noqa: B009 - there is none
 
 
-@pytest.mark.anyio
 async def test_our_own_fault_is_not_taken_for_a_reset_connection() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer_wrongly)) as http:
         with pytest.raises(AttributeError, match="body"):

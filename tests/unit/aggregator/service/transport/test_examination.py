@@ -50,7 +50,6 @@ def test_what_is_not_is_named(change: dict[str, object], subject: str, verdict: 
     assert judged == {**verdicts(GOOD), subject: verdict}
 
 
-@pytest.mark.anyio
 async def test_clock_keys_and_cache_are_read_from_one_resource() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url == URL + "hpke_config"
@@ -72,7 +71,6 @@ async def test_clock_keys_and_cache_are_read_from_one_resource() -> None:
     assert shown.tls is None
 
 
-@pytest.mark.anyio
 async def test_a_refused_certificate_is_named_with_its_reason() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
 

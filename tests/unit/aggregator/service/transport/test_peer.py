@@ -19,8 +19,6 @@ from aggregator.dap.resources import media_type
 from aggregator.service.transport.peer import MAX_LOCATION, Peer, PeerRefused, PeerUnreachable
 from tests.support.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.anyio
-
 BASE = "https://helper.example/dap/"
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - a test's token
 Handler = Callable[[httpx.Request], httpx.Response]

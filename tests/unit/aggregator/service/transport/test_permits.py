@@ -11,8 +11,6 @@ from aggregator.service.transport.permits import Demand, Permits
 from tests.support.clock import ManualClock
 from tests.support.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.anyio
-
 A, B, C = b"A", b"B", b"C"
 
 

@@ -46,8 +46,6 @@ from tests.support.store import (
     upload,
 )
 
-pytestmark = pytest.mark.anyio
-
 JOBS = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
 OTHER = b"\x09" * 32
 Step = Callable[[Leased[AggregationJob]], Awaitable[None]]

@@ -29,8 +29,6 @@ from aggregator.service.web.messages import dap_router, read_body, read_bytes, t
 from aggregator.service.web.problems import stored_problem_response
 from tests.support.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "do-not-show-this"  # noqa: S105 - a test's secret
 TASK_ID = TaskId(bytes(32))
 Handler = Callable[[Request], Awaitable[Response]]

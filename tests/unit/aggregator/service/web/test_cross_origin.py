@@ -20,8 +20,6 @@ from aggregator.service.web.messages import dap_router, read_bytes
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import serving
 
-pytestmark = pytest.mark.anyio
-
 ORIGIN = {"origin": "https://survey.example"}
 UPLOADS = "/tasks/x/reports"
 COLLECTIONS = "/tasks/x/collection_jobs"

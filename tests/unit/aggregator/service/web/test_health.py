@@ -16,8 +16,6 @@ from aggregator.service.web.health import create_health_app
 from aggregator.service.web.pages.operator import operator_page
 from tests.support.look import Page
 
-pytestmark = pytest.mark.anyio
-
 READY = Health([], {"role": "leader"}, [Metric("prio_keys", "How many?", "gauge", [({}, 7)])])
 STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 

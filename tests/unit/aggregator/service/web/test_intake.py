@@ -14,8 +14,6 @@ from aggregator.dap.problems import TooManyRequests
 from aggregator.service.web import intake
 from aggregator.service.web.intake import BodyTooSlow, Intake
 
-pytestmark = pytest.mark.anyio
-
 END = b""
 FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
 

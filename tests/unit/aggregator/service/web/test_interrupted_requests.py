@@ -1,14 +1,11 @@
 """A peer that goes away in the middle of its request."""
 
-import pytest
 from fastapi import APIRouter, Request, Response
 from starlette.types import Message
 from structlog.testing import capture_logs
 
 from aggregator.service.web.app import create_app
 from aggregator.service.web.messages import read_bytes
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_request_that_is_cut_off_is_not_our_fault() -> None:
