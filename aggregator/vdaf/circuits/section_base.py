@@ -11,13 +11,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from typing_extensions import override
+
 from aggregator.vdaf.circuits.base import Run, Summed, check_max_measurement, check_parameter
 from aggregator.vdaf.circuits.linear_form import Term
 from aggregator.vdaf.circuits.range_checked import weights
 from field import FIELD128
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     import numpy as np
@@ -87,23 +89,31 @@ class Section(Summed):
         check_max_measurement("the largest number", self.row.bound, FIELD128)
 
     @classmethod
-    @abstractmethod
     def of_numbers(cls, numbers: Sequence[int], earlier: Sequence[Section]) -> Section:
-        """Return the section with these numbers, after some earlier sections.
+        """Return the section with these numbers, by default its fields, after some earlier ones.
 
         Raises:
             ParameterError: A number is out of its range.
         """
+        del earlier
+        make: Callable[..., Section] = cls
+        return make(*numbers)
 
     @property
-    @abstractmethod
     def numbers(self) -> tuple[int, ...]:
-        """The numbers in its text."""
+        """The numbers in its text, by default its fields."""
+        fields: tuple[str, ...] = self.__slots__
+        return tuple(getattr(self, name) for name in fields)
 
     @property
     @abstractmethod
     def row(self) -> Row:
         """Its row in a configuration."""
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.row.entries
 
     @property
     @abstractmethod

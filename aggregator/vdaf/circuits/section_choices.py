@@ -45,25 +45,10 @@ class OneHot(Section):
         if self.entries == 1:
             raise ParameterError("the number of entries must be at least 2: of one it is constant")
 
-    @classmethod
-    @override
-    def of_numbers(cls, numbers: Sequence[int], earlier: Sequence[Section]) -> OneHot:
-        return cls(*numbers)
-
-    @property
-    @override
-    def numbers(self) -> tuple[int, ...]:
-        return (self.entries,)
-
     @property
     @override
     def row(self) -> Row:
         return Row(self.entries)
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.entries
 
     @override
     def check(self, parts: Sequence[Values], index: int) -> None:
@@ -96,25 +81,10 @@ class AtMost(Section):
         Section.__post_init__(self)
         check_parameter("the most ones", self.most, self.entries)
 
-    @classmethod
-    @override
-    def of_numbers(cls, numbers: Sequence[int], earlier: Sequence[Section]) -> AtMost:
-        return cls(*numbers)
-
-    @property
-    @override
-    def numbers(self) -> tuple[int, ...]:
-        return (self.entries, self.most)
-
     @property
     @override
     def row(self) -> Row:
         return Row(self.entries, self.most)
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.entries
 
     @property
     @override

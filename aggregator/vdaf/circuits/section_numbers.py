@@ -38,16 +38,6 @@ class Number(Section):
     number_names: ClassVar[tuple[str, ...]] = ("largest",)
     output_len: ClassVar[int] = 1
 
-    @classmethod
-    @override
-    def of_numbers(cls, numbers: Sequence[int], earlier: Sequence[Section]) -> Number:
-        return cls(*numbers)
-
-    @property
-    @override
-    def numbers(self) -> tuple[int, ...]:
-        return (self.bound,)
-
     @property
     @override
     def row(self) -> Row:
@@ -74,25 +64,10 @@ class ByGroup(Section):
     code: ClassVar[int] = 4
     number_names: ClassVar[tuple[str, ...]] = ("entries", "largest")
 
-    @classmethod
-    @override
-    def of_numbers(cls, numbers: Sequence[int], earlier: Sequence[Section]) -> ByGroup:
-        return cls(*numbers)
-
-    @property
-    @override
-    def numbers(self) -> tuple[int, ...]:
-        return (self.entries, self.bound)
-
     @property
     @override
     def row(self) -> Row:
         return Row(self.entries, self.bound)
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.entries
 
     @property
     @override
@@ -159,18 +134,8 @@ class Given(Section):
 
     @property
     @override
-    def numbers(self) -> tuple[int, ...]:
-        return (self.of, self.entries, self.bound)
-
-    @property
-    @override
     def row(self) -> Row:
         return Row(self.entries, self.bound, of=self.of)
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.entries
 
     @property
     @override
