@@ -33,6 +33,7 @@ from aggregator.service.storage.ledger.journal import (
     release_in,
     to_line,
 )
+from aggregator.service.storage.secrets.files import sync_folder, write_at
 
 _HEADER = b"prio journal of releases, version 1"
 _MENDED = "`prio store restored --journal-damaged` mends it"
@@ -82,13 +83,13 @@ class JournalFile:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except OSError as error:
             raise self._unusable(error) from error
         with self._opened(fcntl.LOCK_EX) as descriptor:
             if not self._read:
                 os.ftruncate(descriptor, 0)
-                _write(descriptor, 0, _HEADER + b"\n")
+                write_at(descriptor, 0, _HEADER + b"\n")
                 os.fsync(descriptor)
 
     def releases(self) -> Sequence[Release]:
@@ -124,7 +125,7 @@ class JournalFile:
                 if lines:
                     content = b"".join(lines)
                     os.ftruncate(descriptor, self._read)  # cut off what was never synced
-                    _write(descriptor, self._read, content)
+                    write_at(descriptor, self._read, content)
                     os.fsync(descriptor)
             except BaseException:
                 self._begin_anew()  # read anew from the file what was written
@@ -161,7 +162,7 @@ class JournalFile:
                 damaged.unlink(missing_ok=True)
                 damaged.hardlink_to(self._path)
                 successor.replace(self._path)
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
             except OSError as error:
                 raise self._unusable(error) from error
 
@@ -218,7 +219,7 @@ class JournalFile:
             )
         whole, end, _ = os.pread(descriptor, size - self._read, self._read).rpartition(b"\n")
         if end:
-            _write(descriptor, self._read, whole + end)
+            write_at(descriptor, self._read, whole + end)
             os.fsync(descriptor)
             for line in whole.split(b"\n"):
                 self._take(line)
@@ -279,21 +280,7 @@ def _make(path: Path, content: bytes) -> None:
     """Write a file, readable by its owner only, and sync it to the disk."""
     descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
-        _write(descriptor, 0, content)
+        write_at(descriptor, 0, content)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write(descriptor: int, place: int, content: bytes) -> None:
-    while content:
-        written = os.pwrite(descriptor, content, place)
-        content, place = content[written:], place + written

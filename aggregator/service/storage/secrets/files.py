@@ -1,4 +1,7 @@
-"""Files of secrets: created once, whole or not at all, and accessible only to their owner."""
+"""Files of secrets: created once, whole or not at all, and accessible only to their owner.
+
+What must survive a power cut is written and synced with `write_at` and `sync_folder`.
+"""
 
 import os
 import tempfile
@@ -57,7 +60,7 @@ def create_private(path: Path, text: str) -> bool:
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)
-        _keep_entries(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         return False
     finally:
@@ -65,10 +68,17 @@ def create_private(path: Path, text: str) -> bool:
     return True
 
 
-def _keep_entries(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Sync a folder, so that new names in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_at(descriptor: int, place: int, content: bytes) -> None:
+    """Write all of `content` from `place` on."""
+    while content:
+        written = os.pwrite(descriptor, content, place)
+        content, place = content[written:], place + written

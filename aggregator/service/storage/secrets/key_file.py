@@ -24,6 +24,7 @@ from typing import Self
 from sqlalchemy import Connection
 
 from aggregator.errors import StoreError
+from aggregator.service.storage.secrets.files import sync_folder, write_at
 
 SLOT_SIZE = 64
 """Bytes of a sealed key: a fingerprint, a nonce, 32 bytes and a tag."""
@@ -79,7 +80,7 @@ class KeyFile:
                     "back; where another was meant, start this process again"
                 )
             first = -(-size // SLOT_SIZE)
-            _write(descriptor, first * SLOT_SIZE, b"".join(keys))
+            write_at(descriptor, first * SLOT_SIZE, b"".join(keys))
             os.fsync(descriptor)
         return range(first, first + len(keys))
 
@@ -103,7 +104,7 @@ class KeyFile:
         """
         with self._opened() as descriptor:
             if descriptor is not None:
-                _write(descriptor, slot * SLOT_SIZE, key)
+                write_at(descriptor, slot * SLOT_SIZE, key)
                 os.fsync(descriptor)
 
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
@@ -129,7 +130,7 @@ class KeyFile:
             in_order = enumerate(sorted(slots))
             for _, run in itertools.groupby(in_order, lambda place: place[1] - place[0]):
                 numbers = [slot for _, slot in run]
-                _write(descriptor, numbers[0] * SLOT_SIZE, _DESTROYED * len(numbers))
+                write_at(descriptor, numbers[0] * SLOT_SIZE, _DESTROYED * len(numbers))
             os.fsync(descriptor)
 
     def close(self) -> None:
@@ -169,15 +170,5 @@ def _descriptor(path: Path, *, create: bool) -> int | None:
         if not create:
             return None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
     return descriptor
-
-
-def _write(descriptor: int, place: int, content: bytes) -> None:
-    while content:
-        written = os.pwrite(descriptor, content, place)
-        content, place = content[written:], place + written
