@@ -5,6 +5,8 @@ Run `make docs` after a change; a test compares.
 
 import re
 import sys
+from collections.abc import Sequence
+from itertools import groupby
 
 from sqlalchemy import Column, Table
 
@@ -66,7 +68,8 @@ instead of an interval is a range of one key, so tables and verbs are the same i
 def render() -> str:
     """Return the whole document."""
     states = "\n".join(_diagram(machine) for machine in MACHINES)
-    listing = "\n".join(_table(table) for table in metadata.sorted_tables)
+    alike = groupby(metadata.sorted_tables, _description)
+    listing = "\n".join(f"{_heading(list(tables))}\n\n{text}" for text, tables in alike)
     return f"{_INTRODUCTION}\n## States\n\n{states}\n## Tables\n\n{_OVERVIEW}\n{listing}"
 
 
@@ -81,11 +84,15 @@ def _diagram(machine: Machine) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _heading(alike: Sequence[Table]) -> str:
+    return "### " + ", ".join(f"`{table.name}`" for table in alike)
+
+
+def _description(table: Table) -> str:
     about = [table.comment, ""] if table.comment else []
     heading = ["| column | type | meaning |", "| --- | --- | --- |"]
     rows = [_row(column) for column in table.columns]
-    return "\n".join([f"### `{table.name}`", "", *about, *heading, *rows, ""])
+    return "\n".join([*about, *heading, *rows, ""])
 
 
 def _row(column: Column[object]) -> str:

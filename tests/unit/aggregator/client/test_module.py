@@ -22,7 +22,6 @@ MOST_BYTES_OF_TEXT = 4_900
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
-_TYPED = re.compile(r"^export (?:class|function|const) (\w+)", re.MULTILINE)
 _DECLARED = re.compile(r"^(?:async )?(?:const|let|function|class) (\w+)", re.MULTILINE)
 
 

@@ -17,7 +17,6 @@ from tests.support.prio3_batches import (
     CTX,
     VERIFY_KEY,
     Batch,
-    Outcome,
     make_batch,
     result,
     rows_of,
@@ -43,10 +42,6 @@ def flipped(data: bytes, bit: int) -> bytes:
     changed = bytearray(data)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
-
-
-def comparable(outcome: Outcome, index: int) -> list[object]:
-    return outcome.values(index)
 
 
 @pytest.mark.slow

@@ -369,10 +369,6 @@ def abandon(tx: Transaction, job: AggregationJob, *, returned: bool) -> int:
     return abandon_aggregation_job(tx, job.job_id, returned=returned)
 
 
-def finish_all_too_early(tx: Transaction, lease: Lease) -> None:
-    finish_aggregation_job(tx, lease, [], {}, IDS)
-
-
 def lease_state(store: Database) -> str:
     def work(tx: Transaction) -> str:
         return str(tx.connection.execute(aggregation_jobs.select()).one().state)
