@@ -18,12 +18,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.messages.columns import ReportColumns, read_job
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.aggregation import (
-    VerificationKey,
-    helper_init,
-    leader_finish,
-    leader_init,
-)
+from aggregator.protocol.aggregation import VerificationKey, leader_finish, leader_init
+from aggregator.protocol.helper_aggregation import helper_init
 from aggregator.protocol.reports import (
     check_upload,
     prepare_reports,

@@ -1,4 +1,4 @@
-"""One aggregation job, step by step, for the leader and for the helper.
+"""One aggregation job, step by step, at the leader; `helper_aggregation` is the helper's part.
 
 Prio3 takes one round: the leader sends its verifier shares, the helper answers with the verifier
 messages and is done, and the leader is done when it has read them. Both then add the out shares of
@@ -10,6 +10,7 @@ Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pon
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,18 +21,14 @@ from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import AggregationJobResp, VerifyRespContinue, VerifyRespReject
 from aggregator.dap.messages.columns import (
     ByteRows,
-    JobColumns,
     ReportColumns,
     Times,
     read_answers,
     read_job,
     strings,
-    write_answers,
     write_job,
 )
-from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
-from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
 from aggregator.protocol.opening import OpenedShares, Timely, open_shares
 from aggregator.protocol.reports import (
@@ -45,9 +42,10 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.vdaf import ping_pong
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
-from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued
-from aggregator.vdaf.prio3 import OutShares, Prio3
-from field import Vector
+from aggregator.vdaf.ping_pong import LeaderContinued
+
+if TYPE_CHECKING:
+    from aggregator.dap.report_errors import AnyReportError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,36 +101,6 @@ class LeaderInit:
     request: bytes | None = dataclasses.field(repr=False)
     state: LeaderState | None = dataclasses.field(repr=False)
     rejected: list[Rejected]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HelperInit:
-    """The helper's verdict on each report of a request, before commitment.
-
-    Attributes:
-        ids: The request's reports, in order.
-        errors: Why reports are rejected, by their place in the request.
-        verified: The reports that opened.
-    """
-
-    ids: list[bytes]
-    errors: Mapping[int, ReportError]
-    verified: Verified
-    _places: list[int]
-    _messages: ByteRows = dataclasses.field(repr=False)
-
-    def response(self, refused: Mapping[bytes, ReportError]) -> bytes:
-        """Return the encoded answer: a message for each committed report, an error for each other.
-
-        Args:
-            refused: Reports that the store refused at commitment, by their ids, and why.
-        """
-        errors = {**self.errors}
-        if refused:
-            errors |= {n: refused[each] for n, each in enumerate(self.ids) if each in refused}
-        code = self.verified.task.profile.code
-        codes = {place: code(error) for place, error in errors.items()}
-        return write_answers(self.ids, self._places, self._messages, codes)
 
 
 def leader_init(
@@ -267,65 +235,6 @@ def leader_finish(
     return verified, rejected
 
 
-def check_job(task: Task, verification_key: VerificationKey, request: JobColumns) -> None:
-    """Refuse what `helper_init` would refuse as a whole; raises what it does."""
-    task.vdaf(AggregationParameter(request.agg_param))
-    _check_request(task, verification_key, request)
-
-
-def helper_init(
-    task: Task,
-    verification_key: VerificationKey,
-    keypairs: Mapping[int, HpkeKeypair],
-    request: JobColumns,
-    now: int,
-    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
-    max_age_seconds: int = HELPER_MAX_AGE_SECONDS,
-) -> HelperInit:
-    """Open the helper's shares of a request and verify them against the leader's.
-
-    Args:
-        task: The request's task.
-        verification_key: The task's verification key.
-        keypairs: The helper's HPKE key pairs by configuration id.
-        request: The leader's request.
-        now: Seconds since the epoch.
-        clock_skew_seconds: How far ahead of `now` a report's time may lie.
-        max_age_seconds: How far behind.
-
-    Raises:
-        InvalidMessage: A report is named twice, or the verification key id is not the task's and
-            its draft has no error for reports of such a job.
-        InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
-        UnsupportedExtension: There is an aggregation job extension that does not apply.
-    """
-    agg_param = AggregationParameter(request.agg_param)
-    vdaf = task.vdaf(agg_param)
-    _check_request(task, verification_key, request)
-    if request.verification_key_id != verification_key.id:
-        return _with_an_unknown_key(task, agg_param, request)
-    errors = _faults_of_sizes(task, request)
-    timely = Timely(now, clock_skew_seconds, max_age_seconds)
-    opened = open_shares(task, Role.HELPER, keypairs, request.shares, timely)
-    errors |= {request.places[row]: error for row, error in opened.rejected.items()}
-    messages = request.messages
-    if opened.rejected:
-        messages = messages[opened.rows]
-    finished = _helper_finished(task, vdaf, verification_key.key, opened, messages)
-    failed = finished.out_shares.rejected
-    places = [request.places[row] for row in opened.rows.tolist()]
-    errors |= {places[row]: report_error(error) for row, error in failed.items()}
-    verified = Verified(
-        task,
-        agg_param,
-        request.extensions,
-        [request.ids[place] for place in places],
-        opened.times,
-        finished.out_shares,
-    )
-    return HelperInit(request.ids, errors, verified, places, finished.messages)
-
-
 def largest_response(task: Task, request: bytes) -> int:
     """Return the most bytes that the helper's answer to our aggregation request may have.
 
@@ -358,24 +267,6 @@ def _leader_state(
         opened.input_shares,
     )
     return LeaderState(agg_param, extensions, strings(opened.nonces), opened.times, continued)
-
-
-def _helper_finished(
-    task: Task, vdaf: Prio3, verify_key: bytes, opened: OpenedShares, inbound: ByteRows
-) -> HelperFinished:
-    if not len(opened.rows):
-        nothing = Vector.zeros(vdaf.field, (0, vdaf.output_len))
-        size = ping_pong.message_size(vdaf.verifier_message_size)
-        return HelperFinished(OutShares(nothing, {}), np.empty((0, size), np.uint8))
-    return ping_pong.helper_initialized(
-        vdaf,
-        verify_key,
-        task.ctx,
-        opened.nonces,
-        opened.public_shares,
-        opened.input_shares,
-        inbound,
-    )
 
 
 def _without(
@@ -418,43 +309,3 @@ def _read_response(
             case _:
                 raise IncompatibleResponse("the helper finished where Prio3 has to continue")
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), size), refused
-
-
-def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
-    """Return the errors of reports that have other sizes than the task's, by their place."""
-    words = task.profile.at_aggregation
-    others = {*range(len(request.ids))} - {*request.places}
-    found = {
-        place: ReportError.UNSUPPORTED_EXTENSION
-        if place in request.extended
-        else ReportError.INVALID_MESSAGE
-        for place in others
-    }
-    return {place: words.get(error, error) for place, error in found.items()}
-
-
-def _with_an_unknown_key(
-    task: Task, agg_param: AggregationParameter, request: JobColumns
-) -> HelperInit:
-    """Return the helper's answer to a job under a verification key that it does not have."""
-    vdaf = task.vdaf(agg_param)
-    nothing = OutShares(Vector.zeros(vdaf.field, (0, vdaf.output_len)), {})
-    verified = Verified(task, agg_param, request.extensions, [], np.empty(0, np.uint64), nothing)
-    errors = dict.fromkeys(range(len(request.ids)), ReportError.UNKNOWN_VERIFICATION_KEY_ID)
-    return HelperInit(request.ids, errors, verified, [], np.empty((0, 0), np.uint8))
-
-
-def _check_request(task: Task, verification_key: VerificationKey, request: JobColumns) -> None:
-    task.batching.check_job(request.extensions)
-    if (
-        request.verification_key_id != verification_key.id
-        and ReportError.UNKNOWN_VERIFICATION_KEY_ID not in task.profile.codes
-    ):
-        raise InvalidMessage(
-            task_id=task.task_id,
-            detail=f"verification key {request.verification_key_id} is not known",
-        )
-    if not request.ids:
-        raise InvalidMessage(task_id=task.task_id, detail="the request names no report")
-    if len({*request.ids}) != len(request.ids):
-        raise InvalidMessage(task_id=task.task_id, detail="a report is named twice")

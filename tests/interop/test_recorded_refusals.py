@@ -15,7 +15,7 @@ from aggregator.dap.problems import (
     Problem,
     UnsupportedExtension,
 )
-from aggregator.protocol.aggregation import helper_init
+from aggregator.protocol.helper_aggregation import helper_init
 from aggregator.protocol.reports import report_sizes
 from tests.support.recorded import Refusal, refusals, verdicts
 

@@ -18,7 +18,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.messages.columns import read_job
 from aggregator.dap.problems import NameTaken, TooManyRequests
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.aggregation import HelperInit, check_job, helper_init
+from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper_init
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.runtime import Runtime, ServedTask, commit
 from aggregator.service.runtime.report_ages import ReportAges

@@ -29,18 +29,17 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.errors import ParameterError
 from aggregator.protocol.aggregation import (
-    HelperInit,
     IncompatibleResponse,
     LeaderInit,
     LeaderState,
     ReportsLost,
     VerificationKey,
-    helper_init,
     leader_finish,
     leader_init,
     leader_resume,
 )
 from aggregator.protocol.batches import BatchTotals
+from aggregator.protocol.helper_aggregation import HelperInit, helper_init
 from aggregator.protocol.reports import (
     PreparedReport,
     Rejected,
