@@ -269,7 +269,7 @@ class PrivacyPolicy:
                 budget=_optional(reader.text8("budget") or None, "budget", parse_rational),
                 max_releases=reader.u32() or None,
                 population=reader.text8("population"),
-                group=_read_group(reader) if more & _IN_GROUP else None,
+                group=Group(reader.text8("group"), reader.u32()) if more & _IN_GROUP else None,
                 **_read_selection(reader),
             )
         except ParameterError as error:
@@ -394,11 +394,6 @@ def _write_rational(writer: Writer, value: Fraction | None) -> None:
 
 def _optional(text: object, name: str, parse: Callable[[object, str], Fraction]) -> Fraction | None:
     return None if text is None else parse(text, name)
-
-
-def _read_group(reader: Reader) -> Group:
-    name = reader.text8("group")
-    return Group(name, reader.u32())
 
 
 def _read_selection(reader: Reader) -> "_Selection":

@@ -202,7 +202,7 @@ def _python(asked: AskedText, shown: TextWindow) -> str:
 
 def _found(looked: Looked, words: Words) -> list[Html | None]:
     """Return what a list finds."""
-    marks = _marks(words)
+    marks = [Mark(_shortened(name_of(e)), e.count, e.low, e.high) for e in words.found]
     title = f"{looked.asked.title}: how many people wrote it"
     more = len(marks) - MOST_ROWS
     rest = f"; the downloads have {more:,} more" if more > 0 and looked.tried != OWN else ""
@@ -232,10 +232,6 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
         else tag("p", "None of these strings is found."),
         _downloads(looked) if looked.tried != OWN else None,
     ]
-
-
-def _marks(words: Words) -> list[Mark]:
-    return [Mark(_shortened(name_of(e)), e.count, e.low, e.high) for e in words.found]
 
 
 def _shortened(name: str) -> str:

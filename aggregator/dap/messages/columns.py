@@ -78,7 +78,7 @@ class ShareColumns:
     @property
     def times(self) -> Times:
         """The reports' times, in units of the task's time precision."""
-        return times_of(self.head)
+        return np.ascontiguousarray(self.head[:, _TIME]).view(">u8").ravel().astype(np.uint64)
 
     @property
     def public_shares(self) -> ByteRows:
@@ -308,11 +308,6 @@ def strings(rows: ByteRows) -> list[bytes]:
     # Items of a void type convert to bytes, all at once.
     found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
     return found
-
-
-def times_of(head: ByteRows) -> Times:
-    """Return the times of the reports whose encodings begin with these rows."""
-    return np.ascontiguousarray(head[:, _TIME]).view(">u8").ravel().astype(np.uint64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

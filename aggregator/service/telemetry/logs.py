@@ -9,7 +9,6 @@ from others, such as the path of a stranger's request, so terminal control chara
 import logging
 import re
 import sys
-from collections.abc import Iterable
 from enum import Enum, StrEnum
 from fractions import Fraction
 
@@ -165,10 +164,7 @@ def _places(error: BaseException) -> list[str]:
     traceback = error.__traceback__
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        places.append(f"{_last_parts(code.co_filename.split('/'))}:{traceback.tb_lineno}")
+        file = "/".join(code.co_filename.split("/")[-3:])
+        places.append(f"{file}:{traceback.tb_lineno}")
         traceback = traceback.tb_next
     return places
-
-
-def _last_parts(parts: Iterable[str]) -> str:
-    return "/".join(list(parts)[-3:])
