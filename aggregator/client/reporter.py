@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from aggregator.client.outbox import Outbox, Outcome, Record
-from aggregator.client.posting import PlainPosting, Posting
+from aggregator.client.posting import Posting
 from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
 from aggregator.client.together import Together
 from aggregator.clock import Clock, SystemClock
@@ -93,6 +93,8 @@ class Reporter:
         self._clock = SystemClock() if clock is None else clock
         self._owned: list[Callable[[], None]] = []
         if posting is None:
+            from aggregator.client.plain_posting import PlainPosting
+
             posting = PlainPosting()
             self._owned.append(posting.close)
         self._posting = posting
