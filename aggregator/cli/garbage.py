@@ -1,6 +1,6 @@
 """Garbage collections that a short command does without.
 
-What a command loads are some 300,000 permanent objects. The collector would look at the young ones
+What a command loads are some 130,000 permanent objects. The collector would look at the young ones
 again and again while modules load, and at all of them when the process ends: a third of the time
 that such a command takes.
 """
@@ -8,8 +8,8 @@ that such a command takes.
 import atexit
 import gc
 
-_YOUNG = 100_000
-"""How many objects are made between two collections; they are some ten megabytes."""
+_YOUNG = 200_000
+"""How many objects are made before a collection: more than a command loads that only looks."""
 
 _USUAL = gc.get_threshold()
 

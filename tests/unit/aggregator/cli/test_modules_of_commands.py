@@ -43,10 +43,13 @@ MOST_MODULES_OF_A_GROUP = 400
 """Help of a group, and TAB in it, load typer and rich, and none of its commands."""
 
 SHOWING_MODULES = (
-    "import sys; from aggregator.cli import main; sys.argv[0] = 'prio'\n"
+    "import gc, sys; from aggregator.cli import main; sys.argv[0] = 'prio'\n"
+    "collections = lambda: sum(each['collections'] for each in gc.get_stats())\n"
+    "before = collections()\n"
     "try: main()\n"
-    "finally: print(*sys.modules, file=sys.stderr)"
+    "finally: print(*sys.modules, f'collections:{collections() - before}', file=sys.stderr)"
 )
+"""Runs a command; standard error then says what was loaded, and how often garbage was sought."""
 
 FORKED = """
 import json, os, sys
@@ -191,3 +194,4 @@ def test_a_command_that_only_reads_loads_nothing_that_computes_or_serves(
     needed = [names for start, names in NEEDED_FOR_READING.items() if command.startswith(start)]
     assert loaded & HEAVY == (needed[0] if needed else {"sqlalchemy"})
     assert len(loaded) < MOST_MODULES_OF_READING
+    assert "collections:0" in loaded
