@@ -8,14 +8,14 @@ import dataclasses
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
-
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from typing import TYPE_CHECKING
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import ServiceSettings, check_private
 from aggregator.service.telemetry.health import Health, Metric
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 SOON_SECONDS = 14 * 24 * 3600
 """How long before its end a certificate is said to end soon."""
@@ -97,6 +97,9 @@ def check_pair(names: tuple[str, str], certificate: Path, key: Path) -> None:
     Raises:
         ConfigurationError: They cannot, or others can read the key; it says which file is wrong.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     shown = _first(names[0], certificate)
     content = read_pem(names[1], key)
     check_private(key)
@@ -193,7 +196,9 @@ def _certificate(name: str, file: Path) -> Certificate:
     return Certificate(name, file, int(begins.timestamp()), int(ends.timestamp()))
 
 
-def _first(name: str, file: Path) -> x509.Certificate:
+def _first(name: str, file: Path) -> "x509.Certificate":
+    from cryptography import x509  # here, since `prio status` of a party without one needs none
+
     try:
         return x509.load_pem_x509_certificates(read_pem(name, file))[0]
     except ValueError:

@@ -184,14 +184,14 @@ async def test_a_service_says_of_the_certificate_that_it_shows_and_not_of_the_fi
 
 
 def test_status_has_the_days_that_are_left_and_outlives_a_broken_file(tmp_path: Path) -> None:
-    files = Authority(tmp_path, "servers").issue("helper", -DAY, 90 * DAY)
+    files = Authority(tmp_path, "servers").issue("helper", -DAY, 90 * DAY + DAY // 2)
     config = tmp_path / "helper.toml"
     named = "".join(f'tls_{name} = "{file}"\n' for name, file in files.items())
     config.write_text(f'role = "helper"\ndatabase = "s.sqlite"\nstore_key_file = "k"\n{named}')
     assert run_here("hpke", "new", "--config", config).returncode == 0
     told = run_here("status", "--config", config)
     assert told.returncode == 0
-    assert "certificate  tls_certificate, 88 days left, until " in told.stdout
+    assert "certificate  tls_certificate, 89 days left, until " in told.stdout
     Path(files["certificate"]).write_bytes(b"")
     told = run_here("status", "--json", "--config", config)
     assert told.returncode == 1
