@@ -12,6 +12,9 @@ is then on all reports of the person for the task, for ever, and they cost no mo
 A changed survey is a new task for the same people. Reports for the old and the new task are counted
 together, by the survey's title and who is asked, so nobody is in both within one window.
 
+Whoever makes tasks that are counted together may give them other windows: reports are held to the
+windows of each task that one was ever counted for.
+
 In a group of tasks a person keeps one place for ever: the first task that a report is counted for
 decides it, and tasks of other places are refused. So nobody pays for two places, even if a task
 calls unrelated tasks a group.
@@ -26,7 +29,7 @@ import dataclasses
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aggregator.errors import ConfigurationError, ParameterError
@@ -36,6 +39,7 @@ _FILE_VERSION = 1
 _OWNER_ONLY = 0o600
 
 _GROUPS = "groups"
+_BOUNDS = "bounds"
 
 _Places = dict[str, int]
 """The place of the person in each group."""
@@ -44,6 +48,9 @@ _Tasks = dict[str, dict[str, int]]
 """Numbers of reports by task identifier and unit of the task's time, as in the JSON file. A survey
 has its title and who is asked as a key, and tasks that are counted together have their common name;
 the second in which the unit begins then takes the unit's place."""
+
+_Bounds = dict[str, list[list[int | None]]]
+"""For each common name, the bounds of its tasks, as `_bound_of` returns them."""
 
 
 class TooManyReports(ParameterError):
@@ -69,7 +76,7 @@ class Contributions:
             reports: How many.
             seconds: Their time, in seconds since the epoch.
             under: A common name for several tasks of one place: their reports are counted together
-                too, and one person may have no more in all than one task allows.
+                too, and one person may have no more in all than any of the tasks allows.
 
         Raises:
             TooManyReports: There would be more than the task allows one person, or the person is in
@@ -78,7 +85,7 @@ class Contributions:
                 never replaced by an empty one, since its counts would be lost.
         """
         with self._locked():
-            tasks, places = self._read()
+            tasks, places, bounds = self._read()
             group = task.policy.group
             if group is not None and places.setdefault(group.name, group.place) != group.place:
                 raise TooManyReports(
@@ -94,7 +101,12 @@ class Contributions:
                 unit = str(task.time(seconds).units * precision)
                 counted[unit] = counted.get(unit, 0) + reports
                 _check(task, {int(unit) // precision: count for unit, count in counted.items()})
-            self._write(tasks, places)
+            if under is not None:
+                known, own = bounds.setdefault(under, []), _bound_of(task)
+                if own not in known:
+                    known.append(own)
+                _check_bounds(known, tasks[under])
+            self._write(tasks, places, bounds)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -113,11 +125,11 @@ class Contributions:
         finally:
             os.close(descriptor)
 
-    def _read(self) -> tuple[_Tasks, _Places]:
+    def _read(self) -> tuple[_Tasks, _Places, _Bounds]:
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return {}, {}
+            return {}, {}, {}
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
         except (ValueError, RecursionError) as error:
@@ -130,16 +142,20 @@ class Contributions:
         places = document.get(_GROUPS, {})
         if not isinstance(places, dict) or not all(type(place) is int for place in places.values()):
             raise self._unusable("a place in a group is not a number")
-        return tasks, places
+        bounds = document.get(_BOUNDS, {})
+        if not isinstance(bounds, dict) or not all(map(_are_bounds, bounds.values())):
+            raise self._unusable("a bound is none of a task")
+        return tasks, places, bounds
 
-    def _write(self, tasks: _Tasks, places: _Places) -> None:
+    def _write(self, tasks: _Tasks, places: _Places, bounds: _Bounds) -> None:
         """Replace the old file by the new one, whole and on disk or not at all."""
         draft = self.path.with_name(self.path.name + ".new")
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 document = {"version": _FILE_VERSION, "tasks": tasks}
-                json.dump(document | ({_GROUPS: places} if places else {}), file)
+                some = {_GROUPS: places} if places else {}
+                json.dump(document | some | ({_BOUNDS: bounds} if bounds else {}), file)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)
@@ -193,6 +209,35 @@ def _check(task: Task, counted: Mapping[int, int]) -> None:
             f"max_batches_per_person: reports of one person in {len(windows)} windows, "
             f"{batches} allowed"
         )
+
+
+def _bound_of(task: Task) -> list[int | None]:
+    """Return how many reports of one person a task takes, and its windows in seconds, if any."""
+    window, unit = task.policy.window, task.time_precision
+    windows = (None, None) if window is None else (window.length * unit, window.start * unit)
+    return [task.policy.max_reports_per_person, *windows]
+
+
+def _check_bounds(bounds: Sequence[Sequence[int | None]], counted: Mapping[str, int]) -> None:
+    """Refuse counts by second that exceed what one of several tasks allows one person."""
+    for most, length, start in bounds:
+        windows: Counter[int] = Counter()
+        for second, count in counted.items():
+            windows[0 if length is None else (int(second) - (start or 0)) // length] += count
+        if max(windows.values()) > (most or 0):
+            raise TooManyReports(
+                f"max_reports_per_person: {max(windows.values())} reports of one person, {most} "
+                "allowed in a window of another task that they are counted with"
+            )
+
+
+def _are_bounds(bounds: object) -> bool:
+    return isinstance(bounds, list) and all(
+        isinstance(each, list)
+        and [type(number) for number in each] in ([int] * 3, [int, type(None), type(None)])
+        and each[1] != 0
+        for each in bounds
+    )
 
 
 def _is_count(counted: object) -> bool:

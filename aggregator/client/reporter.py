@@ -11,6 +11,7 @@ together are stored together or not at all.
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -34,8 +35,11 @@ MAX_AGE_SECONDS = 14 * DAY
 Beside = tuple[Task, Settled]
 """A task whose reports go with another's, and the callback for their outcomes."""
 
-_Put = tuple[Sequence[tuple[Task, Measurement]], str | None]
-"""Measurements that are put together, each with its task, and their claim."""
+Parts = Sequence[tuple[Task, Measurement]]
+"""Measurements that are put together, each with its task."""
+
+_Put = tuple[Callable[[int], Parts], str | None]
+"""What is put at a time, and its claim."""
 
 _OF_ALL_TASKS = (Reason.UNREACHABLE, Reason.BUSY, Reason.NOT_AN_AGGREGATOR)
 """Reasons that hold for all tasks of the same aggregators: the pass ends there."""
@@ -148,15 +152,16 @@ class Reporter:
             AlreadyAnswered: The claim has a report.
             OutboxFull: There is no room for it.
         """
-        return self.put_together([(self.task, measurement)], claim=claim)[0]
+        return self.put_together(partial(_parts_of, self.task, measurement), claim=claim)[0]
 
     def put_together(
-        self, parts: Sequence[tuple[Task, Measurement]], *, claim: str | None = None
+        self, parts: Callable[[int], Parts], *, claim: str | None = None
     ) -> list[bytes]:
         """Make a report for each of several tasks, and store all or none; return their ids.
 
         Args:
-            parts: A measurement of each task: of this reporter's, or of one beside it.
+            parts: Takes the time of the reports and returns a measurement of each task: of this
+                reporter's, or of one beside it. It raises nothing.
             claim: What may have only one report for each task.
 
         Raises:
@@ -184,7 +189,8 @@ class Reporter:
         if len(named) != len(measurements):
             raise ParameterError(f"claims must be {len(measurements)}, not {len(named)}")
         puts = [
-            ([(self.task, each)], claim) for each, claim in zip(measurements, named, strict=True)
+            (partial(_parts_of, self.task, each), claim)
+            for each, claim in zip(measurements, named, strict=True)
         ]
         return [report for [report] in self._put_all(puts, digests)]
 
@@ -257,7 +263,8 @@ class Reporter:
         now = self._clock.now()
         by_task: dict[bytes, list[tuple[int, Measurement, str | None]]] = {}
         tasks: dict[bytes, Task] = {}
-        for place, (parts, claim) in enumerate(puts):
+        put = [(parts_at(now), claim) for parts_at, claim in puts]
+        for place, (parts, claim) in enumerate(put):
             claimed = None if claim is None else self._claim_at(claim, now)
             for task, measurement in parts:
                 tasks[task.task_id.value] = task
@@ -272,7 +279,7 @@ class Reporter:
         self._outbox.add(records, digests)
         return [
             [ids[task.task_id.value] for task, _ in parts]
-            for ids, (parts, _) in zip(made, puts, strict=True)
+            for ids, (parts, _) in zip(made, put, strict=True)
         ]
 
     def _records(
@@ -327,3 +334,7 @@ class Reporter:
                 self.fault = next((fault for fault in faults if fault is not None), None)
             except Exception as error:  # noqa: BLE001  such as a disk that is gone: it may come back
                 self.fault = error
+
+
+def _parts_of(task: Task, measurement: Measurement, _: int) -> Parts:
+    return [(task, measurement)]

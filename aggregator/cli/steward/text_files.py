@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.files import named, read_tasks
-from aggregator.client.text import DESCRIPTION, TASKS, TEXTS
+from aggregator.client.text import DESCRIPTION, SPELLING, TASKS, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from aggregator.client.text.spelling import Spelling
     from aggregator.protocol.task import Task
 
-SPELLING = "spelling.json"
 TASKS_OF_PAGES = "tasks.json"
 
 QuestionFolder = Annotated[

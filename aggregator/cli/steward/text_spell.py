@@ -3,14 +3,19 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.steward.text_files import SPELLING, TASKS_OF_PAGES, public_files
-from aggregator.client.text import SPELLED_ALPHABET, TASKS
+from aggregator.cli.options import parse_time, time_text
+from aggregator.cli.steward.text_files import TASKS_OF_PAGES, public_files
+from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS
+from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
 
 _NOT_ONE = "found: not what `prio text results --all --json` prints of one window"
 
@@ -41,6 +46,14 @@ def spell(
             "question's tasks if that is less. A longer string is not named."
         ),
     ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="The window that holds this time (ISO 8601, UTC without a zone, or seconds since "
+            "1970): the tasks take reports of no other. Applications and pages need it: they ask "
+            "for letters in this window, and for what people write in all others."
+        ),
+    ] = None,
 ) -> None:
     """Make the tasks that ask for the letters of what no list explains, for one window.
 
@@ -69,11 +82,12 @@ def spell(
         prints = _unnamed(text)[: most_spelled(question.length, alphabet)]
     count = min(LETTERS, question.tasks) if letters is None else letters
     spelling = Spelling(question, tuple(sorted(prints)), alphabet, count)
-    entropy = SystemEntropy()
+    entropy, interval = SystemEntropy(), {} if window is None else _interval(tasks[0], window)
     made = [
         task_from_table(
             task_to_table(task)
             | {"id": str(TaskId(entropy.bytes(TaskId.size))), "task_info": spelling.info(place)}
+            | interval
         )
         for place, task in enumerate(tasks)
     ]
@@ -88,6 +102,21 @@ def spell(
         f"collector.toml (secret) to {out}",
         file=sys.stderr,
     )
+
+
+def _interval(task: "Task", window: str) -> dict[str, dict[str, int]]:
+    """Return the `interval` of tasks that take reports of one window only.
+
+    Raises:
+        ParameterError: The window is over.
+    """
+    windows, unit = task.policy.window, task.time_precision
+    assert windows is not None  # noqa: S101  as `spell` has seen
+    first = windows.first_unit((parse_time(window, "window") or 0) // unit)
+    over = (first + windows.length) * unit
+    if over <= SystemClock().now():
+        raise ParameterError(f"window: it ended at {time_text(over)}")
+    return {"interval": {"start": first, "duration": windows.length}}
 
 
 def _unnamed(text: str) -> list[int]:

@@ -10,7 +10,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp, parse_time
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, parse_time, time_text
 from aggregator.cli.steward.text_files import QuestionFolder, read_asked
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -85,6 +85,7 @@ def upload(
     state.mkdir(mode=0o700, exist_ok=True)
     seconds = parse_time(time, "time")
     moment = SystemClock().now() if seconds is None else seconds
+    _check_time(tasks[0], moment)
 
     async def send() -> "tuple[UploadSummary, int]":
         async with open_client(
@@ -107,6 +108,16 @@ def upload(
             print(f"{count} refused: {name}")
     if refused:
         raise SystemExit(faults.PARTLY)
+
+
+def _check_time(task: "Task", seconds: int) -> None:
+    """Refuse reports of a time of which the task takes none: each would have spent the window."""
+    interval, unit = task.interval, task.time(seconds).units
+    if interval is not None and not interval.start.units <= unit < interval.end.units:
+        first, end = (
+            time_text(each.units * task.time_precision) for each in (interval.start, interval.end)
+        )
+        raise ParameterError(f"time: these tasks take reports from {first} to {end}")
 
 
 async def send_answers(

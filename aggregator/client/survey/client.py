@@ -8,7 +8,7 @@ knows the survey by the meaning that is bound into its task. A `Reporter` does e
 keeps reports, sends them, and tells what becomes of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,7 +24,7 @@ from aggregator.protocol.floor import Floor
 from aggregator.protocol.task import Task, task_from_toml
 
 if TYPE_CHECKING:
-    from aggregator.client.survey.texts import TextParts
+    from aggregator.client.survey.texts import SpelledTexts, TextParts
     from aggregator.client.text.beside import AskedTexts
 
 _OUTBOX = "outbox.sqlite"
@@ -42,6 +42,8 @@ class SurveyClient:
         task_file: The survey's public file, `task.json` or `task.toml`; its text questions lie
             beside it, in the folder `text`.
         outbox: The file in which reports wait; `outbox.sqlite` beside the task file unless given.
+        spelled: Folders that `prio text spell --window` made of its text questions. In those
+            windows people are asked for letters, and not for what they write.
         max_bytes: How large that file may become.
         max_age_seconds: How long a report may wait; then it is given up.
         on_settled: Called for each report, after its outcome is stored.
@@ -56,7 +58,8 @@ class SurveyClient:
 
     Raises:
         ParameterError: The file is not of one survey, was changed since it was made, names other
-            text questions than lie beside it, or a task is below the floor.
+            text questions than lie beside it, or a task is below the floor; or a spelling is of
+            none of its questions, or does not fit it.
         ConfigurationError: The outbox cannot be used.
         OSError: The file cannot be read.
     """
@@ -66,6 +69,7 @@ class SurveyClient:
         task_file: Path | str,
         outbox: Path | str | None = None,
         *,
+        spelled: Sequence[Path | str] = (),
         max_bytes: int = MAX_BYTES,
         max_age_seconds: int = MAX_AGE_SECONDS,
         on_settled: Settled | None = None,
@@ -81,9 +85,11 @@ class SurveyClient:
         self._clock = SystemClock() if clock is None else clock
         self._on_settled = on_settled
         asked = self._asked_beside(path)
+        letters = self._letters_of(asked, [Path(folder) for folder in spelled])
         self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
         try:
-            self._texts = self._parts_of(asked, SystemEntropy() if entropy is None else entropy)
+            source = SystemEntropy() if entropy is None else entropy
+            self._texts = self._parts_of(asked, letters, source)
             self.reporter = Reporter(
                 task,
                 self._outbox,
@@ -97,7 +103,8 @@ class SurveyClient:
                 beside=[
                     (each, partial(self._settled, name))
                     for name, (_, tasks) in asked.items()
-                    for each in tasks
+                    for some in (tasks, *(window.tasks for window in letters.get(name, ())))
+                    for each in some
                 ],
             )
         except BaseException:
@@ -131,8 +138,11 @@ class SurveyClient:
         # Before any answer is read: the tasks that a person is in must not depend on answers.
         tosses = [] if self._texts is None else self._texts.tosses(person)
         entries = self.sheet.entries(answers)
-        of_texts = [] if self._texts is None else self._texts.parts(tosses, answers)
-        return self.reporter.put_together([(self._task, entries), *of_texts], claim=person)[0]
+        own = (self._task, entries)
+        if self._texts is None:
+            return self.reporter.put_together(lambda _: [own], claim=person)[0]
+        at = self._texts.parts(tosses, answers)
+        return self.reporter.put_together(lambda now: [own, *at(now)], claim=person)[0]
 
     async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
         """`put`, in a thread."""
@@ -150,15 +160,15 @@ class SurveyClient:
         Raises:
             ParameterError: The survey has no such text question.
         """
-        task = self._task
+        task, now = self._task, self._clock.now()
         if question is not None:
             if self._texts is None:
                 raise ParameterError(f"question: there is no text question {question!r}")
-            of_person = self._texts.task_of(person, question)
+            of_person = self._texts.task_of(person, question, now)
             if of_person is None:
                 return None
             task = of_person
-        return self.reporter.claimed(self._claim(person, self._clock.now()), task)
+        return self.reporter.claimed(self._claim(person, now), task)
 
     def start(self, seconds: float = 1.0) -> None:
         """Send from now on in a background thread, with a pass every `seconds`."""
@@ -190,12 +200,21 @@ class SurveyClient:
 
         return texts_beside(path, self._task, self.sheet.texts)
 
-    def _parts_of(self, asked: "AskedTexts", entropy: Entropy) -> "TextParts | None":
+    def _letters_of(self, asked: "AskedTexts", folders: Sequence[Path]) -> "SpelledTexts":
+        if not folders:
+            return {}
+        from aggregator.client.survey.texts import spelled_of
+
+        return spelled_of(asked, folders)
+
+    def _parts_of(
+        self, asked: "AskedTexts", letters: "SpelledTexts", entropy: Entropy
+    ) -> "TextParts | None":
         if not asked:
             return None
         from aggregator.client.survey.texts import TextParts
 
-        return TextParts(asked, self._outbox, entropy)
+        return TextParts(asked, letters, self._outbox, entropy)
 
     def _settled(
         self, question: str | None, report: bytes, claim: str | None, outcome: Outcome

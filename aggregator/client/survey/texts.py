@@ -5,16 +5,21 @@ is stored in the outbox before an answer is read. If two processes share the out
 is kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from aggregator.client.outbox import Outbox
 from aggregator.client.survey.answers import AnswerError
 from aggregator.client.text.beside import AskedTexts
+from aggregator.client.text.fitting import SpelledWindow, read_spelling
 from aggregator.client.text.toss import Toss
 from aggregator.client.together import Together
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task
+
+SpelledTexts = Mapping[str, Sequence[SpelledWindow]]
+"""Windows of letters, by the name of the question."""
 
 _MOST = 200
 """The most people whose tosses are stored at once."""
@@ -25,12 +30,15 @@ class TextParts:
 
     Args:
         asked: The questions.
+        spelled: The windows in which letters are asked for instead, by the question's name.
         outbox: Where tosses are kept.
         entropy: For tosses.
     """
 
-    def __init__(self, asked: AskedTexts, outbox: Outbox, entropy: Entropy) -> None:
-        self.asked = asked
+    def __init__(
+        self, asked: AskedTexts, spelled: SpelledTexts, outbox: Outbox, entropy: Entropy
+    ) -> None:
+        self.asked, self._spelled = asked, spelled
         self._outbox, self._entropy = outbox, entropy
         self._tosses = Together(self._toss_all, _MOST)
 
@@ -51,8 +59,10 @@ class TextParts:
 
     def parts(
         self, tosses: Sequence[Toss], answers: Mapping[str, object]
-    ) -> list[tuple[Task, int]]:
-        """Return for each question the task that a person is in, and what they report to it.
+    ) -> Callable[[int], list[tuple[Task, int]]]:
+        """Return what gives, for each question, a person's task at a time and what they report.
+
+        In a window of letters it is the spelling's task of the same place.
 
         Args:
             tosses: The person's, as `tosses` returns them.
@@ -61,25 +71,39 @@ class TextParts:
         Raises:
             AnswerError: An answer is no text.
         """
-        parts = []
-        for toss, (name, (_, tasks)) in zip(tosses, self.asked.items(), strict=True):
+        written = list[tuple[str, Toss, str | None]]()
+        for toss, name in zip(tosses, self.asked, strict=True):
             answer = answers.get(name)
             if answer is not None and not isinstance(answer, str):
                 raise AnswerError(name, "must be text, or None for no answer")
-            parts.append((tasks[toss.number], toss.measurement(answer)))
-        return parts
+            written.append((name, toss, answer))
+        return lambda seconds: [self._part(*each, seconds) for each in written]
 
-    def task_of(self, person: str, name: str) -> Task | None:
-        """Return the task of a question that a person is in; None if they never tossed.
+    def _part(self, name: str, toss: Toss, answer: str | None, seconds: int) -> tuple[Task, int]:
+        asked = self._asked_at(name, seconds)
+        if isinstance(asked, SpelledWindow):
+            measurement = asked.spelling.measurement(toss.number, answer)
+            return asked.tasks[toss.number], measurement
+        return asked[toss.number], toss.measurement(answer)
+
+    def _asked_at(self, name: str, seconds: int) -> SpelledWindow | Sequence[Task]:
+        """Return the spelling that is asked at a time, or the question's own tasks."""
+        of_letters = (each for each in self._spelled.get(name, ()) if each.holds(seconds))
+        return next(of_letters, self.asked[name][1])
+
+    def task_of(self, person: str, name: str, seconds: int) -> Task | None:
+        """Return the task that a person is in at a time; None if they never tossed.
 
         Raises:
             ParameterError: The survey has no such text question.
         """
         if name not in self.asked:
             raise ParameterError(f"question: there is no text question {name!r}")
-        question, tasks = self.asked[name]
-        number = self._outbox.toss(question.meaning, person)
-        return None if number is None else tasks[number]
+        number = self._outbox.toss(self.asked[name][0].meaning, person)
+        if number is None:
+            return None
+        asked = self._asked_at(name, seconds)
+        return (asked.tasks if isinstance(asked, SpelledWindow) else asked)[number]
 
     def _toss_all(self, people: Sequence[str]) -> list[list[Toss]]:
         questions = [(name, question.hashes) for name, (question, _) in self.asked.items()]
@@ -99,3 +123,32 @@ class TextParts:
                 f"the outbox {self._outbox.path}: a toss is not one of this survey's text "
                 "questions; nobody tosses twice, so restore the file from a copy"
             ) from error
+
+
+def spelled_of(asked: AskedTexts, folders: Sequence[Path]) -> SpelledTexts:
+    """Return the windows of letters in folders that `prio text spell` made.
+
+    Args:
+        asked: The text questions.
+        folders: The folders.
+
+    Raises:
+        ParameterError: A folder is of none of the questions, or does not fit it; or two are of one
+            question and time.
+        OSError: A file cannot be read.
+    """
+    found: dict[str, list[SpelledWindow]] = {}
+    for folder in folders:
+        spelling, its_tasks = read_spelling(folder)
+        names = [name for name, (question, _) in asked.items() if question == spelling.question]
+        if not names:
+            raise ParameterError(f"{folder}: is a spelling of no text question of this survey")
+        window = SpelledWindow(spelling, its_tasks)
+        try:
+            window.check(asked[names[0]][1])
+        except ParameterError as error:
+            raise ParameterError(f"{folder}: {error}") from error
+        if any(window.meets(each) for each in found.setdefault(names[0], [])):
+            raise ParameterError(f"{folder}: has a window of which another folder is, too")
+        found[names[0]].append(window)
+    return found

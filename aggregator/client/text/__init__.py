@@ -2,13 +2,14 @@
 
 `question` binds a question to its tasks, `strings` says when two answers are the same, `hashing`
 which bucket of a task counts an answer, and `toss` how a client chooses the task. `kept` keeps
-tosses in files; an application's outbox keeps its own. `spelling` asks for letters in one window.
-`beside` reads the text questions of a survey.
+tosses in files; an application's outbox keeps its own. `spelling` asks for letters in one window,
+and `fitting` holds that to the question's. `beside` reads the text questions of a survey.
 """
 
 from typing import Final
 
 DESCRIPTION: Final = "text.json"
+SPELLING: Final = "spelling.json"
 TASKS: Final = "tasks.toml"
 """The file of a question's tasks."""
 

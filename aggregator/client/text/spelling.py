@@ -167,6 +167,11 @@ class Spelling:
             ParameterError: They are not; the message names the task and what is wrong.
         """
         check_places(self, tasks)
+        if tasks[0].policy.window is None:
+            raise ParameterError(
+                "window: the tasks of a spelling must have windows, or people who are asked for "
+                "letters once would pay once more than the question says"
+            )
 
 
 def most_spelled(length: int, alphabet: str = SPELLED_ALPHABET) -> int:

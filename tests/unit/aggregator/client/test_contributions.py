@@ -94,6 +94,24 @@ def test_a_changed_survey_may_have_another_unit_of_time(tmp_path: Path) -> None:
     state.count(halves, 1, 720 * day)
 
 
+@pytest.mark.parametrize("other", [{"window": 1}, {"window": 36, "window_start": 7}, {}])
+def test_tasks_that_are_counted_together_are_held_to_the_windows_of_each(
+    tmp_path: Path, other: dict[str, int]
+) -> None:
+    """Whoever made a task with shorter windows would have several reports in one of the first."""
+    first, second = windowed(), make_task(privacy={**LAPLACE, **other}, id="A" * 43)
+    week = 100 * HOUR
+    for name, tasks in {"one": (first, second), "two": (second, first)}.items():
+        state = Contributions(tmp_path / name)
+        state.count(tasks[0], 1, week + HOUR - TIME_PRECISION, under="a question")
+        for moment in (week + HOUR - 2 * TIME_PRECISION, week):
+            for _ in range(2):
+                with pytest.raises(TooManyReports):
+                    state.count(tasks[1], 1, moment, under="a question")
+        if other:
+            state.count(tasks[1], 1, week + 3 * HOUR, under="a question")
+
+
 def test_whatever_a_task_calls_a_group_a_person_is_in_one_place_of_it(tmp_path: Path) -> None:
     """A designer who calls unrelated tasks a group has no second report to count as one."""
 

@@ -3,6 +3,7 @@
 Who gains by a second toss is whoever collects: a person who is in two tasks pays for two.
 """
 
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -11,9 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from aggregator.cli.steward.text import app
+from aggregator.cli.steward.text_files import read_question
 from aggregator.client import (
     AlreadyAnswered,
     AnswerError,
@@ -24,17 +29,25 @@ from aggregator.client import (
     SurveyClient,
 )
 from aggregator.client.text.beside import texts_beside
+from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
 from aggregator.codec import decode
 from aggregator.dap.ids import decode_base64url
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.task import Task, tasks_from_toml, tasks_to_toml
+from aggregator.protocol.task import (
+    Task,
+    task_from_table,
+    task_to_table,
+    tasks_from_toml,
+    tasks_to_toml,
+)
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department
+from tests.support.tasks import LEADER_URL
 from tests.support.told_leader import ToldLeader, says, stores
 
 WEEK = 7 * 86400
@@ -81,12 +94,13 @@ class World:
         self.settled: list[tuple[bytes, str | None, Outcome, str | None]] = []
         self._begun: list[SurveyClient] = []
 
-    def begin(self) -> SurveyClient:
+    def begin(self, *spelled: Path) -> SurveyClient:
         """Return the client of another process, which would toss otherwise, over the same files."""
         self._begun.append(
             SurveyClient(
                 self.made / "task.json",
                 self.outbox,
+                spelled=spelled,
                 clock=self.clock,
                 posting=self.leader,
                 entropy=SeededEntropy(b"process %d" % len(self._begun)),
@@ -368,6 +382,102 @@ def test_files_of_another_question_or_tasks_in_another_order_are_refused(
     with pytest.raises(ParameterError, match="more: the survey has no such question"):
         SurveyClient(ours / "task.json")
     assert not (ours / "outbox.sqlite").exists()
+
+
+FAR = 2**32
+"""A moment that no clock of a test has passed; `prio text spell` asks for no past window."""
+
+LETTERS = SURVEY.replace("buckets = 16", "buckets = 32").replace(f"tasks = {TASKS}", "tasks = 8")
+
+
+def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
+    """Write what `prio text spell` makes of the question; return the tasks."""
+    asked = made / "text" / "word"
+    question = read_question(asked)[0]
+    prints = [fingerprint(each, question.meaning) for each in ("knee", "back")]
+    found = [{"fingerprint": each, "names": [], "count": 9.5} for each in prints]
+    words = out.with_suffix(".json")
+    words.write_text(json.dumps({"found": found}))
+    options = ["--found", str(words), "--alphabet", "abcdekn", "--out", str(out), *arguments]
+    spelled = CliRunner().invoke(app, ["spell", str(asked), *options])
+    assert spelled.exit_code == 0, (spelled.output, spelled.exception)
+    return tasks_from_toml((out / "tasks.toml").read_text("utf-8"))
+
+
+def test_in_a_window_of_letters_people_are_in_their_places_and_in_no_other_task(
+    tmp_path: Path,
+) -> None:
+    made, folder = tmp_path / "made", tmp_path / "spelled"
+    tasks = write_survey_folder(made, LETTERS)
+    letters = write_spelling(made, folder, "--window", str(FAR))
+    world = World(made, {**tasks, "letters": letters}, tmp_path / "outbox.sqlite")
+    window, unit = tasks["word"][0].policy.window, letters[0].time_precision
+    assert window is not None
+    first = window.first_unit(FAR // unit) * unit
+    people = [str(person) for person in range(20)]
+    for moment in (first - 1, first, first + WEEK - 1, first + WEEK):
+        world.clock.advance(moment - world.clock.now())
+        survey, unaware = world.begin(folder), world.begin()
+        for person in people:
+            with suppress(AlreadyAnswered):
+                survey.put({"word": "knee"}, person=person)
+            # Nor is who does not know of the letters in a second task.
+            with pytest.raises(AlreadyAnswered):
+                unaware.put({"word": "knee"}, person=person)
+        survey.reporter.flush(now=True)
+        assert survey.answered("7", question="word") == Outcome(State.COUNTED)
+    stored = world.stored()
+    world.close()
+    in_places = {
+        name: [stored[name][each.task_id.value] for each in of_name]
+        for name, of_name in {"word": tasks["word"], "letters": letters}.items()
+    }
+    assert sum(in_places["letters"]) == 20
+    assert in_places["word"] == [2 * count for count in in_places["letters"]]
+    assert len(set(in_places["letters"])) > 1
+    assert [question for *_, question in world.settled].count("word") == 60
+
+
+@pytest.mark.parametrize(
+    ("said", "changes"),
+    [
+        ("window", {"privacy": {"window": 1, "window_start": 0}}),
+        ("max_reports_per_person", {"privacy": {"max_reports_per_person": 2}}),
+        ("min_batch_size", {"min_batch_size": 2}),
+        ("helper", {"helper": LEADER_URL}),
+        ("interval: its tasks must", {"interval": {"start": 100 * WEEK // 3600, "duration": 168}}),
+        ("interval: its tasks must", {"interval": None}),
+    ],
+)
+def test_letters_that_do_not_fit_their_question_are_refused(
+    said: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whoever hands out others would have several reports of a person in one of its windows."""
+    made, folder = tmp_path / "made", tmp_path / "spelled"
+    write_survey_folder(made, LETTERS)
+    changed = []
+    for task in write_spelling(made, folder, "--window", str(FAR)):
+        table: dict[str, Any] = task_to_table(task)
+        merged = {**table, **changes, "privacy": table["privacy"] | changes.get("privacy", {})}
+        changed.append({name: each for name, each in merged.items() if each is not None})
+    tasks = [task_from_table(each) for each in changed]
+    (folder / "tasks.toml").write_text(tasks_to_toml(tasks), "utf-8")
+    with pytest.raises(ParameterError, match=f"spelled: {said}"):
+        SurveyClient(made / "task.json", spelled=[folder])
+    assert not (made / "outbox.sqlite").exists()
+
+
+def test_letters_of_another_question_or_of_one_window_twice_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
+    ours, folders = tmp_path / "made", [tmp_path / name for name in ("one", "two")]
+    write_survey_folder(ours, LETTERS)
+    for folder in folders:
+        write_spelling(ours, folder, "--window", str(FAR))
+    with pytest.raises(ParameterError, match="two: has a window of which another folder is, too"):
+        SurveyClient(ours / "task.json", spelled=folders)
+    with pytest.raises(ParameterError, match="one: is a spelling of no text question of this"):
+        SurveyClient(made[0] / "task.json", spelled=folders)
 
 
 async def test_the_same_can_be_awaited(world: World) -> None:

@@ -98,6 +98,17 @@ def test_fingerprints_alphabet_letters_and_places_are_bound_into_every_task() ->
     assert len(text_tasks_in([*TASKS, *tasks])) == 1
 
 
+def test_letters_are_asked_for_in_windows() -> None:
+    """Or whoever hands them out would have people pay once more than the question says."""
+    tasks = [
+        task_from_table({**table, "privacy": {n: e for n, e in privacy.items() if n != "window"}})
+        for table in map(task_to_table, spelling_tasks(SPELLING))
+        if isinstance(privacy := table["privacy"], dict)
+    ]
+    with pytest.raises(ParameterError, match="window: the tasks of a spelling must have windows"):
+        SPELLING.check(tasks)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -1,0 +1,87 @@
+"""The window of a spelling, held to its question: who answers either pays for one report a window.
+
+A client sends one report to the question or to its spelling. It can keep that promise only if both
+have the same windows, and it says how much is paid only if both have the same noise. Whoever hands
+out a spelling with shorter windows would have several reports of a person in one of the question's.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aggregator.client.text import SPELLING, TASKS
+from aggregator.client.text.spelling import Spelling, spelling_of_json
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, task_to_table, tasks_from_toml
+
+_OWN = ("id", "task_info", "interval")
+"""The settings in which the tasks of a spelling differ from those of its question."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SpelledWindow:
+    """A spelling and its tasks, which are asked instead of the question's for some time.
+
+    Attributes:
+        spelling: What is asked.
+        tasks: Its tasks, by place.
+    """
+
+    spelling: Spelling
+    tasks: Sequence[Task]
+
+    def holds(self, seconds: int) -> bool:
+        """Return whether reports of this time are for the spelling."""
+        interval, unit = self.tasks[0].interval, self.tasks[0].time(seconds).units
+        return interval is not None and interval.start.units <= unit < interval.end.units
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse a spelling that does not fit the tasks of its question.
+
+        Raises:
+            ParameterError: It has another setting, or is not asked for whole windows.
+        """
+        ours, theirs = (_settings(each[0]) for each in (self.tasks, tasks))
+        for name in sorted(ours.keys() | theirs.keys()):
+            if ours.get(name) != theirs.get(name):
+                raise ParameterError(f"{name}: its tasks have another than the question's")
+        window, interval = self.tasks[0].policy.window, self.tasks[0].interval
+        assert window is not None  # noqa: S101  as `Spelling.check` has seen
+        if interval is None or any(
+            window.first_unit(each.units) != each.units for each in (interval.start, interval.end)
+        ):
+            raise ParameterError(
+                "interval: its tasks must take reports of whole windows of the question only, "
+                "which `prio text spell --window` makes"
+            )
+
+    def meets(self, other: "SpelledWindow") -> bool:
+        """Return whether some time belongs to both."""
+        one, two = self.tasks[0].interval, other.tasks[0].interval
+        assert one is not None  # noqa: S101  as `check` has seen
+        assert two is not None  # noqa: S101  as `check` has seen
+        return one.start.units < two.end.units and two.start.units < one.end.units
+
+
+def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
+    """Return the spelling in a folder that `prio text spell` made, and its tasks.
+
+    Raises:
+        ParameterError: Its files do not belong together.
+        OSError: A file cannot be read.
+    """
+    try:
+        tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
+        return spelling_of_json((folder / SPELLING).read_text("utf-8"), tasks), tasks
+    except ParameterError as error:
+        raise ParameterError(f"{folder}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{folder}: its files are not UTF-8") from error
+
+
+def _settings(task: Task) -> Mapping[str, object]:
+    """Return what a spelling must have as its question, the policy's settings by themselves."""
+    table = {name: each for name, each in task_to_table(task).items() if name not in _OWN}
+    privacy = table.pop("privacy")
+    assert isinstance(privacy, dict)  # noqa: S101  what a task file has
+    return table | privacy
