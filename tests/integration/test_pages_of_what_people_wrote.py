@@ -22,7 +22,7 @@ from anyio import to_thread
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.collector import models
-from aggregator.collector.pages import word_lists
+from aggregator.collector.pages import forms, word_lists
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.results import Words
@@ -195,6 +195,26 @@ async def test_a_reader_tries_strings_of_their_own_and_a_list_without_an_end_is_
         monkeypatch.undo()
     # Nothing of this was asked of anybody.
     assert world.pending() == 0
+
+
+async def test_a_form_of_very_many_fields_is_refused_and_a_long_one_holds_nobody(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any reader may send two megabytes: a million fields took most of a second."""
+    form = (await look(browser, PATH)).form(PATH) | {"strings": "pear"}
+    readers, inner = list[int](), forms.fields_of
+
+    def fields_of(body: bytes) -> dict[str, str]:
+        readers.append(threading.get_ident())
+        return inner(body)
+
+    monkeypatch.setattr(forms, "fields_of", fields_of)
+    assert (await browser.post(PATH, data=form)).status_code == 200
+    many = form | {f"more {number}": "" for number in range(16)}
+    answer = await browser.post(PATH, data=many)
+    assert (answer.status_code, "the form may have 16 fields" in answer.text) == (400, True)
+    assert len(readers) == 2
+    assert threading.get_ident() not in readers
 
 
 async def test_the_service_answers_while_a_list_is_tried_and_only_so_many_lists_wait(

@@ -103,7 +103,8 @@ class WordPages:
         else:
             window = {"window": form.get("window", "")}
             try:
-                words = word_list(OWN, form.get(PASTED, ""), MOST_PASTED)
+                pasted = form.get(PASTED, "")
+                words = await to_thread.run_sync(word_list, OWN, pasted, MOST_PASTED)
                 view = await self._view(request, window, csrf, words=words)
             except Abort as error:
                 code = _code(error)
