@@ -1,6 +1,7 @@
 """`prio survey`: checks a survey file and makes its task; other modules have more commands."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,6 +44,13 @@ def _survey_of(file: Path, text: str) -> "Survey":
 @app.command(epilog="Example: prio survey check survey.toml")
 def check(
     file: SurveyFile,
+    found: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `prio survey results --words … --json` printed: what will be found of text "
+            "questions is estimated from the last window of each there, and not guessed."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a survey file and print how it would be asked, and with what errors."""
@@ -52,10 +60,35 @@ def check(
 
     survey = _survey_of(file, read_text(file))
     planned, texts = plan(survey), plan_texts(survey)
+    if found is not None:
+        texts = _by_last(texts, found)
     if as_json:
-        print(json.dumps(_plan_document(survey, planned, texts)))
-    else:
-        _print_plan(survey, planned, texts)
+        print(json.dumps(_plan_document(survey, planned, texts, is_guessed=found is None)))
+        return
+    _print_plan(survey, planned, texts)
+    for text in texts if found is not None else ():
+        if (best := text.better()) is not None:
+            print(
+                f"{text.asked.name}: tasks = {best.tasks} would find what "
+                f"{math.ceil(best.found_from):,} or more write, if they write as in the last window"
+            )
+
+
+def _by_last(texts: "Sequence[PlannedText]", found: Path) -> "tuple[PlannedText, ...]":
+    """Return text questions with what will be found by their last window.
+
+    Raises:
+        ParameterError: The file does not say, or there are no text questions.
+    """
+    from aggregator.cli.files import named
+    from aggregator.service.config import read_text
+    from aggregator.steward.text.last_window import last_windows
+
+    if not texts:
+        raise ParameterError("found: the survey has no text question")
+    with named(found):
+        last = last_windows(read_text(found), [each.asked.name for each in texts])
+        return tuple(each.by_last(last[each.asked.name]) for each in texts)
 
 
 @app.command(
@@ -234,6 +267,8 @@ def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]
         print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     for text in texts:
         print(text_line(text, survey.budget.epsilon))
+        if text.asked.ask_if:
+            print(f"    asked only if {asked_if(text.asked)}; others count as no answer")
     each_text = ", and one more for each text question" if texts else ""
     print(
         f"one person: one report per window with every answer{each_text}, "
@@ -288,7 +323,7 @@ def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
 
 
 def _plan_document(
-    survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]"
+    survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]", *, is_guessed: bool
 ) -> dict[str, object]:
     from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
     from aggregator.dp.rationals import format_rational
@@ -321,9 +356,11 @@ def _plan_document(
         "texts": [
             {
                 "name": each.asked.name,
+                "ask_if": {name: [*labels] for name, labels in each.asked.ask_if},
                 "tasks": each.question.tasks,
                 "buckets": each.question.length,
                 "epsilon": format_rational(each.question.epsilon),
+                "tail": "guessed" if is_guessed else "last window",
                 "people": round(each.plan.tail.people),
                 "found_from": each.plan.found_from,
                 "standard_deviation": each.plan.deviation,

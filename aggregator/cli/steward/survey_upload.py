@@ -140,7 +140,7 @@ def upload(
     columns = Columns(time, person_column, of_question, mark, zone, time_format, missing or ())
     names = {name: ",".join(columns.of_question.get(name, [name])) for name in texts}
     table, written = with_written(table, names, meaning.windows, columns)
-    given = read_answers(table, questions, meaning.windows, columns)
+    given = read_answers(table, questions, meaning.windows, columns, meaning.asked_texts)
     if not as_json:
         _print_answers(meaning, given)
     sent, of_texts = None, {}

@@ -141,7 +141,7 @@ class SurveyClient:
         own = (self._task, entries)
         if self._texts is None:
             return self.reporter.put_together(lambda _: [own], claim=person)[0]
-        at = self._texts.parts(tosses, answers)
+        at = self._texts.parts(tosses, answers, self.sheet.skipped_texts(answers))
         return self.reporter.put_together(lambda now: [own, *at(now)], claim=person)[0]
 
     async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aggregator.client.survey.answers import Amount, AnswerError, Entries, One, Question, ones_at
@@ -50,12 +50,14 @@ class AnswerSheet:
         needs: For each question, when it is asked: the places of earlier questions, each with the
             labels of which one must have been chosen.
         texts: The `meaning` of each text question, by name; their answers are in other reports.
+        text_needs: For each of these, when it is asked; all other questions come before it.
     """
 
     questions: tuple[Question, ...]
     tables: tuple[Table, ...]
     needs: tuple[Needs, ...]
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    text_needs: Mapping[str, Needs] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_task(cls, task: Task) -> "AnswerSheet":
@@ -109,17 +111,16 @@ class AnswerSheet:
                 raise ValueError("not groups")
             powers = asked.powers if isinstance(asked, Amount) else 0
             tables.append(Table(places[of], places[by], powers))
-        needs = []
-        for place, each in enumerate(meaning["questions"]):
-            found = []
-            for name, labels in each["question"].get("ask_if", {}).items():
-                if places[name] >= place:
-                    raise ValueError("not an earlier question")
-                choices = questions[places[name]].choices
-                found.append((places[name], tuple(choices.index(label) for label in labels)))
-            needs.append(tuple(found))
+        needs = tuple(
+            _needs(each["question"].get("ask_if", {}), questions[:place])
+            for place, each in enumerate(meaning["questions"])
+        )
         texts = {str(name): str(of) for name, of in meaning.get("texts", {}).items()}
-        return cls(tuple(questions), tuple(tables), tuple(needs), texts)
+        asked_if = meaning.get("texts_asked_if", {})
+        text_needs = {name: _needs(asked_if.get(name, {}), questions) for name in texts}
+        if not asked_if.keys() <= texts.keys():
+            raise ValueError("not a text question")
+        return cls(tuple(questions), tuple(tables), needs, texts, text_needs)
 
     @property
     def sections(self) -> list[str]:
@@ -149,13 +150,29 @@ class AnswerSheet:
         Raises:
             AnswerError: A question does not take its answer, or no question has the name.
         """
+        of = self._added(answers)
+        by_group = [table.entries(of[table.of], of[table.by]) for table in self.tables]
+        return list(itertools.chain.from_iterable([*of, *by_group]))
+
+    def skipped_texts(self, answers: Mapping[str, object]) -> list[str]:
+        """Return the text questions that are not asked of who gives these answers.
+
+        Raises:
+            AnswerError: As `entries`.
+        """
+        if not any(self.text_needs.values()):
+            return []
+        of = self._added(answers)
+        return [name for name, needs in self.text_needs.items() if not _are_met(needs, of)]
+
+    def _added(self, answers: Mapping[str, object]) -> list[Entries]:
+        """Return what answers add to the entries of each question."""
         self._check_names(answers)
         of = list[Entries]()
         for question, needs in zip(self.questions, self.needs, strict=True):
-            is_asked = all(any(of[place][label] for label in labels) for place, labels in needs)
-            of.append(question.entries(answers.get(question.name) if is_asked else None))
-        by_group = [table.entries(of[table.of], of[table.by]) for table in self.tables]
-        return list(itertools.chain.from_iterable([*of, *by_group]))
+            answer = answers.get(question.name) if _are_met(needs, of) else None
+            of.append(question.entries(answer))
+        return of
 
     def _check_names(self, answers: object) -> None:
         names = [*(question.name for question in self.questions), *self.texts]
@@ -174,6 +191,9 @@ class AnswerSheet:
                 for question, needs in zip(self.questions, self.needs, strict=True)
             ],
             "tables": [table.data() for table in self.tables],
+            "texts": [
+                {"name": name, "needs": self.text_needs.get(name, ())} for name in self.texts
+            ],
         }
 
 
@@ -189,6 +209,20 @@ def by_group(answer: Entries, groups: Entries, *, is_number: bool) -> Entries:
     size = len(groups) - 1
     hot = ones_at([groups.index(1) if is_answered else size], size + 1)
     return hot + [power * one for power in powers for one in hot[:size]]
+
+
+def _needs(asked_if: Mapping[str, Sequence[str]], earlier: Sequence[Question]) -> Needs:
+    """Return the places of earlier questions and of their labels; raise if there are none such."""
+    places = {question.name: place for place, question in enumerate(earlier)}
+    return tuple(
+        (places[name], tuple(earlier[places[name]].choices.index(label) for label in labels))
+        for name, labels in asked_if.items()
+    )
+
+
+def _are_met(needs: Needs, of: Sequence[Entries]) -> bool:
+    """Return whether one label of each needed question was chosen."""
+    return all(any(of[place][label] for label in labels) for place, labels in needs)
 
 
 def _is_one_section(question: Question) -> bool:

@@ -5,7 +5,7 @@ is stored in the outbox before an answer is read. If two processes share the out
 is kept.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from aggregator.client.outbox import Outbox
@@ -58,7 +58,10 @@ class TextParts:
         return self._tosses.do(person)
 
     def parts(
-        self, tosses: Sequence[Toss], answers: Mapping[str, object]
+        self,
+        tosses: Sequence[Toss],
+        answers: Mapping[str, object],
+        skipped: Collection[str] = (),
     ) -> Callable[[int], list[tuple[Task, int]]]:
         """Return what gives, for each question, a person's task at a time and what they report.
 
@@ -67,6 +70,8 @@ class TextParts:
         Args:
             tosses: The person's, as `tosses` returns them.
             answers: By the names of all questions of the survey.
+            skipped: The text questions that this person is not asked. What they report is what
+                anybody reports who gives no answer.
 
         Raises:
             AnswerError: An answer is no text.
@@ -76,7 +81,7 @@ class TextParts:
             answer = answers.get(name)
             if answer is not None and not isinstance(answer, str):
                 raise AnswerError(name, "must be text, or None for no answer")
-            written.append((name, toss, answer))
+            written.append((name, toss, None if name in skipped else answer))
         return lambda seconds: [self._part(*each, seconds) for each in written]
 
     def _part(self, name: str, toss: Toss, answer: str | None, seconds: int) -> tuple[Task, int]:

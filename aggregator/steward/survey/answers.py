@@ -14,7 +14,7 @@ from aggregator.client.survey.answers import Answer
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, is_missing, shown
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.routing import Routing, asked_if
+from aggregator.steward.survey.routing import Conditional, Routing, asked_if
 from aggregator.steward.survey.windows import Windows
 
 DELIMITERS = ",;\t|"
@@ -120,7 +120,11 @@ class Answers:
 
 
 def read_answers(
-    table: AnswerTable, questions: Sequence[Question], windows: Windows, columns: Columns
+    table: AnswerTable,
+    questions: Sequence[Question],
+    windows: Windows,
+    columns: Columns,
+    texts: Sequence[Conditional] = (),
 ) -> Answers:
     """Return all answers in a table, checked.
 
@@ -132,6 +136,7 @@ def read_answers(
         questions: The questions, each read from its columns.
         windows: The windows, in each of which a person may have one row.
         columns: Which column holds what.
+        texts: The text questions. What was written is not read here, only whether it was asked for.
 
     Raises:
         AnswerError: Names the columns that the table lacks, or the rows and columns of faults, at
@@ -139,7 +144,7 @@ def read_answers(
             person.
     """
     _check_columns(table.names, questions, columns)
-    reader = _Reader(questions, windows, columns)
+    reader = _Reader(questions, windows, columns, texts)
     for number, row in enumerate(table.rows, start=1):
         reader.take(number, row)
     return reader.finish()
@@ -163,9 +168,15 @@ def _check_columns(names: Collection[str], questions: Sequence[Question], column
 class _Reader:
     """Reads row by row and collects the faults."""
 
-    def __init__(self, questions: Sequence[Question], windows: Windows, columns: Columns) -> None:
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        windows: Windows,
+        columns: Columns,
+        texts: Sequence[Conditional],
+    ) -> None:
         self._questions, self._windows, self._columns = questions, windows, columns
-        self._routing = Routing.of(questions)
+        self._texts, self._routing = texts, Routing.of(questions, texts)
         self._answers: dict[datetime, list[Given]] = {}
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()
@@ -184,7 +195,7 @@ class _Reader:
         before = self._fault_counts.total()
         given = tuple(self._answer(number, row, question) for question in self._questions)
         if self._routing.is_needed and self._fault_counts.total() == before:
-            self._check_asked(number, given)
+            self._check_asked(number, given, row)
         self._answers.setdefault(start, []).append(given)
 
     def _answer(self, number: int, row: Row, question: Question) -> Answer | None:
@@ -228,14 +239,22 @@ class _Reader:
         else:
             self._seen.add((start, str(person)))
 
-    def _check_asked(self, number: int, given: Given) -> None:
+    def _check_asked(self, number: int, given: Given, row: Row) -> None:
         for question, answer, is_asked in zip(
             self._questions, given, self._routing.asked(given), strict=True
         ):
             if answer is not None and not is_asked:
-                columns = ", ".join(self._columns.of(question))
-                message = f"must be empty: it is asked only if {asked_if(question)}"
-                self._fault(number, columns, AnswerError(message))
+                self._not_asked(number, self._columns.of(question), question)
+        asked = self._routing.asked_texts(given)
+        for text in self._texts:
+            names = self._columns.of_question.get(text.name, [text.name])
+            cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
+            if not asked[text.name] and not all(map(self._columns.is_missing, cells)):
+                self._not_asked(number, names, text)
+
+    def _not_asked(self, number: int, names: Sequence[str], question: Conditional) -> None:
+        message = f"must be empty: it is asked only if {asked_if(question)}"
+        self._fault(number, ", ".join(names), AnswerError(message))
 
     def _fault(self, number: int, column: str, error: AnswerError) -> None:
         self._fault_counts[column] += 1

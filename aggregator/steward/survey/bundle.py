@@ -41,7 +41,8 @@ def task_tables(
     windows = survey.windows
     planned = plan_texts(survey) if texts is None else texts
     meanings = tuple(sorted((each.asked.name, each.question.meaning.hex()) for each in planned))
-    meaning = Meaning(survey.title, survey.asked, windows, plan.sheet, meanings).to_json()
+    asked_if = tuple(sorted((each.name, each.ask_if) for each in survey.texts if each.ask_if))
+    meaning = Meaning(survey.title, survey.asked, windows, plan.sheet, meanings, asked_if).to_json()
     return TaskTables(
         vdaf={"type": "Prio3Sections", "sections": " ".join(plan.sheet.texts)},
         privacy={**plan.privacy, **_window(windows)},

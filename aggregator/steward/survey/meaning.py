@@ -14,14 +14,23 @@ from pydantic import TypeAdapter, ValidationError
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.questions import AnyQuestion, Question
-from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
+from aggregator.steward.survey.questions.base import MAY_HAVE_LINES, Conditions
 from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.sheet import Sheet
 from aggregator.steward.survey.windows import Windows
 from aggregator.words import acting_member
 
 _VERSION = 2
+_CONDITIONS: TypeAdapter[Conditions] = TypeAdapter(Conditions)
 _QUESTION: TypeAdapter[Question] = TypeAdapter(AnyQuestion)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AskedText:
+    """A text question, by its name and by when it is asked."""
+
+    name: str
+    ask_if: Conditions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Meaning:
         sheet: The questions in order, with their labels, ranges, units and how each is asked, and
             then the tables.
         texts: The survey's text questions: their names, each with the `meaning` of its tasks.
+        asked_if: Those of them that not everybody is asked, each with the answers that lead to it.
     """
 
     title: str
@@ -42,6 +52,22 @@ class Meaning:
     windows: Windows
     sheet: Sheet
     texts: tuple[tuple[str, str], ...] = ()
+    asked_if: tuple[tuple[str, Conditions], ...] = ()
+
+    @property
+    def routing(self) -> Routing:
+        """Which questions are asked of whom.
+
+        Raises:
+            ParameterError: A question depends on none that is asked before it.
+        """
+        return Routing.of(self.sheet.questions, self.asked_texts)
+
+    @property
+    def asked_texts(self) -> list[AskedText]:
+        """The text questions."""
+        found = dict(self.asked_if)
+        return [AskedText(name, found.get(name, ())) for name, _ in self.texts]
 
     def to_json(self) -> str:
         """Return the canonical text of this meaning."""
@@ -59,6 +85,11 @@ class Meaning:
             ],
             "tables": self.sheet.tables,
             **({"texts": dict(self.texts)} if self.texts else {}),
+            **(
+                {"texts_asked_if": {name: dict(each) for name, each in self.asked_if}}
+                if self.asked_if
+                else {}
+            ),
         }
         return json.dumps(table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
@@ -119,14 +150,23 @@ def _of_json(text: str) -> Meaning:
             asked.append((question, question.design(each["design"])))
         pairs = tuple((str(of), str(by)) for of, by in table["tables"])
         sheet = Sheet(tuple(asked), pairs)
-        _ = sheet.circuit, Routing.of(sheet.questions)
+        _ = sheet.circuit
         meaning = Meaning(
             title=str(table["survey"]),
             asked=str(table["asked"]),
             windows=Windows(**table["window"]),
             sheet=sheet,
             texts=tuple((str(name), str(of)) for name, of in table.get("texts", {}).items()),
+            asked_if=tuple(
+                (str(name), _CONDITIONS.validate_python(each))
+                for name, each in table.get("texts_asked_if", {}).items()
+            ),
         )
+        _ = meaning.routing
+        if not dict(meaning.asked_if).keys() <= dict(meaning.texts).keys():
+            raise ValueError  # noqa: TRY301  told below, as of all that is not a meaning
+        if not all(each for _, each in meaning.asked_if):
+            raise ValueError  # noqa: TRY301  likewise
     except _OtherVersion:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ValidationError):

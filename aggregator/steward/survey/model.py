@@ -199,7 +199,7 @@ class Survey(BaseModel):
     @property
     def routing(self) -> Routing:
         """Which questions are asked of whom."""
-        return Routing.of([asked.question for asked in self.questions])
+        return Routing.of([asked.question for asked in self.questions], self.texts)
 
     @property
     def windows(self) -> Windows:

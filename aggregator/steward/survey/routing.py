@@ -4,7 +4,8 @@ A person who is not asked gives no answer, which is in the report like any other
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from aggregator.client.survey.answers import Answer
 from aggregator.errors import ParameterError
@@ -13,8 +14,23 @@ from aggregator.words import meant
 
 _SHOWN = 8
 
+Conditions: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+"""Earlier questions, each with labels of which one must be chosen."""
+
 Need = tuple[int, tuple[int, ...]]
 """The index of a question, and the indices of its labels, one of which must be chosen."""
+
+
+class Conditional(Protocol):
+    """A question that may depend on others."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def ask_if(self) -> Conditions:
+        """When it is asked."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,31 +39,31 @@ class Routing:
 
     Attributes:
         needs: For each question, the conditions that must all hold for it to be asked.
+        texts: Likewise for each text question, by name; they come after the others.
     """
 
     needs: tuple[tuple[Need, ...], ...]
+    texts: Mapping[str, tuple[Need, ...]]
 
     @classmethod
-    def of(cls, questions: Sequence[Question]) -> "Routing":
+    def of(cls, questions: Sequence[Question], texts: Iterable[Conditional] = ()) -> "Routing":
         """Return the routing of questions, in the order in which they are asked.
+
+        Args:
+            questions: Those of the survey's report.
+            texts: The text questions, which come after them.
 
         Raises:
             ParameterError: A question depends on one that is not before it, has no labels, or lacks
                 the named label; the message names them.
         """
-        needs = []
-        for place, question in enumerate(questions):
-            try:
-                earlier = questions[:place]
-                needs.append(tuple(_need(*each, earlier) for each in question.ask_if))
-            except ParameterError as error:
-                raise ParameterError(f"question {question.name}: ask_if: {error}") from None
-        return cls(tuple(needs))
+        needs = [_needs(each, questions[:place]) for place, each in enumerate(questions)]
+        return cls(tuple(needs), {each.name: _needs(each, questions) for each in texts})
 
     @property
     def is_needed(self) -> bool:
         """Whether any question is not asked of everybody."""
-        return any(self.needs)
+        return any(self.needs) or any(self.texts.values())
 
     def asked(self, answers: Sequence[Answer | None]) -> list[bool]:
         """Return, for each question, whether it is asked of a person who gives these answers.
@@ -56,18 +72,33 @@ class Routing:
         """
         found = list[bool]()
         for needs in self.needs:
-            found.append(
-                all(
-                    found[place] and not set(labels).isdisjoint(answers[place] or ())
-                    for place, labels in needs
-                )
-            )
+            found.append(_are_met(needs, found, answers))
         return found
 
+    def asked_texts(self, answers: Sequence[Answer | None]) -> dict[str, bool]:
+        """Return, for each text question, whether it is asked of who gives these answers."""
+        asked = self.asked(answers)
+        return {name: _are_met(needs, asked, answers) for name, needs in self.texts.items()}
 
-def asked_if(question: Question) -> str:
+
+def asked_if(question: Conditional) -> str:
     """Return when a question is asked, for a reader; empty if it always is."""
     return " and ".join(f"{name} is {' or '.join(labels)}" for name, labels in question.ask_if)
+
+
+def _are_met(
+    needs: Sequence[Need], asked: Sequence[bool], answers: Sequence[Answer | None]
+) -> bool:
+    return all(
+        asked[place] and not set(labels).isdisjoint(answers[place] or ()) for place, labels in needs
+    )
+
+
+def _needs(question: Conditional, earlier: Sequence[Question]) -> tuple[Need, ...]:
+    try:
+        return tuple(_need(*each, earlier) for each in question.ask_if)
+    except ParameterError as error:
+        raise ParameterError(f"question {question.name}: ask_if: {error}") from None
 
 
 def _need(name: str, labels: Sequence[str], earlier: Sequence[Question]) -> Need:

@@ -21,8 +21,9 @@ from aggregator.client.text.hashing import (
 )
 from aggregator.client.text.question import TextQuestion
 from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
 from aggregator.steward.survey.exact import Positive
-from aggregator.steward.survey.questions.base import NAME
+from aggregator.steward.survey.questions.base import NAME, Conditions
 from aggregator.steward.text import GUESSED_STRINGS
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from aggregator.protocol.task import Task
     from aggregator.steward.survey.meaning import Meaning
     from aggregator.steward.survey.model import Survey
+    from aggregator.steward.text.last_window import LastWindow
     from aggregator.steward.text.plan import TextPlan
 
 KIND = "text"
 _LARGEST_EPSILON = Fraction(64)
+_NOTABLY = 0.95
 
 
 class Text(BaseModel):
@@ -43,6 +46,8 @@ class Text(BaseModel):
         kind: "text".
         name: Its name in files, commands and results.
         text: The question as people are asked it.
+        ask_if: Other questions, each with labels; people whose answers are not among these are
+            not asked this question, and report that they gave no answer.
         epsilon: The epsilon of a person and window, out of the survey's budget.
         buckets: The buckets of each task's histogram; an upload has 16 bytes for each.
         tasks: How many tasks there are; by default the number that finds the rarest strings.
@@ -54,6 +59,7 @@ class Text(BaseModel):
     kind: Literal["text"]
     name: str = Field(pattern=NAME)
     text: str = ""
+    ask_if: Conditions = ()
     epsilon: Positive
     buckets: int = Field(default=1024, ge=FEWEST_BUCKETS, le=MOST_BUCKETS)
     tasks: int | None = Field(default=None, ge=FEWEST_TASKS, le=MOST_TASKS)
@@ -79,6 +85,27 @@ class PlannedText:
     asked: Text
     question: TextQuestion
     plan: "TextPlan"
+
+    def by_last(self, last: "LastWindow") -> "PlannedText":
+        """Return the same with what will be found if people answer as in the last window.
+
+        Raises:
+            ParameterError: No string of that window was surely found.
+        """
+        people = round(last.people) if self.asked.people is None else self.asked.people
+        try:
+            plan = dataclasses.replace(self.plan, tail=last.tail(people))
+        except ParameterError as error:
+            raise ParameterError(f"text question {self.asked.name}: {error}") from None
+        return dataclasses.replace(self, plan=plan)
+
+    def better(self) -> "TextPlan | None":
+        """Return the plan with the best number of tasks, if it finds notably rarer strings."""
+        from aggregator.steward.text.plan import best_plan
+
+        plan = self.plan
+        best = best_plan(plan.tail, plan.epsilon, plan.length)
+        return best if best.found_from < _NOTABLY * plan.found_from else None
 
 
 def plan_texts(survey: "Survey") -> tuple[PlannedText, ...]:

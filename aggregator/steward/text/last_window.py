@@ -10,7 +10,9 @@ spread over strings of one person each, which are the least noise possible.
 import dataclasses
 import json
 import math
-from typing import Final
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,7 @@ _STEP: Final = 1.06
 
 _MOST_PEOPLE: Final = 10**9
 _NOT_ONE: Final = "found: not what `prio text results --json` prints of one window"
+_NOT_OF_A_SURVEY: Final = "found: not what `prio survey results --words … --json` prints"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +125,42 @@ def last_window(text: str) -> LastWindow:
     """
     try:
         document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ParameterError(_NOT_ONE) from None
+    return _window_in(document)
+
+
+def last_windows(text: str, names: Iterable[str]) -> dict[str, LastWindow]:
+    """Return the last window of each text question in the JSON of `prio survey results --words`.
+
+    Args:
+        text: The JSON.
+        names: The text questions.
+
+    Raises:
+        ParameterError: The text is something else, or lacks a question.
+    """
+    newest: dict[str, tuple[datetime, object]] = {}
+    try:
+        for each in json.loads(text)["texts"]:
+            name, start = str(each["name"]), datetime.fromisoformat(each["start"])
+            if name not in newest or newest[name][0] < start:
+                newest[name] = start, each
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ParameterError(_NOT_OF_A_SURVEY) from None
+    found = {}
+    for name in names:
+        if name not in newest:
+            raise ParameterError(f"found: has no window of the text question {name}")
+        try:
+            found[name] = _window_in(newest[name][1])
+        except ParameterError as error:
+            raise ParameterError(f"text question {name}: {error}") from None
+    return found
+
+
+def _window_in(document: Any) -> LastWindow:  # noqa: ANN401  JSON of anything
+    try:
         found = [(float(each["count"]), float(each["deviation"])) for each in document["found"]]
         numbers = [float(document[name]) for name in ("threshold", "no_answer", "unexplained")]
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):

@@ -20,21 +20,32 @@ function fraction(text) {
   return [sign === '' || sign === '+' ? size : -size, 10n ** BigInt(decimals.length)];
 }
 
-/** How many steps above the least a number is, the nearest, ties to even; null beyond the range. */
-function stepsOf(text, grid) {
+/** How many steps above the least a number is, as a fraction; null beyond the range. */
+function above(text, grid) {
   const given = fraction(text);
   if (!given) return null;
   const [low, step] = [grid.low, grid.step].map((each) => each.map(BigInt));
   // (given - low) / step
   const top = (given[0] * low[1] - low[0] * given[1]) * step[1];
   const bottom = given[1] * low[1] * step[0];
-  const most = BigInt(grid.steps);
-  if (top < 0n || top > most * bottom) {
-    if (!grid.clip) return null;
-    return top < 0n ? 0n : most;
-  }
+  const most = BigInt(grid.steps) * bottom;
+  if (top >= 0n && top <= most) return [top, bottom];
+  return grid.clip ? [top < 0n ? 0n : most, bottom] : null;
+}
+
+/** The number of steps, the nearest, ties to even; or null. */
+function stepsOf(text, grid) {
+  const found = above(text, grid);
+  if (!found) return null;
+  const [top, bottom] = found;
   const down = top / bottom, twice = 2n * (top - down * bottom);
   return twice > bottom || (twice === bottom && down % 2n === 1n) ? down + 1n : down;
+}
+
+/** The place of the range that a number is in, the last with its upper edge; or null. */
+function leafOf(text, grid) {
+  const found = above(text, grid);
+  return found && Math.min(Number(found[0] / found[1]), grid.steps - 1);
 }
 
 /** A one among zeros. */
@@ -81,9 +92,18 @@ function answerOf(question, i) {
     const powers = Array.from({ length: question.powers }, (_, at) => steps ** BigInt(at + 1));
     return { entries: [1, 0, ...powers] };
   }
-  if (!chosen.length) return { fault: 'fault_one' };
+  if (question.kind === 'numbers') {
+    const inputs = [...form.querySelectorAll(`[name="q${i}-number"]`)];
+    const steps = inputs.map(({ value }, at) => stepsOf(value, question.columns[at].grid));
+    const wrong = inputs.filter((_, at) => steps[at] === null);
+    return wrong.length ? { fault: 'fault_numbers', wrong } : { entries: [1, 0, ...steps] };
+  }
+  const { range } = question;
+  const leaf = range ? leafOf(form.elements[`q${i}-number`].value, range) : null;
+  if (range && leaf === null) return { fault: 'fault_number' };
+  if (!range && !chosen.length) return { fault: 'fault_one' };
   if (question.kind === 'one') {
-    const ones = question.ones[Number(chosen[0])];
+    const ones = question.ones[leaf ?? Number(chosen[0])];
     return { entries: nothing.map((_, at) => +ones.includes(at)) };
   }
   const places = chosen.filter((each) => each !== 'none').map(Number);
@@ -112,23 +132,24 @@ const measurementOf = (answers) =>
 function mark(answers) {
   const list = document.querySelector('#faults ul');
   list.replaceChildren();
-  answers.forEach(({ fault }, i) => {
+  answers.forEach(({ fault, wrong }, i) => {
     const at = document.getElementById(`q${i}-fault`);
     at.hidden = !fault;
     at.textContent = fault ? filled(words[fault], questions[i].names) : '';
     const names = ['', '-number', '-text'].map((each) => `[name="q${i}${each}"]`);
     const inputs = form.querySelectorAll(names.join());
+    const first = wrong?.[0] ?? inputs[0];
     for (const input of inputs) {
-      if (fault) input.setAttribute('aria-invalid', 'true');
+      if (fault && (wrong?.includes(input) ?? true)) input.setAttribute('aria-invalid', 'true');
       else input.removeAttribute('aria-invalid');
     }
     if (!fault) return;
     const link = document.createElement('a');
-    link.href = `#${inputs[0].id}`;
+    link.href = `#${first.id}`;
     link.textContent = questions[i].text;
     link.addEventListener('click', (event) => {
       event.preventDefault();
-      inputs[0].focus();
+      first.focus();
     });
     const item = document.createElement('li');
     item.append(link);

@@ -22,6 +22,7 @@ WORDS: Final[Mapping[str, str]] = {
     "none": "None of these",
     "number": "A number from {low} to {high}.",
     "number_in_steps": "A number from {low} to {high}, in steps of {step}.",
+    "numbers": "A number for each of these.",
     "write": "In your own words, {most} characters at most. What others write in the same words is "
     "counted together with it; capital letters make no difference.",
     "yes": "Yes",
@@ -32,6 +33,7 @@ WORDS: Final[Mapping[str, str]] = {
     "fault_one": "Choose an answer, or “I'd rather not say”.",
     "fault_most": "Choose at most {most}.",
     "fault_number": "Write a number from {low} to {high}, or choose “I'd rather not say”.",
+    "fault_numbers": "Write a number in its range for each, or choose “I'd rather not say”.",
     "fault_text": "Write an answer, or choose “I'd rather not say”.",
     "not_here": "Questions that you would answer in your own words are not asked here: this "
     "browser is too old for them, or keeps nothing.",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from aggregator.client.survey.sheet import Needs
 from aggregator.client.text.question import TextQuestion
 from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import filled
@@ -19,11 +20,15 @@ class WrittenPart:
         is_hidden: Whether it appears only once other questions are answered.
     """
 
-    is_hidden = False
-
     def __init__(
-        self, number: int, text: str, question: TextQuestion, tasks: Sequence[Task]
+        self,
+        number: int,
+        text: str,
+        question: TextQuestion,
+        tasks: Sequence[Task],
+        needs: Needs = (),
     ) -> None:
+        self._needs, self.is_hidden = needs, bool(needs)
         self._number, self._text = number, text
         self._question, self._tasks = question, tasks
 
@@ -37,7 +42,7 @@ class WrittenPart:
             "kind": "text",
             "text": self._text,
             "names": self._names(),
-            "needs": [],
+            "needs": self._needs,
             "nothing": [],
             "description": json.loads(self._question.to_json(self._tasks)),
             "tasks": [task_for_clients(each) for each in self._tasks],
@@ -52,7 +57,8 @@ class WrittenPart:
         name = f"q{self._number}"
         said = filled(words["question"], number=str(place), count=str(count))
         return (
-            f'<fieldset aria-describedby="{name}-hint {name}-fault">'
+            f'<fieldset aria-describedby="{name}-hint {name}-fault"'
+            f"{' hidden' if self.is_hidden else ''}>"
             f'<legend id="{name}-legend"><small>{escape(said)}</small>{escape(self._text)}'
             f'</legend>\n<p class="soft" id="{name}-hint">'
             f"{escape(filled(words['write'], **self._names()))}</p>\n"

@@ -92,6 +92,11 @@ class Hierarchy(Question):
             return _levels_of_regions(self.regions)
         return _levels_of_ranges(_edges(*self._range), self.branches)
 
+    @property
+    def paths(self) -> list[str]:
+        """The labels of all leaves, each below those of all regions that it is in."""
+        return _full(*self.levels())[-1]
+
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
         if self._range is None:
@@ -146,16 +151,22 @@ def _told_apart(
     labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]
 ) -> list[list[str]]:
     """Return each level's names: labels, with everything above them where a label repeats."""
-    full = [list(labels[0])]
-    for level, above in zip(labels[1:], parents, strict=True):
-        full.append(
-            [f"{full[-1][place]} / {label}" for label, place in zip(level, above, strict=True)]
-        )
+    full = _full(labels, parents)
     count = Counter(itertools.chain.from_iterable(labels))
     return [
         [label if count[label] == 1 else name for label, name in zip(level, names, strict=True)]
         for level, names in zip(labels, full, strict=True)
     ]
+
+
+def _full(labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]) -> list[list[str]]:
+    """Return each level's labels with everything above them."""
+    full = [list(labels[0])]
+    for level, above in zip(labels[1:], parents, strict=True):
+        full.append(
+            [f"{full[-1][place]} / {label}" for label, place in zip(level, above, strict=True)]
+        )
+    return full
 
 
 def _edges(low: Fraction, high: Fraction, leaves: int) -> list[Fraction]:

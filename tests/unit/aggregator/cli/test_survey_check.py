@@ -1,5 +1,6 @@
 """`prio survey check` says how far off results will be, of those who are asked."""
 
+import json
 import re
 from pathlib import Path
 
@@ -27,3 +28,70 @@ def test_the_error_of_a_number_that_not_everybody_is_asked_for_is_told_for_half(
     assert (half is not None) == is_routed
     if half is not None:
         assert float(half[1]) == pytest.approx(2 * float(found[1]), rel=0.001)
+
+
+WORD = '[[question]]\nname = "word"\nkind = "text"\nepsilon = "1/2"\npeople = 100000\ntasks = 128\n'
+
+
+def window(start: str, counts: list[float], name: str = "word") -> dict[str, object]:
+    return {
+        "name": name,
+        "start": start,
+        "found": [{"count": count, "deviation": 50.0} for count in counts],
+        "threshold": 900.0,
+        "no_answer": 0.0,
+        "unexplained": 100_000 - sum(counts),
+    }
+
+
+def test_what_will_be_found_of_words_is_told_by_the_last_window_of_each(tmp_path: Path) -> None:
+    file, found = tmp_path / "survey.toml", tmp_path / "found.json"
+    file.write_text(VISITS + SMOKER + WORD)
+    last = window("2026-11-09T00:00:00+00:00", [50_000, 2000.0])
+    before = window("2026-11-02T00:00:00+00:00", [5000.0 - each for each in range(19)])
+    other = window("2026-11-16T00:00:00+00:00", [9000.0], "another")
+    told = {}
+    given = {"all": [last, before, other], "last": [last], "before": [before]}
+    for name, windows in given.items():
+        found.write_text(json.dumps({"version": 2, "texts": windows}))
+        done = run_here("survey", "check", file, "--found", found, "--json")
+        assert done.returncode == 0, done.stderr
+        [told[name]] = json.loads(done.stdout)["texts"]
+        assert told[name]["tail"] == "last window"
+        assert told[name]["tasks"] == 128  # what `prio survey new` makes
+    [told["guess"]] = json.loads(run_here("survey", "check", file, "--json").stdout)["texts"]
+    assert told["guess"]["tail"] == "guessed"
+    assert told["all"] == told["last"]
+    assert len({each["found_from"] for each in told.values()}) == 3
+    said = run_here("survey", "check", file, "--found", found).stdout
+    assert re.search(r"^word: tasks = \d+ would find what [\d,]+ or more", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("more", "text", "said"),
+    [
+        (WORD, "[]", "found: not what `prio survey results --words"),
+        (WORD, '{"texts": [{"name": "word", "start": 3}]}', "found: not what `prio survey results"),
+        (WORD, '{"texts": []}', "found: has no window of the text question word"),
+        (
+            WORD,
+            json.dumps({"texts": [{"name": "word", "start": "2026-11-02"}]}),
+            "text question word: found: not what",
+        ),
+        (
+            WORD,
+            json.dumps({"texts": [window("2026-11-02", [500.0])]}),
+            "text question word: found: no string of the window",
+        ),
+        ("", "{}", "found: the survey has no text question"),
+    ],
+)
+def test_a_file_that_tells_nothing_of_the_last_window_is_refused(
+    more: str, text: str, said: str, tmp_path: Path
+) -> None:
+    file, found = tmp_path / "survey.toml", tmp_path / "found.json"
+    file.write_text(VISITS + SMOKER + more)
+    found.write_text(text)
+    done = run_here("survey", "check", file, "--found", found)
+    assert done.returncode == 2
+    assert said in done.stderr

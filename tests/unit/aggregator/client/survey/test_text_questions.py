@@ -28,6 +28,7 @@ from aggregator.client import (
     State,
     SurveyClient,
 )
+from aggregator.client.reporter import Parts
 from aggregator.client.text.beside import texts_beside
 from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
@@ -268,18 +269,48 @@ def test_reports_are_of_one_size_whatever_people_wrote_and_tosses_are_of_all_tas
         survey.put({"word": answer}, person=str(number))
     survey.put({}, person="silent")
     survey.reporter.flush()
-    sizes = {
-        len(data)
-        for key, data in world.leader.stored.items()
-        if world.name_of[world.leader.tasks[key]] == "word"
-    }
-    assert len(sizes) == 1
+    assert len({len(world.leader.stored[key]) for key in of_word(world)}) == 1
     # 71 people toss for 64 tasks, by a seed: 43 of them is what is to be expected.
     word = world.stored()["word"]
     assert sum(word.values()) == len(written) + 1
     assert len(word) > 30
     assert max(word.values()) < 9
     assert world.leader.gets == 2  # the keys of one task serve all
+
+
+def test_who_is_not_asked_reports_what_is_reported_of_no_answer_to_the_task_they_tossed_for(
+    tmp_path: Path,
+) -> None:
+    """The leader would otherwise learn an answer from what was not asked."""
+    made = tmp_path / "made"
+    tasks = write_survey_folder(made, LETTERS + 'ask_if = { department = "surgery" }\n')
+    world = World(made, tasks, tmp_path / "outbox.sqlite")
+    survey = world.begin()
+    seen = list[dict[str, object]]()
+    inner = survey.reporter.put_together
+
+    def put_together(parts: Callable[[int], Parts], *, claim: str | None = None) -> list[bytes]:
+        seen.append({world.name_of[task.task_id.value]: what for task, what in parts(0)})
+        return inner(parts, claim=claim)
+
+    survey.reporter.put_together = put_together  # type: ignore[method-assign]  # to see the answers
+    people = {"asked": "surgery", "not asked": "medicine", "silent": None}
+    for person, department_of in people.items():
+        survey.put({"department": department_of, "word": "knee"}, person=person)
+    survey.put({"department": "surgery"}, person="wrote nothing")
+    assert [each["word"] == 0 for each in seen] == [False, True, True, True]
+    survey.reporter.flush()
+    assert sum(world.stored()["word"].values()) == 4
+    assert len({len(world.leader.stored[key]) for key in of_word(world)}) == 1
+    # An answer of the wrong type is refused of whoever is not asked, too.
+    with pytest.raises(AnswerError, match="word: must be text"):
+        survey.put({"department": "medicine", "word": 3}, person="another")
+    world.close()
+
+
+def of_word(world: World) -> list[bytes]:
+    """Return the reports of the text question."""
+    return [key for key in world.leader.stored if world.name_of[world.leader.tasks[key]] == "word"]
 
 
 def test_a_refusal_says_of_which_question_it_is_and_the_other_report_counts(world: World) -> None:

@@ -20,7 +20,8 @@ from aggregator.client.module import joined_module, joined_text
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import task_to_toml
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
-from aggregator.steward.survey.form.page import MOST_OPTIONS, fingerprint, form_page, policy_of
+from aggregator.steward.survey.form.page import fingerprint, form_page, policy_of
+from aggregator.steward.survey.form.parts import MOST_OPTIONS
 from aggregator.steward.survey.form.words import WORDS, words_of
 from tests.support.commands import run_here
 from tests.support.processes import ROOT
@@ -160,10 +161,7 @@ def test_a_translation_that_would_not_fit_is_refused_by_name(text: str, message:
         words_of(text)
 
 
-def test_a_question_that_a_page_has_no_form_for_is_named() -> None:
-    tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 4\nleaves = 4\n'
-    with pytest.raises(ParameterError, match="question age: a page has no form for a tree"):
-        page_of(tree)
+def test_a_question_with_more_labels_than_anybody_reads_is_named() -> None:
     labels = [str(number) for number in range(MOST_OPTIONS + 1)]
     with pytest.raises(ParameterError, match=f"department: a page shows at most {MOST_OPTIONS}"):
         page_of(department(labels))
@@ -200,8 +198,8 @@ def test_the_survey_of_the_readme_has_a_page() -> None:
 
 
 def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) -> None:
-    tree = '[[question]]\nname = "age"\nkind = "tree"\nlow = 0\nhigh = 64\nleaves = 64\n'
-    for name, asked in (("visits", department() + WORD), ("ages", tree)):
+    many = department([str(number) for number in range(MOST_OPTIONS + 1)])
+    for name, asked in (("visits", department() + WORD), ("many", many)):
         folder, texts = tmp_path / name, texts_in(VISITS + asked)
         public = {"task.toml": task_to_toml(task_of(VISITS + asked))}
         for word, each in texts.items():
@@ -219,7 +217,7 @@ def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) 
         assert served.headers["cache-control"] == "no-store"
         assert httpx.head(f"{address}/visits", trust_env=False).status_code == 200
         assert 'href="/visits"' in httpx.get(f"{address}/", trust_env=False).text
-        for path, why in (("ages", "no form for a tree"), ("..", "no survey"), ("a/b", "")):
+        for path, why in (("many", "at most 200 labels"), ("..", "no survey"), ("a/b", "")):
             refused = httpx.get(f"{address}/{path.replace('.', '%2e')}", trust_env=False)
             assert refused.status_code == 404
             assert why in refused.text

@@ -88,6 +88,68 @@ def test_what_a_question_cannot_depend_on_is_named(old: str, new: str, said: str
     assert said in str(refusal.value)
 
 
+WORD = """
+[[question]]
+name = "brand"
+kind = "text"
+epsilon = "1/4"
+tasks = 8
+ask_if = { smoker = "yes", why = ["taste", "habit"] }
+"""
+
+
+def test_a_text_question_depends_on_any_other_and_none_on_it() -> None:
+    """Whoever made a page that asks others would otherwise measure something else."""
+    # It may stand before them: people are asked it after all others.
+    assert survey_from_toml(VISITS + WORD + SMOKERS.removeprefix(VISITS)).routing.texts
+    routing = survey_from_toml(SMOKERS + WORD).routing
+    for smoker, why, is_asked in (
+        (YES, (0,), True),
+        (YES, (2,), False),
+        (YES, None, False),
+        (NO, (0,), False),
+        (None, None, False),
+    ):
+        assert routing.asked_texts([smoker, why, None, None]) == {"brand": is_asked}
+    task = task_of(SMOKERS + WORD)
+    meaning = Meaning.of_task(task)
+    assert meaning.routing == routing
+    always = task_of(SMOKERS + WORD.rsplit("ask_if", 1)[0])
+    assert always.fingerprint != task.fingerprint
+    with pytest.raises(ParameterError, match="question brand: ask_if: must name a question that"):
+        survey_from_toml(SMOKERS + WORD.replace("smoker =", "smokes ="))
+    after = '[[question]]\nname = "more"\nkind = "yes-no"\nask_if = { brand = "x" }\n'
+    with pytest.raises(ParameterError, match="more: ask_if: must name a question that is asked"):
+        survey_from_toml(SMOKERS + WORD + after)
+    for changed in (
+        {"brand": {"whose": ["his"]}},
+        {"brands": {"smoker": ["yes"]}},
+        [],
+        {"brand": {}},
+    ):
+        table = json.loads(task.meaning) | {"texts_asked_if": changed}
+        text = json.dumps(table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        with pytest.raises(ParameterError, match="meaning: not"):
+            Meaning.from_json(text)
+
+
+def test_what_somebody_wrote_who_was_not_asked_is_refused_by_row_and_column() -> None:
+    meaning = Meaning.of_task(task_of(SMOKERS + WORD))
+    columns = Columns(time="day", of_question={"brand": ["which"]}, missing=["n/a"])
+    rows = "2026-11-02,yes,habit,,3,x\n2026-11-02,no,,,0,n/a\n2026-11-02,yes,friends,,,\n"
+
+    def read(text: str) -> int:
+        table = csv_table(io.StringIO("day,smoker,why,whose,cigarettes,which\n" + text))
+        questions, texts = meaning.sheet.questions, meaning.asked_texts
+        return read_answers(table, questions, WINDOWS, columns, texts).count
+
+    assert read(rows) == 3
+    with pytest.raises(AnswerError) as refusal:
+        read(rows + "2026-11-02,no,,,0,secret\n")
+    condition = "smoker is yes and why is taste or habit"
+    assert str(refusal.value) == f"row 4, which: must be empty: it is asked only if {condition}"
+
+
 def test_a_number_has_no_labels_to_depend_on() -> None:
     last = '[[question]]\nname = "more"\nkind = "yes-no"\nask_if = { cigarettes = "0" }\n'
     with pytest.raises(ParameterError, match="more: ask_if: cigarettes has no labels"):
