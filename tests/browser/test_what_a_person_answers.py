@@ -451,8 +451,18 @@ def test_what_is_missing_is_named_where_it_is_missing_and_nothing_is_sent(
         page = see(visit)
         page.get_by_label("children").check()
         page.get_by_label("How many hours").fill("25")
+        # Who says nothing, or that nothing applies, says nothing else; and the other way around.
+        wished = page.get_by_role("group", name="What would you have wished")
+        for alone in ("None of these", "I'd rather not say"):
+            wished.get_by_label(alone).check()
+            expect(wished.locator(":checked")).to_have_count(1)
+        hours = page.get_by_role("group", name="How many hours").get_by_label("I'd rather not say")
+        hours.check()
+        page.get_by_label("How many hours").fill("26")
+        expect(hours).not_to_be_checked()
         for wish in ("parking", "food", "quiet"):
             page.get_by_label(wish).check()
+        expect(wished.locator(":checked")).to_have_count(3)
         send(page)
         faults = page.get_by_role("alert").get_by_role("link")
         expect(faults).to_have_count(5)

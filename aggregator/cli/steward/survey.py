@@ -210,6 +210,7 @@ def show(
 ) -> None:
     """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
     from aggregator.client.survey.sheet import AnswerSheet
+    from aggregator.steward.survey.routing import asked_if
 
     task, meaning = task_of_survey(file)
     if as_json:
@@ -232,6 +233,9 @@ def show(
                 print(escaped(f"  {name} = {json.dumps(value, ensure_ascii=False)}"))
     for of, by in meaning.sheet.tables:
         print(f"{of} by {by}")
+    for text in meaning.asked_texts:
+        only = f", only if {asked_if(text)}" if text.ask_if else ""
+        print(escaped(f"{text.name}  asked in people's own words{only}"))
 
 
 app.command(epilog="Example: prio survey form made/task.toml --out form.html")(form)

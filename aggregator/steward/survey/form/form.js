@@ -72,6 +72,17 @@ function show() {
   });
 }
 
+const isAlone = ({ type, value }) => type === 'checkbox' && ['skip', 'none'].includes(value);
+
+/** Who ticks "None of these" or "I'd rather not say" has chosen nothing else, and vice versa. */
+function exclude({ target }) {
+  if (target.type === 'checkbox' && !target.checked) return;
+  for (const other of target.closest('fieldset').querySelectorAll('[type=checkbox]')) {
+    if (other !== target && (isAlone(target) || isAlone(other))) other.checked = false;
+  }
+}
+
+form.addEventListener('input', exclude);
 form.addEventListener('input', show);
 show();
 

@@ -14,7 +14,7 @@ from aggregator.steward.survey.questions.trees import Hierarchy
 from aggregator.steward.survey.questions.vectors import Column, Vector
 
 MOST_OPTIONS = 200
-"""The most labels of a question: nobody would read through more."""
+"""The most labels or columns of a question: nobody would read through more."""
 
 Words = Mapping[str, str]
 
@@ -26,17 +26,20 @@ class Part:
         is_hidden: Whether it appears only once other questions are answered.
 
     Raises:
-        ParameterError: It has more labels than a page shows.
+        ParameterError: It has more labels or columns than a page shows.
     """
 
     def __init__(self, number: int, question: Question, words: Words, *, is_hidden: bool) -> None:
         self._number, self._question, self._words = number, question, words
         self.is_hidden = is_hidden
         self._labels = _labels_of(question, words)
-        if len(self._labels) > MOST_OPTIONS:
+        fields, what = len(self._labels), "labels"
+        if isinstance(question, Vector):
+            fields, what = len(question.entries), "columns"
+        if fields > MOST_OPTIONS:
             raise ParameterError(
-                f"question {question.name}: a page shows at most {MOST_OPTIONS} labels, "
-                f"not {len(self._labels)}"
+                f"question {question.name}: a page shows at most {MOST_OPTIONS} {what}, "
+                f"not {fields}"
             )
 
     @property
@@ -93,10 +96,11 @@ class Part:
             case Vector(entries=columns):
                 return [self._column(place, column) for place, column in enumerate(columns)]
             case Number(unit=unit) | Hierarchy(regions=(), unit=unit):
+                own = f"{name}-number"
                 labelled = (
-                    f'aria-labelledby="{name}-legend" aria-describedby="{name}-hint {name}-fault"'
+                    f'aria-labelledby="{name}-legend" {_described(own, f"{name}-hint", name)}'
                 )
-                field = f"{_input(f'{name}-number', name)}{labelled}> {escape(unit)}"
+                field = f"{_input(own, name)}{labelled}> {_unit(own, unit)}"
                 return [f'<div class="amount">{field}</div>\n']
             case _:
                 return []
@@ -106,10 +110,11 @@ class Part:
         name = f"q{self._number}"
         label, own = escape(column.name), f"{name}-number-{place}"
         said = escape(self._of_range(column.low, column.high, column.step))
+        hint = f'<span class="soft" id="{own}-hint">{said}</span>'
+        field = f"{_input(own, name)}{_described(own, f'{own}-hint', name)}>"
         return (
-            f'<div class="column"><label for="{own}">{label}</label>'
-            f'<div class="amount">{_input(own, name)}aria-describedby="{own}-hint {name}-fault"> '
-            f'{escape(column.unit)} <span class="soft" id="{own}-hint">{said}</span></div></div>\n'
+            f'<div class="column"><label for="{own}">{label}</label><div class="amount">{field} '
+            f"{_unit(own, column.unit)} {hint}</div></div>\n"
         )
 
     def _hint(self) -> str:
@@ -144,6 +149,15 @@ class Part:
 def _input(own: str, name: str) -> str:
     """Return the beginning of a field for a number."""
     return f'<input id="{own}" name="{name}-number" type="text" inputmode="decimal" '
+
+
+def _unit(own: str, unit: str) -> str:
+    """Return the unit of a field, which is read out with it."""
+    return f'<span id="{own}-unit">{escape(unit)}</span>'
+
+
+def _described(own: str, hint: str, name: str) -> str:
+    return f'aria-describedby="{own}-unit {hint} {name}-fault"'
 
 
 def _range_names(low: Fraction, high: Fraction, step: Fraction = Fraction(1)) -> dict[str, str]:

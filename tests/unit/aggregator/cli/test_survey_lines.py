@@ -14,7 +14,9 @@ from aggregator.protocol.task import task_to_toml
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, task_asking
 from tests.support.commands import run_here
 from tests.support.ports import free_ports
+from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department, task_of
+from tests.support.texts import WORD
 
 LONG_AGO = MONDAY - 300 * WEEK
 """Windows that are over, whatever the clock says."""
@@ -162,6 +164,13 @@ def test_show_prints_what_is_asked_as_one_document(made: tuple[Path, Path]) -> N
     assert names == ["department", "age"]
     shown = run_here("survey", "show", made[0]).stdout
     assert f"{document['task_id']}  fingerprint {document['fingerprint']}" in shown
+
+
+def test_show_names_what_is_asked_in_words_and_of_whom(tmp_path: Path) -> None:
+    asked = VISITS + department() + WORD + 'ask_if = { department = "surgery" }\n'
+    write_survey_folder(tmp_path / "made", asked)
+    shown = run_here("survey", "show", tmp_path / "made" / "task.toml").stdout
+    assert "\nword  asked in people's own words, only if department is surgery\n" in shown
 
 
 def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path]) -> None:

@@ -165,6 +165,10 @@ def test_a_question_with_more_labels_than_anybody_reads_is_named() -> None:
     labels = [str(number) for number in range(MOST_OPTIONS + 1)]
     with pytest.raises(ParameterError, match=f"department: a page shows at most {MOST_OPTIONS}"):
         page_of(department(labels))
+    column = '[[question.column]]\nname = "number {}"\nhigh = 3\n'
+    columns = "".join(column.format(number) for number in range(MOST_OPTIONS + 1))
+    with pytest.raises(ParameterError, match="spent: a page shows at most 200 columns, not 201"):
+        page_of('[[question]]\nname = "spent"\nkind = "vector"\n' + columns)
 
 
 def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_path: Path) -> None:
