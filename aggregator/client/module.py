@@ -21,7 +21,7 @@ ORDER = (
 )
 """The files in order: each comes after those that it imports."""
 
-TEXT_ORDER = ("normal", "question")
+TEXT_ORDER = ("normal", "question", "spelling")
 """The files for text questions, which come after the others."""
 
 PROFILES = (DAP_18, DAP_19)

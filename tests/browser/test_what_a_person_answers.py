@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
+from aggregator.client.text.fitting import SpelledWindow
+from aggregator.client.text.spelling import Spelling
+from aggregator.client.text.strings import fingerprint
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
+from aggregator.steward.survey.form.page import form_page
 from tests.support.browser import Visit, visiting
 from tests.support.module_pair import Site, elsewhere, other_keys, survey_site
 from tests.support.pair import NOW
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.text import spelling_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -145,10 +150,12 @@ _KEPT = """() => new Promise((resolve) => {
 """What is kept in the browser of tosses."""
 
 
-def see(visit: Visit, moment: datetime = TODAY, place: int = PLACE) -> Page:
+def see(
+    visit: Visit, moment: datetime = TODAY, place: int = PLACE, path: str = "/form.html"
+) -> Page:
     visit.page.clock.set_fixed_time(moment)  # that of the services
     visit.page.add_init_script(_TOSSES % place)
-    page = visit.see("/form.html")
+    page = visit.see(path)
     page.wait_for_selector("html[data-ready]")
     return page
 
@@ -384,6 +391,48 @@ def test_the_toss_is_kept_before_anybody_writes_and_every_report_goes_to_its_tas
         send(page)
         says(page, "Your answers are counted.")
         assert posts_in(sent) == dict.fromkeys(of_visitor, 1)
+
+
+def test_in_a_window_of_letters_the_report_goes_to_the_place_of_the_toss_and_tells_one(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    """Whoever sent one to the question, too, would pay twice for the window."""
+    site, task = asked
+    site.loses = lambda _: False
+    site.pair.clock.advance(7 * DAY)
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+    interval = week_of(task, now)
+    question, tasks = site.texts["hurts"]
+    spelling = Spelling(question, (fingerprint("my back", question.meaning),), "abk", letters=8)
+    letters = spelling_tasks(spelling, tasks, interval)
+    window = SpelledWindow(spelling, letters)
+    window.check(tasks)
+
+    async def provision() -> None:
+        for site.pair.task in letters:
+            await site.pair.provision()
+
+    elsewhere(provision)
+    site.pages["letters.html"] = form_page(
+        task, Meaning.of_task(task), texts=site.texts, spelled={"hurts": [window]}
+    )
+    with visiting(browser, site.address) as visit:
+        page = see(visit, now, path="/letters.html")
+        page.get_by_text("What happens to my answers?").click()
+        expect(page.get_by_text("this page asks for letters")).to_be_visible()
+        answer(page, "surgery", "1", ["food"], "My back")
+        sent = requests_of(page)
+        send(page)
+        says(page, "Your answers are counted.")
+        assert posts_in(sent) == {str(task.task_id): 1, str(letters[PLACE].task_id): 1}
+        # The page of before, which knows nothing of letters, sends no second report.
+        page = see(visit, now)
+        expect(page.get_by_role("button")).not_to_be_visible()
+    site.pair.clock.advance(7 * DAY)
+    values = site.collect(letters[PLACE], interval).values
+    assert [place for place, count in enumerate(values) for _ in range(count)] == [
+        spelling.measurement(PLACE, "my back")
+    ]
 
 
 def test_who_came_too_late_with_one_of_two_reports_is_told_so(

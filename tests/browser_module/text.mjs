@@ -12,7 +12,7 @@ import { FolderOutbox } from '../../aggregator/client/browser/node.js';
 
 // The files as they lie there, or each joined into one.
 const { Client, DecodeError, MemoryOutbox, Task } = await import(process.env.MODULE);
-const { TextClient, TextQuestion, fingerprint, normalForm, siphash, tossed } =
+const { Spelling, TextClient, TextQuestion, fingerprint, normalForm, siphash, tossed } =
   await import(process.env.TEXT_MODULE);
 
 const { vectors, points, strings, made } = JSON.parse(readFileSync(process.env.TEXT_VECTORS, 'utf8'));
@@ -104,6 +104,72 @@ test('a question and its tasks agree, and none is read that was swapped or chang
     });
   }
 });
+
+const spellingOf = (question, { description, tasks } = made.spelling) =>
+  Spelling.read(description, tasks.map((each) => new Task(each)), question);
+
+test('letters are those that Python tells, of what is asked and in each place', async () => {
+  const spelling = await spellingOf(await read());
+  assert.ok(made.spelling.buckets.length > 8);
+  for (const [answer, buckets] of made.spelling.buckets) {
+    for (const [place, bucket] of buckets.entries()) {
+      assert.equal(await spelling.bucket(place, answer), bucket, `${escape(answer)} ${place}`);
+    }
+  }
+  assert.equal(await spelling.bucket(0, null), 0);
+});
+
+test('a spelling that was changed, or does not fit its question, is not read', async () => {
+  // Whoever hands out one with shorter windows would have several reports of a person in one.
+  const question = await read();
+  const { description, tasks, bad } = made.spelling;
+  const refusals = [
+    [{ ...description, letters: 4 }, tasks, /task 1 of 8: was not made for this spelling/],
+    [{ ...description, alphabet: 'abd' }, tasks, /task 1 of 8: was not made for this spelling/],
+    [{ ...description, fingerprints: description.fingerprints.slice(1) }, tasks, /was not made/],
+    [{ ...description, fingerprints: description.fingerprints.toReversed() }, tasks, /do not fit/],
+    [{ ...description, letters: 9 }, tasks, /do not fit/],
+    [{ ...description, version: 2 }, tasks, /only version 1/],
+    [{ ...description, task_ids: [] }, tasks, /task_ids/],
+    [null, tasks, /only version 1/],
+    ...bad.map(({ tasks: others, says }) =>
+      [{ ...description, task_ids: others.map(({ id }) => id) }, others, new RegExp(says)]),
+  ];
+  for (const [changed, others, says] of refusals) {
+    await assert.rejects(spellingOf(question, { description: changed, tasks: others }), (error) => {
+      assert.ok(error instanceof DecodeError, String(error));
+      assert.match(error.message, says);
+      return true;
+    });
+  }
+  await assert.rejects(
+    TextClient.open(await read(), { outbox: new MemoryOutbox(), spelled: [await spellingOf(question)] }),
+    TypeError,
+  );
+});
+
+test('in a window of letters a report goes to the spelling, in the place of the toss, and to no other task',
+  async () => {
+    const question = await read(), outbox = new MemoryOutbox();
+    const spelling = await spellingOf(question);
+    const clock = { now: 0 }, now = () => clock.now;
+    const before = await TextClient.open(question, { outbox, now });
+    const text = await TextClient.open(question, { outbox, now, spelled: [spelling] });
+    assert.equal(text.place, before.place);
+    const [asked, letters] = [question, spelling].map(({ tasks }) => tasks[text.place].id);
+    const { start, end } = made.spelling;
+    const moments = [[1000 * start - 1, asked], [1000 * start, letters], [1000 * end - 1, letters], [1000 * end, asked]];
+    for (const [moment, task] of moments) {
+      clock.now = moment;
+      assert.equal(await text.answered(), null);
+      const key = await text.put('Caf\u00e9');
+      assert.equal((await outbox.list(task)).at(-1).key, key);
+      // Nor does a page that does not know of the letters send a second report.
+      await assert.rejects(before.put('a'), { name: 'AlreadyAnswered' });
+      assert.deepEqual(await text.answered(), { state: 'waiting' });
+    }
+    for (const client of text.clients) assert.equal(await client.waiting(), 2);
+  });
 
 test('a client that knows people by task takes no task of a group', async () => {
   const [, second] = (await read()).tasks;

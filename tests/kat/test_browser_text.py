@@ -13,13 +13,16 @@ import pytest
 from aggregator.client.module import joined_module, joined_text
 from aggregator.client.text.hashing import siphash
 from aggregator.client.text.question import TextQuestion
-from aggregator.client.text.strings import normal_form
+from aggregator.client.text.spelling import Spelling
+from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.client.text.unassigned import unassigned
 from aggregator.dap.ids import TaskId
+from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task, task_for_clients
 from tests.support.node import MODULE, run_tests
 from tests.support.processes import ROOT
-from tests.support.tasks import LAPLACE, make_task
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
+from tests.support.text import spelling_tasks
 
 STEPS = ROOT / "tests" / "unit" / "aggregator" / "client" / "text" / "vectors.json"
 CHUNK = 0x1000
@@ -33,6 +36,9 @@ RANDOM_STRINGS = 4000
 LONG_STRINGS = 40
 QUESTION = TextQuestion("Ein „Wört“?", Fraction(1, 2), 8, 32)
 WINDOWS = {"window": 3, "window_start": 1}
+LETTERS_START = 17_000_002
+"""The first unit of a window, of the second of two of which letters are asked for."""
+NAMES = ("caf\u00e9", "a", "bac\U0001f375abcabc")
 
 
 def task(place: int, length: int = 32, **settings: str | int) -> Task:
@@ -54,11 +60,44 @@ def described() -> dict[str, object]:
         "task 2 of 8: is not in place": task(1, group="an income, an illness"),
     }
     return {
+        "spelling": spelled(),
         "description": json.loads(QUESTION.to_json(tasks)),
         "tasks": [task_for_clients(each) for each in tasks],
         "bad": [
             {"says": says, "tasks": [task_for_clients(t) for t in (tasks[0], each, *tasks[2:])]}
             for says, each in wrong.items()
+        ],
+    }
+
+
+def spelled() -> dict[str, object]:
+    """Return a spelling, the bucket of each answer in each place, and some that do not fit."""
+    prints = sorted(fingerprint(each, QUESTION.meaning) for each in NAMES)
+    spelling = Spelling(QUESTION, tuple(prints), "abc\u00e9\U0001f375", letters=5)
+    answers = [*NAMES, *(each.upper() for each in NAMES), "plum", "", " ", "\ud800"]
+
+    def letters(start: int = LETTERS_START, units: int = 6, **settings: int) -> list[Task]:
+        asked = [task(place, **settings) for place in range(QUESTION.tasks)]
+        return spelling_tasks(spelling, asked, Interval.of(start, units))
+
+    tasks = letters()
+    wrong = {
+        "has other settings than the question's": letters(window=1, window_start=0),
+        "must take reports of whole windows": letters(LETTERS_START + 1, 3),
+        "was not made for this spelling": [tasks[1], tasks[0], *tasks[2:]],
+    }
+    return {
+        "description": json.loads(spelling.to_json(tasks)),
+        "tasks": [task_for_clients(each) for each in tasks],
+        "start": LETTERS_START * TIME_PRECISION,
+        "end": (LETTERS_START + 6) * TIME_PRECISION,
+        "buckets": [
+            [each, [spelling.measurement(place, each) for place in range(QUESTION.tasks)]]
+            for each in answers
+        ],
+        "bad": [
+            {"says": says, "tasks": [task_for_clients(each) for each in bad]}
+            for says, bad in wrong.items()
         ],
     }
 

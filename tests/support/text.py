@@ -1,7 +1,7 @@
 """Releases of text questions, simulated as sums: the toss, the hash, and both parties' noise."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.dap.ids import TaskId
+from aggregator.dap.times import Interval
 from aggregator.dp.rationals import format_rational
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import Task, task_from_table, task_to_table
 from aggregator.steward.text.candidates import Listed, Prints
 from tests.support.tasks import make_task
 
@@ -125,3 +126,16 @@ def spelled_tables(
     for sign in (1, -1, 1, -1):
         tables += sign * (rng.geometric(stop, shape) - 1)
     return tables
+
+
+def spelling_tasks(spelling: Spelling, tasks: Sequence[Task], interval: Interval) -> list[Task]:
+    """Return the tasks of a spelling, as `prio text spell --window` makes them of a question's."""
+    times = {"start": interval.start.units, "duration": interval.duration.units}
+    return [
+        task_from_table(
+            task_to_table(task)
+            | {"id": str(TaskId(bytes([200 + place]) * 32)), "task_info": spelling.info(place)}
+            | {"interval": times}
+        )
+        for place, task in enumerate(tasks)
+    ]

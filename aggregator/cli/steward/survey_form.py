@@ -14,7 +14,7 @@ from aggregator.cli.steward.text_files import texts_of
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     import httpx
 
@@ -49,6 +49,14 @@ def form(
             "only on this machine's own addresses, or behind a proxy with https.",
         ),
     ] = None,
+    spelled: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What `prio text spell --window` made of a text question: in that window the page "
+            "asks for letters. Repeatable.",
+        ),
+    ] = None,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     up: Up = None,
@@ -77,10 +85,12 @@ def form(
     if serve is not None and file is None and up is not None:
         if words is not None:
             raise ParameterError("words: with --serve, name one task.toml")
+        if spelled:
+            raise ParameterError("spelled: with --serve, name one task.toml")
         _serve_all(LocalFolder.at(up).surveys, serve)
         return
     public, _ = public_file(file, up)
-    page = page_of(public, WORDS if words is None else words_of(read_text(words)))
+    page = page_of(public, WORDS if words is None else words_of(read_text(words)), spelled or ())
     if check is not None:
         http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
         served = anyio.run(_served, http, check, len(page.encode()))
@@ -99,23 +109,29 @@ def form(
     print(f"SHA-256 {fingerprint(page)}", file=sys.stderr)
 
 
-def page_of(public: Path, words: "Mapping[str, str] | None" = None) -> str:
+def page_of(
+    public: Path, words: "Mapping[str, str] | None" = None, spelled: "Sequence[Path]" = ()
+) -> str:
     """Return the page of a survey, with the text questions whose files lie beside its own.
 
     Args:
         public: The survey's public file.
         words: Every string that is not the survey's own; English unless given.
+        spelled: Folders of windows in which letters are asked for.
 
     Raises:
         ParameterError: As for `form_page`; or the file has no survey, or several tasks.
     """
+    from aggregator.client.survey.texts import spelled_of
     from aggregator.steward.survey.form.page import check_task, form_page
     from aggregator.steward.survey.form.words import WORDS
 
     with named(public):
         check_task(read_task(public))
     found = WORDS if words is None else words
-    return form_page(*task_of_survey(public), found, texts_of(public))
+    texts = texts_of(public)
+    windows = spelled_of(texts, spelled)
+    return form_page(*task_of_survey(public), found, texts, windows)
 
 
 def _serve_one(page: str, address: str) -> None:

@@ -20,7 +20,7 @@ const FEWEST_TASKS = 8;
 const MECHANISM = 'PureDpDiscreteLaplace';
 const ONES = 2n ** 64n - 1n;
 
-const refuse = (message) => {
+export const refuse = (message) => {
   throw new DecodeError(message);
 };
 
@@ -32,7 +32,13 @@ async function sha256(...parts) {
   return new Uint8Array(await subtle.digest('SHA-256', Uint8Array.from(bytes)));
 }
 
-const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+export const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+
+/** Whether a task's name ends with the digest of a text, which is bound into every report. */
+export async function isBoundTo({ info }, text) {
+  const ending = ` meaning:${toBase64Url(await sha256(text))}`;
+  return new TextDecoder().decode(info).endsWith(ending);
+}
 
 /** The four bytes that stand for a string in its normal form, in one question. */
 export async function fingerprint(normal, meaning) {
@@ -100,8 +106,7 @@ export class TextQuestion {
 
   async checkTask(task, place, text) {
     const about = `task ${place + 1} of ${this.tasks.length}`;
-    const ending = ` meaning:${toBase64Url(await sha256(`${text}\n${place}`))}`;
-    if (!new TextDecoder().decode(task.info).endsWith(ending)) {
+    if (!(await isBoundTo(task, `${text}\n${place}`))) {
       refuse(`${about}: was not made for this question and this place in it`);
     }
     if (task.type !== 'Prio3Histogram' || task.prio3.circuit.length !== this.length) {
@@ -151,9 +156,10 @@ export class TextClient {
    * Toss for the task, unless that was done, and keep the toss in the outbox before anything else.
    *
    * @param {TextQuestion} question
-   * @param {object} options the client's, and `person` if several people share the outbox
+   * @param {object} options the client's, `person` if several people share the outbox, and
+   *   `spelled`, the spellings of the question, which are asked instead in their windows
    */
-  static async open(question, { person = '', ...options }) {
+  static async open(question, { person = '', spelled = [], ...options }) {
     const { outbox, entropy = random } = options;
     if (typeof outbox?.keep !== 'function') throw new TypeError('outbox must have the method keep');
     const name = hexOf(await sha256(question.meaning, person));
@@ -161,17 +167,27 @@ export class TextClient {
     if (!(Number.isInteger(place) && place >= 0 && place < question.tasks.length)) {
       throw new Error('the toss that was kept is not of this question; nobody tosses twice');
     }
-    return new TextClient(
-      question, place, name, new Client(question.tasks[place], { ...options, keepsPlaces: true }),
-    );
+    if (spelled.some((each) => each.question !== question)) {
+      throw new TypeError('spelled must be spellings of the question');
+    }
+    const clients = [question, ...spelled].map(({ tasks }) =>
+      new Client(tasks[place], { ...options, keepsPlaces: true }));
+    return new TextClient(question, place, name, spelled, clients);
   }
 
-  constructor(question, place, name, client) {
+  constructor(question, place, name, spelled, clients) {
     this.question = question;
     this.place = place;
     this.name = name;
-    /** The client of the person's task, which sends reports that wait. */
-    this.client = client;
+    this.spelled = spelled;
+    /** The clients of the person's tasks, the question's first, which send reports that wait. */
+    this.clients = clients;
+    [this.client] = clients;
+  }
+
+  /** Which client has the reports of a time: that of a spelling whose window it is in, if any. */
+  at(time) {
+    return 1 + this.spelled.findIndex((each) => each.holds(time));
   }
 
   /** What may have only one report: the window that a moment is in, or all time. */
@@ -191,9 +207,15 @@ export class TextClient {
     if (answer !== null && typeof answer !== 'string') {
       throw new TypeError('answer must be a string, or null');
     }
-    const record = this.client.make(await this.question.bucket(this.place, answer));
-    record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
-    return record;
+    for (;;) {
+      const at = this.at(this.client.task.time(this.client.now()));
+      const bucket = await [this.question, ...this.spelled][at].bucket(this.place, answer);
+      const record = this.clients[at].make(bucket);
+      if (this.at(record.time) !== at) continue; // another window has begun
+      // One claim for the question and its spellings: a person pays for one report of a window.
+      record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
+      return record;
+    }
   }
 
   /**
@@ -204,7 +226,7 @@ export class TextClient {
   async put(answer) {
     const record = await this.make(answer);
     await this.client.outbox.add([record]);
-    this.client.arm(0);
+    this.clients.find(({ task }) => task.id === record.task).arm(0);
     return record.key;
   }
 }

@@ -32,22 +32,55 @@ export class TextQuestion {
   bucket(place: number, answer: string | null): Promise<number>;
 }
 
+/** What `spelling.json` of `prio text spell` holds. */
+export interface SpellingDescription {
+  version: number;
+  /** Its description, without the tasks. */
+  question: object;
+  /** Hexadecimal, ascending. */
+  fingerprints: string[];
+  alphabet: string;
+  letters: number;
+  task_ids: string[];
+}
+
+/** What is asked instead of a question in some windows: letters of what no list has. */
+export class Spelling {
+  /**
+   * @param tasks as `tasks.json` has them, in its order; made with `--window`
+   * @throws {DecodeError} they do not belong together, or have other windows than the question
+   */
+  static read(
+    description: SpellingDescription, tasks: Task[], question: TextQuestion,
+  ): Promise<Spelling>;
+  readonly question: TextQuestion;
+  readonly tasks: Task[];
+  /** Whether reports of a unit of time are for the spelling. */
+  holds(time: bigint): boolean;
+  /** The bucket of an answer in a task; 0 is also for what is not asked. */
+  bucket(place: number, answer: string | null): Promise<number>;
+}
+
 /** One person's part in a question: in one of its tasks, once and for ever. */
 export class TextClient {
   /**
    * Toss for the person's task, if that has not been done, and keep the toss. Call it before there
    * is an answer.
    *
-   * @param options `outbox`: where the toss is kept; `person`: who it is, if several share it
+   * @param options `outbox`: where the toss is kept; `person`: who it is, if several share it;
+   *   `spelled`: spellings of the question, which are asked instead in their windows
    */
   static open(
-    question: TextQuestion, options: ClientOptions & { outbox: Outbox; person?: string },
+    question: TextQuestion,
+    options: ClientOptions & { outbox: Outbox; person?: string; spelled?: Spelling[] },
   ): Promise<TextClient>;
   readonly question: TextQuestion;
   /** The task's, from 0. */
   readonly place: number;
   /** The client of the person's task, with `start`, `flush` and `waiting`. */
   readonly client: Client;
+  /** The same, and then those of the person's task of each spelling. */
+  readonly clients: Client[];
   /**
    * What became of the answer in a window, or of the only answer if there are no windows.
    *

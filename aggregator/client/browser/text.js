@@ -2,3 +2,4 @@
 
 export { normalForm } from './normal.js';
 export { TextClient, TextQuestion, fingerprint, siphash, tossed } from './question.js';
+export { Spelling } from './spelling.js';

@@ -199,9 +199,12 @@ const client = new Client(new Task(survey.task), { outbox, now });
 async function openTexts() {
   // Who keeps nothing would toss again at the next visit, and be in two tasks.
   if (!survey.texts.length || !isKept) return [];
-  const open = async ({ description, tasks }) => {
-    const question = await TextQuestion.read(description, tasks.map((each) => new Task(each)));
-    return TextClient.open(question, { outbox, now });
+  const read = (documents) => documents.map((each) => new Task(each));
+  const open = async (asked) => {
+    const question = await TextQuestion.read(asked.description, read(asked.tasks));
+    const spelled = await Promise.all(asked.spelled.map(({ description, tasks }) =>
+      Spelling.read(description, read(tasks), question)));
+    return TextClient.open(question, { outbox, now, spelled });
   };
   try {
     return await Promise.all(survey.texts.map(open));
@@ -218,7 +221,7 @@ if (texts.length < survey.texts.length) {
   document.getElementById('not-here').hidden = false;
   show();
 }
-const clients = [client, ...texts.map((text) => text.client)];
+const clients = [client, ...texts.flatMap((text) => text.clients)];
 
 /** Show what became of the answers, without the questions: a device may be another's next. */
 function thank() {

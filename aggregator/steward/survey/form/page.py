@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.client.survey.texts import SpelledTexts
 from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_for_clients
@@ -58,6 +59,7 @@ def form_page(
     meaning: Meaning,
     words: Words = WORDS,
     texts: Texts = MappingProxyType({}),
+    spelled: SpelledTexts = MappingProxyType({}),
 ) -> str:
     """Return the page of a survey.
 
@@ -66,6 +68,7 @@ def form_page(
         meaning: What the survey asks.
         words: Every string that is not the survey's own.
         texts: The survey's text questions.
+        spelled: The windows in which letters are asked for instead, by the question's name.
 
     Raises:
         ParameterError: A page has no form for a question with this many labels; the
@@ -86,6 +89,7 @@ def form_page(
             wording(texts[name][0], title, name),
             *texts[name],
             needs=sheet.text_needs.get(name, ()),
+            spelled=spelled.get(name, ()),
         )
         for number, (name, _) in enumerate(meaning.texts, len(parts))
     ]
@@ -95,6 +99,8 @@ def form_page(
         part.html(words, sum(not each.is_hidden for each in both[: number + 1]), count)
         for number, part in enumerate(both)
     )
+    asked = [question for question, _ in texts.values()]
+    windows = [each for of_question in spelled.values() for each in of_question]
     described = sheet.data()
     modules = (joined_module(), joined_text()) if written else (joined_module(),)
     script = "".join(map(_inline, modules)) + _file("form.js")
@@ -139,7 +145,7 @@ def form_page(
 <main>
 <h1>{escape(title)}</h1>
 <noscript><p>{escape(words["no_script"])}</p></noscript>
-{what_happens(task, words, [question for question, _ in texts.values()])}
+{what_happens(task, words, asked, windows)}
 <form novalidate autocomplete="off">
 <div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
 {fields}{_not_here(words) if written else ""}<button>{escape(words["send"])}</button>

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from html import escape
 from urllib.parse import urlsplit
 
+from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.task import Task
@@ -15,13 +17,19 @@ _LARGEST_EPSILON = 6
 """Up to this epsilon, its factor is a readable number."""
 
 
-def what_happens(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> str:
+def what_happens(
+    task: Task,
+    words: Mapping[str, str],
+    texts: Sequence[TextQuestion],
+    spelled: Sequence[SpelledWindow] = (),
+) -> str:
     """Return what happens to the answers, folded until somebody opens it.
 
     Args:
         task: The survey's task.
         words: Every string that is not the survey's own.
         texts: The questions that people answer in their own words.
+        spelled: The windows in which letters are asked for instead.
     """
     configuration = task.configuration
     leader, helper = (
@@ -44,9 +52,23 @@ def what_happens(task: Task, words: Mapping[str, str], texts: Sequence[TextQuest
             "what_kept",
         )
     ]
+    said[-3:-3] = [_letters(each, words) for each in spelled]
     said[-3:-3] = [escape(each) for each in _cost(task, words, texts)]
     points = "".join(f"<li>{each}</li>" for each in said)
     return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
+
+
+def _letters(window: SpelledWindow, words: Mapping[str, str]) -> str:
+    """Return when letters are asked for, and of how many answers."""
+    task = window.tasks[0]
+    interval, unit = task.interval, task.time_precision
+    assert interval is not None  # noqa: S101  as `SpelledWindow.check` has seen
+    start, end = (
+        f"{datetime.fromtimestamp(each.units * unit, UTC):%Y-%m-%d %H:%M} UTC"
+        for each in (interval.start, interval.end)
+    )
+    count = str(len(window.spelling.fingerprints))
+    return escape(filled(words["what_text_letters"], start=start, end=end, count=count))
 
 
 def _cost(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> list[str]:

@@ -67,6 +67,9 @@ WORDS: Final[Mapping[str, str]] = {
     "what_text_lists": "Whoever has the results and a list of words, now or later, can see about "
     "how many people wrote each of them, if many did. The fewer they are, the harder it is to tell "
     "them from the noise.",
+    "what_text_letters": "From {start} to {end} this page asks for letters: if what you write is "
+    "one of {count} answers that were frequent before, what is split says which one, and one "
+    "letter of it, in place of the hash.",
     "what_text_group": "Before it looks at what you write, this browser draws for each such "
     "question one of several groups at random, and it stays in that group. {leader} and {helper} "
     "can see which one it is, each time you answer, but it says nothing of what you write. Only "

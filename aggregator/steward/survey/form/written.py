@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from aggregator.client.survey.sheet import Needs
+from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
 from aggregator.protocol.task import Task, task_for_clients
 from aggregator.steward.survey.form.words import filled
@@ -27,7 +28,9 @@ class WrittenPart:
         question: TextQuestion,
         tasks: Sequence[Task],
         needs: Needs = (),
+        spelled: Sequence[SpelledWindow] = (),
     ) -> None:
+        self._spelled = spelled
         self._needs, self.is_hidden = needs, bool(needs)
         self._number, self._text = number, text
         self._question, self._tasks = question, tasks
@@ -46,6 +49,13 @@ class WrittenPart:
             "nothing": [],
             "description": json.loads(self._question.to_json(self._tasks)),
             "tasks": [task_for_clients(each) for each in self._tasks],
+            "spelled": [
+                {
+                    "description": json.loads(each.spelling.to_json(each.tasks)),
+                    "tasks": [task_for_clients(task) for task in each.tasks],
+                }
+                for each in self._spelled
+            ],
         }
 
     def html(self, words: Mapping[str, str], place: int, count: int) -> str:

@@ -18,7 +18,7 @@ from aggregator.client.module import (
 MOST_BYTES = 16_900
 """Compressed by gzip. By brotli, which browsers ask for, it is below 15 kB: see `tests/kat`."""
 
-MOST_BYTES_OF_TEXT = 5_200
+MOST_BYTES_OF_TEXT = 6_200
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)

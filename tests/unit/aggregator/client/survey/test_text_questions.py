@@ -4,6 +4,7 @@ Who gains by a second toss is whoever collects: a person who is in two tasks pay
 """
 
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -45,6 +46,7 @@ from aggregator.protocol.task import (
     tasks_to_toml,
 )
 from tests.support.clock import ManualClock
+from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department
@@ -496,6 +498,19 @@ def test_letters_that_do_not_fit_their_question_are_refused(
     with pytest.raises(ParameterError, match=f"spelled: {said}"):
         SurveyClient(made / "task.json", spelled=[folder])
     assert not (made / "outbox.sqlite").exists()
+
+
+def test_the_page_of_a_survey_has_the_letters_that_are_given_to_it(tmp_path: Path) -> None:
+    made, folder = tmp_path / "made", tmp_path / "spelled"
+    write_survey_folder(made, LETTERS)
+    write_spelling(made, folder, "--window", str(FAR))
+    page = run_here("survey", "form", made / "task.toml", "--spelled", folder)
+    assert page.returncode == 0, page.stderr
+    assert '"spelled":[{"description":' in page.stdout
+    assert re.search(r"From 21\d\d-.* UTC to 21\d\d-.* UTC this page asks for", page.stdout)
+    missing = run_here("survey", "form", made / "task.toml", "--spelled", tmp_path / "none")
+    assert missing.returncode == 2
+    assert "Traceback" not in missing.stderr
 
 
 def test_letters_of_another_question_or_of_one_window_twice_are_refused(
