@@ -51,10 +51,10 @@ class Group:
         if name is None and place is None:
             return None
         if not isinstance(name, str):
-            given = "group_place: goes with group only" if name is None else None
+            given = "group_place: needs group" if name is None else None
             raise ParameterError(given or f"group must be text, not {name!r}")
         if place is None:
-            raise ParameterError("group: needs a group_place, the task's in the group")
+            raise ParameterError("group_place: missing; it is the task's place in the group")
         return cls(name, integer_in(place, "group_place", 0, _PLACES_END - 1))
 
     def settings(self) -> dict[str, str | int]:

@@ -74,7 +74,7 @@ class PolicyParameters:
         if name in self._left:
             return parse(self._left.pop(name), name)
         if default is None:
-            raise ParameterError(f"{name}: the mechanism {self._mechanism} needs it")
+            raise ParameterError(f"{name}: missing; the mechanism {self._mechanism} needs it")
         return default
 
     def finish(self) -> None:

@@ -166,8 +166,8 @@ class PrivacyPolicy:
         if self.thresholds is not None:
             if isinstance(circuit, Sections):
                 raise ParameterError(
-                    "private_threshold: sections have different laws or different meanings, and "
-                    "a threshold is of one; give none"
+                    "private_threshold: sections have different laws and meanings, so no one "
+                    "threshold fits them; leave it out"
                 )
             if not self.mechanism.is_noisy:
                 raise ParameterError(
@@ -184,13 +184,13 @@ class PrivacyPolicy:
             if isinstance(circuit, Sections):
                 raise ParameterError(
                     "suppress_at_or_below: counts of sections add up to what is known or shown "
-                    "elsewhere, so those that are shown give away the hidden ones; give none"
+                    "elsewhere, so the shown ones give away the hidden ones; leave it out"
                 )
             self.suppression.check(circuit)
         if self.budget is not None and self.mechanism.cost(circuit, 1) is None:
             raise ParameterError(
-                f"budget: the mechanism {self.mechanism.name} has no epsilon, so there is nothing "
-                "to count"
+                f"budget: the mechanism {self.mechanism.name} has no epsilon to count; give "
+                "max_releases instead"
             )
 
     @property

@@ -65,7 +65,7 @@ def check_no_wrap(circuit: Circuit, mechanism: Mechanism, max_reports: int) -> N
         if largest >= circuit.field.modulus:
             raise ParameterError(
                 f"max_reports: {max_reports} reports could sum to {largest}, which wraps around "
-                f"the field of {circuit.field.modulus} elements"
+                f"the field of {circuit.field.modulus} elements; lower max_reports"
             )
         return
     # So much noise would take half a minute to bound exactly, which is not needed here.
@@ -79,5 +79,5 @@ def check_no_wrap(circuit: Circuit, mechanism: Mechanism, max_reports: int) -> N
         raise ParameterError(
             f"max_reports: {max_reports} reports could sum to {largest} and the noise of both "
             f"aggregators reach {noise}; together they must stay below half of the field's "
-            f"modulus {circuit.field.modulus}"
+            f"modulus {circuit.field.modulus}; lower max_reports, or take a larger epsilon or rho"
         )

@@ -52,7 +52,7 @@ class Suppression:
         assumed = values.pop("assumed_probability", None)
         if limit is None:
             if assumed is not None:
-                raise ParameterError("assumed_probability: goes with suppress_at_or_below only")
+                raise ParameterError("assumed_probability: needs suppress_at_or_below")
             return None
         return cls(
             integer_in(limit, "suppress_at_or_below", 0, _LARGEST),

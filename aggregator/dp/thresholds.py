@@ -66,7 +66,9 @@ class Thresholds:
         buckets = values.pop("public_buckets", "")
         if private == "none":
             if public is not None or buckets:
-                raise ParameterError("private_threshold: public buckets need one for the others")
+                raise ParameterError(
+                    "private_threshold: missing; with public buckets, the others need one"
+                )
             return None
         if not isinstance(private, str | int) or isinstance(private, bool):
             raise ParameterError(

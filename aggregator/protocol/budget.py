@@ -169,8 +169,8 @@ def check_budget(task: Task, releases: int) -> None:
     if most is not None and releases >= most:
         raise BudgetExceeded(
             task_id=task.task_id,
-            detail=f"max_releases: the task allows {most} in all, and so many were made or are "
-            "under way",
+            detail=f"max_releases: all {most} releases that the task allows were made or are under "
+            "way",
         )
     if budget is None:
         return
@@ -198,7 +198,7 @@ def check_population(task: Task, limits: Filter, made: Sequence[tuple[Group | No
     if each.cost is None:
         raise BudgetExceeded(
             task_id=task.task_id,
-            detail=f"population {name!r} has a budget, and no cost bounds the mechanism "
+            detail=f"population {name!r} has a budget, which cannot count the mechanism "
             f"{each.mechanism.name}",
         )
     if limits.allows(cost_of_a_person([*made, (task.policy.group, each.cost)])):

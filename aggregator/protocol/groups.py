@@ -102,9 +102,9 @@ def check_kept(task: Task) -> None:
     group = task.policy.group
     if group is not None:
         raise ParameterError(
-            f"group: the task has place {group.place} in {group.name!r}, of which a person is in "
-            "one place only, and this client keeps nobody to one; a person's Contributions do "
-            "(`prio upload --state`), and `prio text upload` does"
+            f"group: the task has place {group.place} in {group.name!r}. A person may be in one "
+            "place only, and this client keeps nobody to one: use Contributions (`prio upload "
+            "--state`) or `prio text upload`"
         )
 
 

@@ -135,11 +135,11 @@ class Task:
         policy.check(prio3.circuit)
         if policy.group is not None and bound_policy is None:
             raise ParameterError(
-                "group: only in a privacy table that is bound into reports, since it is clients "
-                "who keep to one place; leave bound = false out"
+                "group: needs a privacy table that is bound into reports, because clients keep "
+                "people to one place; leave bound = false out"
             )
         if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
-            raise ParameterError("window: only in the batch mode time_interval")
+            raise ParameterError("window: needs the batch mode time_interval")
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
         return cls(
             task_id=task_id,
@@ -565,8 +565,8 @@ def _collector_config(text: str) -> HpkeConfig:
 def _check_configuration(text: str, task: Task) -> None:
     if text != encode_base64url(task.configuration_bytes):
         raise ParameterError(
-            "configuration: is not what the other settings are encoded as, so one of them was "
-            "changed since"
+            "configuration: is not the encoding of the other settings, so one of them was changed "
+            "later"
         )
 
 

@@ -144,7 +144,7 @@ def _once(members: list[tuple[str, object]]) -> Table:
     if len(table) != len(members):
         names = [name for name, _ in members]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{twice!r} is given twice")
     return table
 
 

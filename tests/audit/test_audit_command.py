@@ -74,7 +74,7 @@ def test_the_self_test_takes_no_configuration_store_or_key(option: str) -> None:
     ("arguments", "message"),
     [
         (["--circuit", "count", "--epsilon", "0"], "epsilon must be positive"),
-        (["--circuit", "count"], "epsilon: the mechanism PureDpDiscreteLaplace needs it"),
+        (["--circuit", "count"], "epsilon: missing; the mechanism PureDpDiscreteLaplace needs it"),
         (["--circuit", "count", "--epsilon", "1", "--delta", "1/900"], "has no such parameter"),
         (
             [*TRUNCATED, "--circuit", "count", "--epsilon", "1", "--delta", "1/900"],

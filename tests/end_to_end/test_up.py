@@ -134,14 +134,14 @@ def test_the_pages_are_there_and_a_file_of_the_owner_leads_to_them(
     place: Path, up: Up, uploaded: str
 ) -> None:
     assert uploaded
-    assert "nobody has privacy from whoever that is" in up.said
+    assert "nobody has privacy from that operator" in up.said
     page = place / NAME / "pages.html"
     assert page.stat().st_mode & 0o777 == 0o600
     assert f"This logs in: {page.as_uri()}" in up.said
     token = (place / NAME / "collector.sqlite.token").read_text().strip()
     assert token not in up.said
     shown = Page(page.read_text())
-    assert "nobody has privacy from whoever that is" in shown.elements[0].text
+    assert "nobody has privacy from that operator" in shown.elements[0].text
     collector, leader, helper = (each.attributes["href"] for each in shown.all("a")[1:])
     assert collector.endswith(f"login#token={token}")
     for each in (collector, leader, helper):

@@ -67,10 +67,10 @@ def collect(
 ) -> None:
     """Collect a batch and print the result with its error bars.
 
-    The batch is an interval, or the next one that the leader has, as the task says. The request and
-    the result are kept in the collector's store: if interrupted, repeat the command and it goes on
-    with the same collection. The exit status is 3 if the leader refused or the batch was not ready
-    in time.
+    The batch is an interval, or the leader's next batch, as the task says. The request and the
+    result are kept in the collector's store: if interrupted, repeat the command, and it continues
+    the same collection. The exit status is 3 if the leader refused or the batch was not ready in
+    time.
     """
     import anyio
 

@@ -59,11 +59,11 @@ def give_up(
 ) -> None:
     """Give up a collection whose leader is gone for ever, and tell the leader if it answers.
 
-    The aggregators may have released the batch and charged its cost. Whoever asks for it again
-    makes the same request, and gets the same answer or is refused: no noise is drawn twice. A
-    leader that hears of it deletes its job, and what it has released is then lost; if it may come
-    back, wait instead. The collector service goes on telling it, and so does this command when it
-    is called again.
+    The aggregators may have released the batch and charged its cost. Asking for it again sends the
+    same request, which gets the same answer or is refused: no noise is drawn twice. A leader that
+    is told deletes its job, and a result that it has released is then lost; if it may come back,
+    wait instead. The collector service keeps telling it, and so does this command when it is called
+    again.
     """
     import anyio
 

@@ -34,7 +34,7 @@ DEFAULT: Final = Path("prio-up")
 """The folder, unless another is named."""
 PARTIES: Final = ("leader", "helper", "collector")
 WARNING: Final = (
-    "One operator runs all three parties here, so nobody has privacy from whoever that is."
+    "One operator runs all three parties here, so nobody has privacy from that operator."
 )
 
 _COMMANDS: Final = {

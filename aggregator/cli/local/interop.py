@@ -51,8 +51,8 @@ def interop(
 ) -> None:
     """Run one party for tests of interoperability; the test runner may order anything.
 
-    It serves the API of draft-dcook-ppm-dap-interop-test-design, and an aggregator its resources
-    beside that, at the same address.
+    It serves the API of draft-dcook-ppm-dap-interop-test-design, and, for an aggregator, its
+    resources at the same address.
     """
     import anyio
 

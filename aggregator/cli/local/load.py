@@ -76,10 +76,9 @@ def load(
 ) -> None:
     """Measure what reports cost here: real ones, to services on this machine, to the result.
 
-    Without --stack they go to the services of a `prio up` that runs; its stores keep the tasks.
-    Costs are those of the services and the database, without this client; "exchanges" compares
-    them with the X25519 exchanges that this machine could do in the same time, of which a report
-    needs two.
+    Without --stack the reports go to the services of a running `prio up`, whose stores keep the
+    tasks. Costs are those of the services and the database, without this client. "exchanges" says
+    how many X25519 exchanges this machine could do in the same time; a report needs two.
     """
     if postgres is not None:
         if not stack:

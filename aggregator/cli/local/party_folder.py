@@ -96,10 +96,10 @@ def next_steps(party: str, file: Path) -> list[str]:
     config = f"--config {shlex.quote(str(file))}"
     if party == "collector":
         return [
-            f"prio collector config {config}: what it prints goes to whoever designs the study",
+            f"prio collector config {config}: send what it prints to the designer of the study",
             f"prio backup {config} collector.backup: nobody else has this key",
             (
-                "from the designer come task.toml and your collector.toml, over a channel that "
+                "the designer sends you task.toml and your collector.toml, over a channel that "
                 f"only you read: prio task add {config} made/collector.toml"
             ),
             (
@@ -111,7 +111,7 @@ def next_steps(party: str, file: Path) -> list[str]:
     return [
         (
             "put a proxy that speaks TLS in front of it (deploy/nginx), and give its https URL to "
-            "whoever designs the study: it stands in every task and cannot change later"
+            "the designer of the study: every task names it, and it cannot change later"
         ),
         (
             f"prio {_SERVE[party]} {config}; deploy/systemd has a unit. Its health is at "
@@ -119,7 +119,7 @@ def next_steps(party: str, file: Path) -> list[str]:
         ),
         f"prio doctor {config} --peer https://{other}.example/ once the {other} runs",
         (
-            f"from the designer come task.toml and your {party}.toml, over a channel that only "
+            f"the designer sends you task.toml and your {party}.toml, over a channel that only "
             f"you read: prio task add {config} made/{party}.toml"
         ),
         "compare the fingerprints that prio survey show task.toml prints with the others'",

@@ -50,9 +50,9 @@ def up(
 ) -> None:
     """Run leader, helper and collector on this machine, until Ctrl-C: to try things out.
 
-    Makes their stores, keys and ports in a folder, which is its owner's alone, and goes on where it
-    was when it is called again. One operator who runs all three has no privacy from itself. The
-    exit status is 1 if a service dies; its last lines are shown, and the others are ended.
+    Makes their stores, keys and ports in a folder that only its owner can read, and continues there
+    when it is called again. If one operator runs all three, nobody has privacy from that operator.
+    If a service dies, its last lines are shown, the others are ended, and the exit status is 1.
     """
     if party is not None:
         if survey or open_pages or (folder is not None and folder.suffix == ".toml"):

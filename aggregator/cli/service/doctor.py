@@ -46,8 +46,8 @@ def doctor(
     """Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.
 
     It changes nothing, here or there. A line begins with ok, look (for a person to judge) or fault;
-    the exit status is 1 if there is a fault. Nobody publishes the limits or the version of a
-    program, so each operator hands what --ours prints to the other, whose --theirs compares them.
+    the exit status is 1 if there is a fault. Aggregators do not publish their limits and version,
+    so each operator gives the output of --ours to the other, whose --theirs compares them.
     """
     import anyio
 

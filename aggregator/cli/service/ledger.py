@@ -42,11 +42,11 @@ def ledger(
 
     A reservation counts as spent until the release turns it into a charge or its failure takes it
     back. A person's cost is that of all releases, added up over the tasks of one declared
-    population; of a group of tasks, over those of the dearest place. That a person is in one place
-    only is the clients' promise, which no aggregator can check. What it is for whoever keeps to
-    max_batches_per_person is shown beside it, and is the clients' declaration too. A bound is
-    called valid if it holds for a collector who decides, after seeing results, when to stop and
-    what to ask next.
+    population; of a group of tasks, only the dearest place counts. That a person is in one place
+    only is the clients' promise, which no aggregator can check. The cost of a person who keeps to
+    max_batches_per_person is shown beside it, and rests on the clients too. A bound is called valid
+    if it holds for a collector who decides, after seeing results, when to stop and what to ask
+    next.
     """
     from aggregator.cli.service.parties import open_aggregator, task_id_of
     from aggregator.cli.spinner import spinning
@@ -257,8 +257,8 @@ def _print_task(console: "Console", document: "Document", *, show_all: bool) -> 
     if isinstance(declared, dict):
         console.print(
             f"clients declare max_batches_per_person = {declared['max_batches_per_person']}: "
-            f"whoever keeps to it has spent {_sum(declared)} in {declared['releases']} releases, "
-            "which no aggregator can check"
+            f"a person who keeps to it has spent {_sum(declared)} in {declared['releases']} "
+            "releases, which no aggregator can check"
         )
     if document["budget"] is not None:
         console.print(f"budget: epsilon {document['budget']}, {document['left']} left")
@@ -277,9 +277,9 @@ def _print_population(console: "Console", document: "Document", *, show_all: boo
         for name, places in groups["places"].items():
             console.print(
                 f"group {escaped(repr(name))}: of its {places} places a person is in one, and the "
-                "dearest is counted; it is clients who keep to one, which no aggregator can check"
+                "dearest is counted; only clients keep people to one, which no aggregator can check"
             )
-        console.print(f"whoever is in all places has spent {_sum(groups['in_all_places'])}")
+        console.print(f"a person in all places has spent {_sum(groups['in_all_places'])}")
     budget = document["budget"]
     if isinstance(budget, dict):
         limits = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)

@@ -38,10 +38,10 @@ def population(
 ) -> None:
     """Fix what all tasks that ask the same people may cost together.
 
-    It is fixed before their first release: limits that follow the results promise less than they
-    say. This aggregator then refuses the release that would pass a limit, before anything is drawn,
-    and a task of which not one release is allowed. A closed population whose tasks all have a
-    budget or max_releases has a plan, so that theorems for fixed plans hold for it.
+    Fix it before their first release: limits chosen after results promise less than they say. This
+    aggregator then refuses a release that would exceed a limit, before anything is drawn, and a
+    task of which not one release is allowed. A closed population whose tasks all have a budget or
+    max_releases has a plan, so that theorems for fixed plans hold for it.
     """
     from aggregator.cli.service.parties import open_aggregator
     from aggregator.dp.filters import Filter

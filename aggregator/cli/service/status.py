@@ -27,7 +27,7 @@ def status(
 ) -> None:
     """Print whether this party's work moves, what waits and why; the exit status is 1 if not.
 
-    It looks at the store, as the health listener of a service does, and takes no lock.
+    It reads the store, as a service's health listener does, and takes no lock.
     """
     from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.cli.service.parties import open_desk

@@ -153,5 +153,5 @@ def _check_bytes(task: "Task", data: bytes) -> None:
     if not task.configuration_bytes == again.configuration_bytes == data:
         raise ParameterError(
             "configuration: is not the canonical encoding of what it says, so no report would open "
-            "under it; ask whoever made the task for its exact bytes"
+            "under it; ask the task's maker for its exact bytes"
         )

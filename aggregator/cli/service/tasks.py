@@ -106,8 +106,8 @@ def new(
 ) -> None:
     """Make a task: the public task.toml and one file with secrets for each party.
 
-    Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
-    else; clients need task.toml only.
+    Give leader.toml, helper.toml and collector.toml only to the party that each is named after;
+    clients need task.toml only.
     """
     from aggregator.cli.service.task_making import (
         assignment,

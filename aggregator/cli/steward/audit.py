@@ -52,9 +52,10 @@ def self_test(
 ) -> None:
     """Try to refute what a mechanism promises by releasing made-up neighbours many times here.
 
-    Calls the release path of this installation in its own process; of a running aggregator it says
-    nothing. Ends with status 1 if epsilon is refuted, which happens to a right mechanism at most
-    once in a million self-tests; with 0 if it is not, which proves nothing; with 2 for bad input.
+    Calls the release path of this installation in its own process, and says nothing about a running
+    aggregator. Ends with status 1 if epsilon is refuted, which happens to a correct mechanism at
+    most once in a million self-tests; with 0 if it is not, which proves nothing; with 2 for bad
+    input.
     """
     from aggregator.cli.spinner import spinning
     from aggregator.steward.audit.report import run_audit

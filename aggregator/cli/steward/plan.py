@@ -110,8 +110,8 @@ def keep(
 ) -> None:
     """Draw which private buckets are shown, by the optimal rule.
 
-    Draw once: who sees the names of two draws has spent epsilon and delta twice. Nothing but the
-    names may be published, neither the counts nor how many buckets were left out.
+    Draw only once: showing the names of two draws spends epsilon and delta twice. Publish nothing
+    but the names, neither the counts nor how many buckets were left out.
     """
     from aggregator.service.config import read_text
     from aggregator.steward.planning import answers_selection
@@ -401,8 +401,8 @@ def error(
     """How far a result lies from the truth under a mechanism's noise.
 
     Every parameter of the type must be given: a default would make the error look smaller than it
-    is. Of sections, each has the same error in units of the largest that it can hold, as in a
-    survey, and what is said is that of the largest.
+    is. Sections all have the same error in units of the largest value that each can hold, as in a
+    survey, and the error printed is that of the largest section.
     """
     from aggregator.dp.by_section import with_equal_errors
     from aggregator.steward.planning import answers_error

@@ -33,8 +33,8 @@ def sections(
 ) -> None:
     """One epsilon for everything that a report holds, split over its sections.
 
-    Prints Laplace and Gaussian noise, each with the share of every section, what its values are off
-    by, and from what difference two releases can be told apart; then the privacy table to take.
+    Prints, for Laplace and for Gaussian noise, every section's share, the error of its values, and
+    the smallest difference between two releases that can be told; then the privacy table to use.
     """
     from aggregator.steward.planning import answers_sections
     from aggregator.steward.planning.output import to_json, to_text

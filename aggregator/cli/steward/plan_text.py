@@ -54,10 +54,10 @@ def text(
 ) -> None:
     """Which written answers would be found that nobody listed beforehand.
 
-    For histograms of hashes in several tasks of which a person is in one. Prints from how many
-    people on a string is found, at what error and what bytes, for a tail that is guessed or that a
-    window of before tells, beside a listed choice and what one curator would find who sees
-    everything.
+    For histograms of hashes in several tasks, of which each person is in one. Prints how many
+    people must hold a string for it to be found, with what error and how many bytes, for a guessed
+    tail or for that of an earlier window; beside it, a listed choice, and what a single curator who
+    sees everything would find.
     """
     from aggregator.service.config import read_text
     from aggregator.steward.planning import answers_text

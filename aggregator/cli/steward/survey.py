@@ -110,10 +110,11 @@ def new(
 ) -> None:
     """Make the task of a survey: the public task.toml and one secret file for each party.
 
-    Each party adds its file with `prio task add`; whoever uploads needs task.toml only, or
-    task.json, which is the same for programs in any language. A text question has tasks of its own,
+    Each party adds its file with `prio task add`. Uploading needs task.toml only, or task.json,
+    which has the same content for programs in any language. A text question has its own tasks,
     which are in the parties' files too, and public in text/NAME. With the folder of a `prio up`
-    instead of --out, --leader, --helper and --collector-config, all three parties add theirs here.
+    instead of --out, --leader, --helper and --collector-config, all three parties add their files
+    here.
     """
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.service.task_making import collector_config_of

@@ -64,8 +64,9 @@ def form(
     """Make the page on which a survey is answered: one file, hosted anywhere.
 
     It splits and seals answers in the visitor's browser and talks to both aggregators only. Its
-    fingerprint is printed to standard error, to be published: whoever makes the page from the same
-    task with the same version has the same. With --check, the status is 1 if a page is another.
+    fingerprint is printed to standard error, to be published: anybody who makes the page from the
+    same task with the same version has the same. With --check, the status is 1 if a page is
+    another.
     """
     import json
 

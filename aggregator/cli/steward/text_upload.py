@@ -70,9 +70,9 @@ def upload(
 ) -> None:
     """Upload what people wrote: one report each, all of one size, whatever they wrote.
 
-    Which task a person is in is tossed before any answer is hashed, and kept in --state. Who has
-    answered before, in this window or for ever where there is none, is left out, so a command that
-    was interrupted can be repeated. The exit status is 1 if some reports were refused.
+    A person's task is tossed before any answer is hashed, and kept in --state. People who have
+    answered before, in this window, or ever if there are no windows, are left out, so an
+    interrupted command can be repeated. The exit status is 1 if some reports were refused.
     """
     import anyio
 

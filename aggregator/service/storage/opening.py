@@ -58,8 +58,8 @@ def open_database(
         _refuse_store_that_was(settings)
     if not may_make and not is_made(settings.database_url):
         raise ConfigurationError(
-            f"database: there is no store {place.name}: is its disk there? If it never was, the "
-            "service makes it, or `prio task add`"
+            f"database: there is no store {place.name}: is its disk there? If there never was one, "
+            "the service makes it, or `prio task add`"
         )
     crypter = _parsed(settings, _store_key(settings, entropy or SystemEntropy()), entropy)
     make(settings.database_url)
@@ -135,7 +135,7 @@ def _refuse_store_that_was(settings: ServiceSettings) -> None:
     raise ConfigurationError(
         f"database: there is no store {backend(settings.database_url).name}, and {key_file} is "
         f"the key of one that was at {marked}: is its disk there? Bring it back, or a backup; if "
-        f"it is lost for ever, remove {mark_of(key_file)}, and an empty one is begun"
+        f"it is lost for ever, remove {mark_of(key_file)} to begin an empty one"
     )
 
 

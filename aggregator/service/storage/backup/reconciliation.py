@@ -66,8 +66,8 @@ def reconcile(
             raise JournalError(
                 f"the journal of releases {journal.name} does not exist or is empty, and this "
                 "store has had one: bring it back. If it is lost, `prio store restored "
-                "--journal-damaged` makes it anew from a store that never went back to a backup; "
-                "of one that did, `prio store restored --backup-time` closes what may have been "
+                "--journal-damaged` rewrites it from a store that never went back to a backup; for "
+                "one that did, `prio store restored --backup-time` closes what may have been "
                 "released since"
             )
         journal.create()

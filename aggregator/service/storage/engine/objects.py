@@ -129,8 +129,8 @@ class Objects:
         except StoreError as error:
             # As if the storage were away: jobs would wait for ever for an object that is gone.
             raise ConfigurationError(
-                f"report_bodies: {error}; this was asked for an object that is not there, and the "
-                "answer has to say so: S3's does to who may list the bucket (s3:ListBucket)"
+                f"report_bodies: {error}; the leader asked for an object that does not exist, and "
+                "the answer must say so: on S3, grant s3:ListBucket"
             ) from error
 
     def try_again(self) -> None:

@@ -120,7 +120,7 @@ class Sqlite:
                 None,
                 Moved(
                     "the file was moved, removed or replaced while it was in use: put it back; "
-                    "where that was meant, start this process again"
+                    "if you meant the change, start this process again"
                 ),
             )
 

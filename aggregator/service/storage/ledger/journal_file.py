@@ -147,7 +147,7 @@ class JournalFile:
             found, changed = _readable([first, *lines])
             if first not in (b"", _HEADER) and not found:
                 raise JournalError(
-                    f"{self._path} is no journal of releases: no line of it is one's. Does "
+                    f"{self._path} is no journal of releases: none of its lines is a release. Does "
                     "release_journal name another file? If not, move it away first"
                 )
             before = checksum(b"", _HEADER)

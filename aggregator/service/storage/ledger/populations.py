@@ -36,7 +36,9 @@ def put_population(tx: Transaction, name: str, population: Population) -> None:
     """
     if has_released(tx, name):
         raise tx.refuse(
-            Conflict(f"population {name!r}: its tasks have made releases, so nothing changes")
+            Conflict(
+                f"population {name!r}: its tasks have made releases, so its limits cannot change"
+            )
         )
     limits, row = population.limits, tables.populations
     epsilon, rho = (None, None) if limits is None else (limits.epsilon, limits.rho)

@@ -63,7 +63,9 @@ class Crypter:
         if not keys:
             raise ConfigurationError("the store needs at least one key")
         if any(len(key) != KEY_SIZE for key in keys):
-            raise ConfigurationError(f"a store key is {KEY_SIZE} bytes long")
+            raise ConfigurationError(
+                f"a store key must be {KEY_SIZE} bytes; `prio keys new` prints one"
+            )
         self._keys = {_fingerprint(key): key for key in keys}
         self._ciphers: dict[bytes, AESGCM] = {}
         self._first = _fingerprint(keys[0])
@@ -85,7 +87,9 @@ class Crypter:
                 keys.append(base64.b64decode(word + "=" * (-len(word) % 4), b"-_", validate=True))
             except ValueError:
                 # `from None`: the cause would contain the text of a key.
-                raise ConfigurationError("a store key is not base64url") from None
+                raise ConfigurationError(
+                    "a store key must be base64url, as `prio keys new` prints it"
+                ) from None
         return cls(keys, entropy, source)
 
     @property

@@ -70,14 +70,14 @@ class KeyFile:
             size = 0 if descriptor is None else os.fstat(descriptor).st_size
             if descriptor is None or size < first_unused * SLOT_SIZE:
                 raise KeysMissing(
-                    f"{self._path} is gone, or an old one or cut, and has not the keys of all "
+                    f"{self._path} is missing, old or cut short, and lacks the keys of some "
                     "sums: nothing is counted until it is back; if it is lost for ever, `prio "
                     "store restored --trust-journal` closes their units of time"
                 )
             if not self._is_in_place(descriptor):
                 raise KeysMissing(
                     f"{self._path} was moved, removed or replaced while it was in use: put it "
-                    "back; where another was meant, start this process again"
+                    "back; if you meant the change, start this process again"
                 )
             first = -(-size // SLOT_SIZE)
             write_at(descriptor, first * SLOT_SIZE, b"".join(keys))

@@ -436,7 +436,7 @@ def test_advise_prints_the_section_for_a_reader() -> None:
             "laplace has no parameter length",
         ),
         ("error --circuit count --epsilon 1 --confidence 1", "confidence must lie in (0, 1)"),
-        ("error --circuit count", "epsilon: the mechanism PureDpDiscreteLaplace needs it"),
+        ("error --circuit count", "epsilon: missing; the mechanism PureDpDiscreteLaplace needs it"),
         ("error --circuit count --epsilon 1 --rho 1", "rho: the mechanism PureDpDiscreteLaplace"),
         ("error --circuit count --epsilon 1 --mechanism Loud", "mechanism must be one of None, "),
         ("error --circuit count --epsilon 1 --reports 0", "reports must be an integer at least 1"),
@@ -454,7 +454,7 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ),
         (
             "compose --circuit laplace --rho 1 --releases 3 --delta 0.1",
-            "epsilon: the mechanism PureDpDiscreteLaplace needs it",
+            "epsilon: missing; the mechanism PureDpDiscreteLaplace needs it",
         ),
         ("compose --task /nowhere.toml --releases 3 --delta 0.1", "/nowhere.toml: No such file"),
         ("advise --reports 10 --buckets 3", "give either error or epsilon"),

@@ -100,7 +100,7 @@ def test_a_budget_of_rho_counts_noise_of_every_kind(config: Path) -> None:
     ("limits", "privacy", "message"),
     [
         (["--epsilon", "2"], GAUSSIAN, "epsilon 0 of 2, and the release none"),
-        (["--epsilon", "2"], NO_NOISE, "no cost bounds the mechanism None"),
+        (["--epsilon", "2"], NO_NOISE, "which cannot count the mechanism None"),
         (["--rho", "2"], GEOMETRIC, "delta 0 of 0, and the release"),
         (["--epsilon", "1/3"], LAPLACE, "epsilon 0 of 1/3, and the release 1/2"),
     ],
@@ -158,8 +158,8 @@ def test_of_a_group_the_place_that_costs_most_is_counted_and_the_ledger_says_who
     assert found["groups"]["places"] == {"a question": 2}
     assert found["groups"]["in_all_places"]["epsilon"] == "5/2"
     shown = " ".join(run_here("ledger", "--config", config).stdout.split())
-    assert "clients who keep to one, which no aggregator can check" in shown
-    assert "whoever is in all places has spent epsilon 5/2" in shown
+    assert "clients keep people to one, which no aggregator can check" in shown
+    assert "a person in all places has spent epsilon 5/2" in shown
     assert "epsilon 3/2, delta 0 (in 3 of 5 releases)" in shown
 
 

@@ -94,8 +94,8 @@ def test_a_directory_in_the_place_of_a_key_is_called_one(tmp_path: Path) -> None
     ("held", "said"),
     [
         ("", "the store needs at least one key"),
-        ("not a key!", "a store key is not base64url"),
-        ("AAAA", "a store key is 32 bytes long"),
+        ("not a key!", "a store key must be base64url, as `prio keys new` prints it"),
+        ("AAAA", "a store key must be 32 bytes; `prio keys new` prints one"),
     ],
 )
 def test_a_file_without_a_usable_key_is_named(tmp_path: Path, held: str, said: str) -> None:

@@ -128,7 +128,7 @@ def test_a_refusal_says_what_is_left() -> None:
 
 def test_a_refusal_by_number_says_how_many_the_task_allows() -> None:
     task = make_task(privacy={**LAPLACE, "max_releases": 2})
-    with pytest.raises(BudgetExceeded, match="max_releases: the task allows 2 in all"):
+    with pytest.raises(BudgetExceeded, match="max_releases: all 2 releases that the task allows"):
         check_budget(task, 2)
 
 

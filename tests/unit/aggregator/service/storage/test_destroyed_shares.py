@@ -294,7 +294,7 @@ def test_no_key_goes_to_a_file_that_was_taken_away_from_a_running_process(tmp_pa
     with pytest.raises(KeysMissing, match="while it was in use: put it back"):
         put_share(store, 15)
     file.write_bytes(away.read_bytes())
-    with pytest.raises(KeysMissing, match="where another was meant"):
+    with pytest.raises(KeysMissing, match="if you meant the change"):
         put_share(store, 15)
     away.rename(file)
     put_share(store, 15)

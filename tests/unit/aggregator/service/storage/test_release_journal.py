@@ -229,7 +229,7 @@ def test_a_damaged_file_is_rebuilt_of_all_that_can_be_read_beside_whoever_uses_i
 def test_a_file_that_is_no_journal_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "leader.toml"
     file.write_text("role = 'leader'\n")
-    with pytest.raises(JournalError, match="no line of it is one's"):
+    with pytest.raises(JournalError, match="none of its lines is a release"):
         JournalFile(file).rebuild(lambda *_: [FIRST])
     assert file.read_text() == "role = 'leader'\n"
 
