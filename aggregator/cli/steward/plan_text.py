@@ -16,8 +16,8 @@ def text(
     reports: Annotated[
         int | None,
         typer.Option(
-            help="How many people answer, in all tasks together; with --found, as many as "
-            "there unless given.",
+            help="How many people answer, in all tasks together; with --found, by default as many "
+            "as in that window.",
             show_default=False,
         ),
     ] = None,

@@ -208,6 +208,7 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "private_threshold": "4k"}, "private_threshold must be"),
         ({**LAPLACE, "private_threshold": 1.5}, "private_threshold must be"),
         ({**LAPLACE, "public_threshold": 3}, "private_threshold: missing; with public"),
+        ({**LAPLACE, "budgt": "3"}, r"budgt: no such setting .*; did you mean budget\?"),
         ({**LAPLACE, "private_threshold": 3, "public_buckets": "a"}, "public_buckets must be"),
         ({**LAPLACE, "private_threshold": 3, "public_threshold": "x"}, "public_threshold must be"),
         ({"mechanism": "None", "suppress_at_or_below": "5"}, "suppress_at_or_below must be"),
