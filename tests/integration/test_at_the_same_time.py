@@ -17,7 +17,6 @@ from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
 from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.service.config import GROUP_REPORTS
@@ -33,9 +32,8 @@ from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from aggregator.service.transport.scheduler import DriverSettings
-from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
+from tests.support.pair import LEADER_TOKEN, Answer, Died, Pair
 from tests.support.patience import PATIENCE_SECONDS, yardstick
-from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
 
@@ -54,15 +52,7 @@ async def aggregated_by_helper(pair: Pair) -> dict[str, int]:
 
 
 async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: Pair) -> None:
-    init = leader_init(
-        pair.task,
-        VerificationKey(0, VERIFY_KEY),
-        await pair.leader.runtime.keypairs(),
-        columns(pair.task, await pair.reports([0, 1, 2])),
-        NOW,
-    )
-    assert init.request is not None
-    body = init.request
+    body = await pair.job(await pair.reports([0, 1, 2]))
     answers: list[Answer] = []
 
     async def ask() -> None:

@@ -33,7 +33,6 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.floor import Floor
 from aggregator.service.leader import uploads
 from aggregator.service.storage.engine import tables
@@ -44,11 +43,9 @@ from tests.support.pair import (
     LEADER_SETTINGS,
     LEADER_TOKEN,
     NOW,
-    VERIFY_KEY,
     Answer,
     Pair,
 )
-from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 BODY_LIMIT = 64 * 1024
@@ -74,15 +71,8 @@ async def upload_body(pair: Pair, body: bytes) -> Answer:
 
 
 async def aggregation_request(pair: Pair, count: int = 3) -> AggregationJobInitReq:
-    init = leader_init(
-        pair.task,
-        VerificationKey(0, VERIFY_KEY),
-        await pair.leader.runtime.keypairs(),
-        columns(pair.task, await pair.reports([0] * count)),
-        NOW,
-    )
-    assert init.request is not None
-    return decode(AggregationJobInitReq, init.request)
+    body = await pair.job(await pair.reports([0] * count))
+    return decode(AggregationJobInitReq, body)
 
 
 async def aggregate(pair: Pair, request: AggregationJobInitReq) -> Answer:

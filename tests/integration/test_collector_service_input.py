@@ -25,7 +25,7 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from tests.support.between import refusal
 from tests.support.collector_service import BEARER, CollectorService, put_task
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.patience import PATIENCE_SECONDS
@@ -148,10 +148,7 @@ async def test_an_interval_that_is_not_over_is_collected_only_if_that_is_meant(
 
 
 def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> None:
-    config = tmp_path / "collector.toml"
-    config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
-    )
+    config = service_file(tmp_path, "collector")
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]

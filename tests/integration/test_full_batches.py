@@ -16,10 +16,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair, Service
-from tests.support.reports import columns
+from tests.support.pair import LEADER_TOKEN, NOW, Pair, Service
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 FIRST_UNIT = NOW // TIME_PRECISION - 3
@@ -99,16 +97,11 @@ async def test_a_helper_takes_no_more_into_a_window_whatever_its_leader_sends(
 
 async def answers_of_helper(pair: Pair, reports: list[Report]) -> Sequence[object]:
     """Return what the helper says of reports that a leader sends it, whatever it may send."""
-    keypairs = await pair.leader.runtime.keypairs()
-    init = leader_init(
-        pair.task, VerificationKey(0, VERIFY_KEY), keypairs, columns(pair.task, reports), NOW
-    )
-    assert init.request is not None
     answer = await pair.send(
         "POST",
         pair.url_of("aggregation_jobs"),
         AggregationJobInitReq.message,
-        init.request,
+        await pair.job(reports),
         LEADER_TOKEN,
     )
     return decode(AggregationJobResp, answer.body).verify_resps

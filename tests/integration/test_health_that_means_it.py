@@ -33,7 +33,7 @@ from aggregator.service.telemetry.probe import Probe
 from aggregator.service.web.health import create_health_app
 from aggregator.service.web.pages.operator import operator_page
 from tests.support.between import Between
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.look import Page
 from tests.support.pair import Pair, Service
 from tests.support.patience import PATIENCE_SECONDS
@@ -326,12 +326,8 @@ def leader_file(folder: Path) -> Path:
     key = folder / "leader.key"
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
-    path = folder / "leader.toml"
-    path.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-        "hpke_rotation_seconds = 0\n"  # the pair's clock is years behind a command's
-    )
-    return path
+    # The pair's clock is years behind a command's.
+    return service_file(folder, "leader", "hpke_rotation_seconds = 0\n")
 
 
 def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:

@@ -24,7 +24,7 @@ from aggregator.service.storage.jobs import collection_room
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.transport.scheduler import DriverSettings
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, NOW, Answer, Pair
@@ -79,10 +79,7 @@ async def test_more_pending_collections_than_a_task_may_have_are_refused(
     key = tmp_path / "leader.key"
     key.write_text("A" * 43)  # 32 zero bytes
     key.chmod(0o600)
-    config = tmp_path / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(tmp_path, "leader")
     done = await anyio.to_thread.run_sync(run_here, "status", "--config", config)
     assert f"{pair.task.task_id} takes no more collections: {MOST_PENDING}" in done.stdout
 

@@ -26,7 +26,6 @@ from aggregator.dap.messages import (
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.leader_selected import LeaderSelected
@@ -42,8 +41,7 @@ from aggregator.service.storage.tasks.caller_tokens import add_caller_token, end
 from aggregator.service.storage.tasks.tasks import end_task, replace_peer_token
 from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.collector_service import CollectorService
-from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair, Service
-from tests.support.reports import columns
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair, Service
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
 
 MODE = LeaderSelected()
@@ -99,17 +97,9 @@ def garbled(report: Report) -> Report:
 
 async def send_job(pair: Pair, reports: Sequence[Report], extensions: Extensions) -> Answer:
     """Ask the helper to aggregate reports, as a leader that does what it likes."""
-    init = leader_init(
-        pair.task,
-        VerificationKey(0, VERIFY_KEY),
-        await pair.leader.runtime.keypairs(),
-        columns(pair.task, reports),
-        pair.clock.now(),
-        extensions=extensions,
-    )
-    assert init.request is not None
+    body = await pair.job(reports, pair.clock.now(), extensions)
     url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
-    return await pair.send("POST", url, message, init.request, LEADER_TOKEN)
+    return await pair.send("POST", url, message, body, LEADER_TOKEN)
 
 
 def errors_of(answer: Answer) -> list[AnyReportError]:

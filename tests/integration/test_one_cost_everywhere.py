@@ -34,7 +34,7 @@ from aggregator.protocol.task import Task, task_to_toml
 from aggregator.service.runtime import charge_of
 from aggregator.service.storage.ledger.charges import charge
 from aggregator.vdaf.circuits import Circuit
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
@@ -116,11 +116,7 @@ def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
     """Return what `prio ledger` prints after so many releases."""
-    file = directory / "helper.toml"
-    file.write_text(
-        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
-        'max_delta = "1/1000"\n'
-    )
+    file = service_file(directory, "helper", 'max_delta = "1/1000"\n')
     key, each = task.task_id.value, charge_of(task)
     with open_aggregator(file) as desk:
         desk.add_tasks(provision(task, SeededEntropy(1))[Role.HELPER])

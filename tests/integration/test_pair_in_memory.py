@@ -12,7 +12,6 @@ from aggregator.dap.messages import AggregationJobInitReq, Report
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.filters import cost_of_dp
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.service.leader.job_creator import JobCreator
@@ -25,11 +24,9 @@ from tests.support.pair import (
     LEADER_TOKEN,
     LEASE_SECONDS,
     NOW,
-    VERIFY_KEY,
     Pair,
     Service,
 )
-from tests.support.reports import columns
 from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
@@ -321,15 +318,7 @@ async def test_the_helper_answers_the_same_aggregation_request_with_the_same_byt
 ) -> None:
 
     async with running(tmp_path, make_task()) as pair:
-        init = leader_init(
-            pair.task,
-            VerificationKey(0, VERIFY_KEY),
-            await pair.leader.runtime.keypairs(),
-            columns(pair.task, await pair.reports([0, 1, 2])),
-            NOW,
-        )
-        assert init.request is not None
-        body = init.request
+        body = await pair.job(await pair.reports([0, 1, 2]))
 
         async def ask() -> tuple[int, bytes, str]:
             url = pair.url_of("aggregation_jobs")

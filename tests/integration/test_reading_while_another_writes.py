@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 
 READING = (
     ("status",),
@@ -22,9 +22,7 @@ READING = (
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """Another process's open write transaction on a helper's store."""
-    (tmp_path / "helper.toml").write_text(
-        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
-    )
+    service_file(tmp_path, "helper")
     assert run_here("hpke", "new", "--config", tmp_path / "helper.toml").returncode == 0
     with closing(sqlite3.connect(tmp_path / "helper.sqlite", timeout=0)) as connection:
         connection.isolation_level = None
@@ -44,10 +42,7 @@ def test_a_command_that_reads_does_not_wait_for_the_writer(
 
 
 def test_the_collectors_public_key_is_printed_while_another_writes(tmp_path: Path) -> None:
-    config = tmp_path / "collector.toml"
-    config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
-    )
+    config = service_file(tmp_path, "collector")
     first = run_here("collector", "config", "--config", config).stdout
     with closing(sqlite3.connect(tmp_path / "collector.sqlite", timeout=0)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -15,7 +15,6 @@ from aggregator.codec import encode
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
 from aggregator.dap.resources import media_type
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.storage.reports.counters import Stage, report_counts
@@ -24,13 +23,10 @@ from tests.support.pair import (
     HELPER_SETTINGS,
     LEADER_SETTINGS,
     LEADER_TOKEN,
-    NOW,
-    VERIFY_KEY,
     Pair,
     Service,
 )
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, make_task
 
 SECONDS = 1.0
@@ -98,14 +94,7 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
 async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    init = leader_init(
-        pair.task,
-        VerificationKey(0, VERIFY_KEY),
-        await pair.leader.runtime.keypairs(),
-        columns(pair.task, await pair.reports([0, 1, 2])),
-        NOW,
-    )
-    assert init.request is not None
+    body = await pair.job(await pair.reports([0, 1, 2]))
     router = HelperResources(pair.helper.runtime, HELPER_SETTINGS).router()
     app = create_app("helper", [router], answer_seconds=PATIENCE_SECONDS)
     store = Store(pair.helper, "commit aggregation job")
@@ -114,7 +103,7 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(
         ask = partial(
             http.post,
             pair.url_of("aggregation_jobs"),
-            content=init.request,
+            content=body,
             headers={
                 "content-type": media_type(AggregationJobInitReq.message),
                 "authorization": bearer_header(LEADER_TOKEN),

@@ -30,14 +30,12 @@ from aggregator.dap.messages import (
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.resources import path
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import aggregate_share_request, check_collection_request
 from aggregator.protocol.results import Result
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
-from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
-from tests.support.reports import columns
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import (
     HELPER_URL,
     LAPLACE,
@@ -90,12 +88,7 @@ async def put(pair: Pair, resource: str, name: Identifier, message: str, body: b
 
 async def job_body(pair: Pair, count: int = 3) -> bytes:
     """Return the request of a leader about some new reports."""
-    keypairs = await pair.leader.runtime.keypairs()
-    key = VerificationKey(0, VERIFY_KEY)
-    reports = columns(pair.task, await pair.reports([1] * count))
-    request = leader_init(pair.task, key, keypairs, reports, NOW).request
-    assert request is not None
-    return request
+    return await pair.job(await pair.reports([1] * count))
 
 
 async def put_job(pair: Pair, name: bytes, body: bytes) -> Answer:

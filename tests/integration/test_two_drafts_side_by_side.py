@@ -16,10 +16,8 @@ from aggregator.dap.messages import (
     VerifyRespReject,
 )
 from aggregator.dap.times import Time
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.task import Task, task_to_table
-from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
-from tests.support.reports import columns
+from tests.support.pair import LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import TIME_PRECISION, make_task
 
 UNITS = NOW // TIME_PRECISION
@@ -118,11 +116,7 @@ async def test_an_upload_is_refused_by_the_number_of_its_tasks_draft(
 async def job_of(pair: Pair, key_id: int, *changes: Callable[[Report], Report]) -> Answer:
     """Ask the helper about reports that were changed after a leader had begun with them."""
     reports = await pair.reports([0] * len(changes))
-    keypairs = await pair.leader.runtime.keypairs()
-    key, sent = VerificationKey(key_id, VERIFY_KEY), columns(pair.task, reports)
-    begun = leader_init(pair.task, key, keypairs, sent, NOW)
-    assert begun.request is not None
-    whole = decode(AggregationJobInitReq, begun.request)
+    whole = decode(AggregationJobInitReq, await pair.job(reports, key_id=key_id))
     inits = [
         dataclasses.replace(
             init,

@@ -27,7 +27,6 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
-from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import collection_request
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.telemetry.health import Health
@@ -37,9 +36,8 @@ from tests.support import raw_requests
 from tests.support.collector_service import TOKEN, CollectorService
 from tests.support.dap_messages import SAMPLES
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.raw_requests import Request
-from tests.support.reports import columns
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.slow
@@ -115,15 +113,7 @@ async def aggregators(pair: Pair, folder: Path) -> tuple[Door, Door]:
     collected = await pair.ask()
     later = NOW + TIME_PRECISION
     pair.clock.advance(TIME_PRECISION)
-    init = leader_init(
-        pair.task,
-        VerificationKey(0, VERIFY_KEY),
-        await pair.leader.runtime.keypairs(),
-        columns(pair.task, await pair.reports([1, 1, 0], later)),
-        later,
-    )
-    assert init.request is not None
-    job = init.request
+    job = await pair.job(await pair.reports([1, 1, 0], later), later)
     answered = await post(pair, "aggregation_jobs", AggregationJobInitReq.message, job)
     asked = [
         CollectionJobReq(TimeIntervalQuery(pair.interval(seconds))) for seconds in (NOW, later)

@@ -41,3 +41,11 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
         except SystemExit as end:
             status = end.code
     return Done(status if isinstance(status, int) else 0, stdout.getvalue(), stderr.getvalue())
+
+
+def service_file(folder: Path, role: str, more: str = "") -> Path:
+    """Write a party's service file, with its store and key beside it; return its path."""
+    file = folder / f"{role}.toml"
+    store = f'database = "{role}.sqlite"\nstore_key_file = "{role}.key"\n'
+    file.write_text(f'role = "{role}"\n{store}{more}')
+    return file

@@ -1,5 +1,7 @@
 """The widths at which tests run code on lanes: interpreted, and compiled."""
 
+from typing import Any
+
 import pytest
 
 from field.lanes import LaneWidth, has_multiply_add
@@ -36,3 +38,14 @@ QUICKEST = [
     _param(lanes, has_multiply_add=has_multiply_add(lanes), is_interpreted=False) for lanes in LANES
 ]
 """For each number of lanes, the width that is fastest on this processor."""
+
+
+def width_of(*widths: object) -> Any:  # noqa: ANN401  a fixture, whose type is pytest's own
+    """Return the fixture `width` of a module's tests: each of these."""
+
+    @pytest.fixture(params=widths)
+    def width(request: pytest.FixtureRequest) -> LaneWidth:
+        found: LaneWidth = request.param
+        return found
+
+    return width

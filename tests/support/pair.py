@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import (
     CollectionJobReq,
@@ -29,6 +30,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.dap.times import Interval
+from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.results import Result, open_result
@@ -52,10 +54,11 @@ from aggregator.service.transport.scheduler import DriverSettings
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 from tests.support.clock import ManualClock
+from tests.support.commands import service_file
 from tests.support.empty_store import upgraded, url_of
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.reports import make_reports
+from tests.support.reports import columns, make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
 if TYPE_CHECKING:
@@ -302,6 +305,20 @@ class Pair:
             made_for, *configs, measurements, made_for.time(seconds), self.client_entropy
         )
 
+    async def job(
+        self,
+        reports: Sequence[Report],
+        seconds: int = NOW,
+        extensions: Extensions = (),
+        key_id: int = 0,
+    ) -> bytes:
+        """Return the encoded request of a leader that has these reports, stored or not."""
+        key = VerificationKey(key_id, VERIFY_KEY)
+        keypairs, stored = await self.leader.runtime.keypairs(), columns(self.task, reports)
+        init = leader_init(self.task, key, keypairs, stored, seconds, extensions=extensions)
+        assert init.request is not None
+        return init.request
+
     def url_of(self, resource: str) -> str:
         """Return the URL of a resource of which a task has only one."""
         base = HELPER_URL if resource.startswith("agg") else LEADER_URL
@@ -389,11 +406,7 @@ class Pair:
 
 def leader_file(folder: Path) -> Path:
     """Write the settings of the pair's leader, for commands."""
-    key, path = folder / "leader.key", folder / "leader.toml"
+    key = folder / "leader.key"
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
-    path.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-        'release_journal = "leader.sqlite.journal"\n'
-    )
-    return path
+    return service_file(folder, "leader", 'release_journal = "leader.sqlite.journal"\n')

@@ -6,7 +6,7 @@ commits, unless something keeps them from it.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,10 +52,7 @@ class Racers:
                 results[number] = None
 
         threads = [threading.Thread(target=racer, args=(n,)) for n in range(CONNECTIONS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_at_once(threads)
         if errors:
             raise errors[0]
         return [results[number] for number in range(CONNECTIONS)]
@@ -63,6 +60,14 @@ class Racers:
     def close(self) -> None:
         for store in (self.store, *self.stores):
             store.close()
+
+
+def run_at_once(threads: Sequence[threading.Thread]) -> None:
+    """Start all threads and wait until they have ended."""
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def pause(_name: str, moment: str) -> None:

@@ -11,13 +11,12 @@ from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.service.runtime import Runtime
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    file = service_file(tmp_path, "helper")
     assert run_here("hpke", "new", "--config", file).stdout == "0\n"
     return file
 

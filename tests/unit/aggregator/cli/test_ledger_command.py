@@ -18,7 +18,7 @@ from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import charge_of
 from aggregator.service.storage.ledger.charges import charge, reserve
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
@@ -41,8 +41,7 @@ def release(desk: AggregatorDesk, task: Task, start: int, end: int) -> None:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Return the helper's service file; it serves tasks of every kind and has released some."""
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    file = service_file(tmp_path, "helper")
     patients = {"population": "patients"}
     with open_aggregator(file) as desk:
         for number, (privacy, releases) in enumerate(
@@ -121,8 +120,7 @@ def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
 def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    file = service_file(tmp_path, "helper")
     limited = {"population": "patients", "max_batches_per_person": 3}
     with open_aggregator(file) as desk:
         for number, privacy in enumerate([{**NO_NOISE, **limited}, {**LAPLACE, **limited}]):

@@ -12,7 +12,7 @@ from aggregator.protocol.provisioning import provision
 from aggregator.service.storage.engine.objects import LEAST_BYTES
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
-from tests.support.commands import Done, run_here
+from tests.support.commands import Done, run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.store import unit
 from tests.support.tasks import make_task
@@ -23,8 +23,7 @@ TASK = make_task()
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Return the service file of a helper that takes part in a task."""
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    file = service_file(tmp_path, "helper")
     (tmp_path / "task.toml").write_text(provision(TASK, SeededEntropy(b"task"))[Role.HELPER])
     prio("task", "add", tmp_path / "task.toml", "--config", file)
     return file

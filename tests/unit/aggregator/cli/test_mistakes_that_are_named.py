@@ -7,7 +7,7 @@ import pytest
 from aggregator.cli.service.parties import open_collector
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision, provision_all
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.ports import free_ports
 from tests.support.tasks import make_task
@@ -15,10 +15,7 @@ from tests.support.tasks import make_task
 
 @pytest.mark.parametrize("owner", [Role.HELPER, Role.COLLECTOR])
 def test_the_owner_of_another_partys_file_is_named(tmp_path: Path, owner: Role) -> None:
-    config = tmp_path / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(tmp_path, "leader")
     text = provision(make_task(), SeededEntropy(b"secrets"))[owner]
     done = run_here("task", "add", "--config", config, "-", stdin=text)
     assert done.returncode == 2
@@ -39,10 +36,7 @@ def test_a_tasks_file_is_not_taken_for_a_services(tmp_path: Path, of: str) -> No
 
 
 def test_a_changed_task_is_refused_by_the_name_that_everybody_uses(tmp_path: Path) -> None:
-    config = tmp_path / "helper.toml"
-    config.write_text(
-        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
-    )
+    config = service_file(tmp_path, "helper")
     for seed, status in ((b"one", 0), (b"two", 2)):
         text = provision(make_task(), SeededEntropy(seed))[Role.HELPER]
         done = run_here("task", "add", "--config", config, "-", stdin=text)
@@ -51,10 +45,7 @@ def test_a_changed_task_is_refused_by_the_name_that_everybody_uses(tmp_path: Pat
 
 
 def test_a_collection_whose_leader_is_away_ends_with_that(tmp_path: Path) -> None:
-    config = tmp_path / "collector.toml"
-    config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
-    )
+    config = service_file(tmp_path, "collector")
     public = run_here("collector", "config", "--config", config).stdout.strip()
     (port,) = free_ports(1)
     task = make_task(collector_hpke_config=public, leader=f"http://127.0.0.1:{port}/")

@@ -13,6 +13,7 @@ from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import task_to_toml
+from tests.support.commands import service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
@@ -150,10 +151,7 @@ MOST_MODULES_OF_READING = 640
 def party(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a leader's store, its task's public file and a survey."""
     folder = tmp_path_factory.mktemp("party")
-    config = folder / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(folder, "leader")
     task = make_task(id="A" * 43)
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])

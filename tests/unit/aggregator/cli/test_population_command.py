@@ -18,7 +18,7 @@ from aggregator.service.runtime import charge_of, check_limits
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.ledger.charges import charge
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
@@ -35,9 +35,7 @@ def patients(number: int, privacy: Mapping[str, str | int]) -> Task:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
-    return file
+    return service_file(tmp_path, "helper")
 
 
 def fix(config: Path, *options: str) -> None:

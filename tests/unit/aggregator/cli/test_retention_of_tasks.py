@@ -9,7 +9,7 @@ from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.service.storage.tasks.tasks import get_task
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
@@ -107,10 +107,7 @@ def test_a_task_is_not_added_with_such_a_time(config: Path) -> None:
 
 
 def test_a_collector_keeps_its_results(tmp_path: Path) -> None:
-    config = tmp_path / "collector.toml"
-    config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
-    )
+    config = service_file(tmp_path, "collector")
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     text = provision(task, SeededEntropy(b"x"))[Role.COLLECTOR]

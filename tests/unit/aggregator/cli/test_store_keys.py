@@ -21,6 +21,7 @@ from aggregator.service.storage.secrets.files import create_secret, read_secret
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
+from tests.support.racers import run_at_once
 from tests.support.tasks import make_task
 
 
@@ -181,10 +182,7 @@ def test_two_processes_with_the_same_number_that_make_a_secret_get_the_same_one(
             made.append(create_secret(path, secret))  # noqa: B023 - both threads end below
 
         threads = [threading.Thread(target=make, args=(name * 40,)) for name in "AB"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_at_once(threads)
         assert made == [read_secret(path)] * 2
     assert {path.suffix for path in tmp_path.iterdir()} == {".key"}
 

@@ -8,7 +8,7 @@ import pytest
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import NO_NOISE, make_task
 
@@ -18,8 +18,7 @@ IDS = ["-9HVHr2s4t63aboBhT5gT-LhfOm0-ePBEtBn5LpoqPE", "--HVHr2s4t63aboBhT5gT-Lhf
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Return a helper's service file; it serves a task of each id."""
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    file = service_file(tmp_path, "helper")
     with open_aggregator(file) as desk:
         for number, task_id in enumerate(IDS):
             task = make_task(privacy=NO_NOISE, id=task_id)

@@ -11,17 +11,14 @@ from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.ledger.charges import Charge, reserve, settle
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import put_reports
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.store import new_reports, units
 from tests.support.tasks import make_task
 
 
 def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) -> None:
-    config = tmp_path / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(tmp_path, "leader")
     tasks = [make_task(id=name * 43) for name in ("A", "E")]
     with open_aggregator(config) as desk:
         for number, task in enumerate(tasks):
@@ -49,10 +46,7 @@ def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_ba
     tmp_path: Path,
 ) -> None:
     """Nobody else would be told that the aggregators have been given different files."""
-    config = tmp_path / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(tmp_path, "leader")
     tasks = [make_task(id=name * 43) for name in "AEIMQ"]
     with open_aggregator(config) as desk:
         for number, task in enumerate(tasks):
@@ -77,10 +71,7 @@ def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_ba
 
 
 def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> None:
-    config = tmp_path / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(tmp_path, "leader")
     task = make_task(task_info="visits\u202egnp")
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
@@ -89,10 +80,7 @@ def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> Non
 
 
 def test_a_task_is_shown_with_all_that_a_client_needs(tmp_path: Path) -> None:
-    config = tmp_path / "leader.toml"
-    config.write_text(
-        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
-    )
+    config = service_file(tmp_path, "leader")
     task = make_task()
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
@@ -107,10 +95,7 @@ def test_a_task_is_shown_with_all_that_a_client_needs(tmp_path: Path) -> None:
 
 
 def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
-    config = tmp_path / "collector.toml"
-    config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
-    )
+    config = service_file(tmp_path, "collector")
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     with open_collector(config) as desk:

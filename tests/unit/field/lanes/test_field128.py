@@ -28,17 +28,14 @@ from field.lanes import (
     new_lane_array,
     operation,
 )
-from tests.support.lane_widths import COMPILED, INTERPRETED
+from tests.support.lane_widths import COMPILED, INTERPRETED, width_of
 
 P = FIELD128.modulus
 EDGES = [0, 1, 2, 2**26 - 1, 2**52 - 1, 2**52, 2**64 - 1, 2**64, P - 2**64, P - 2, P - 1]
 ALL_ONES = 2**128 - 1
 
 
-@pytest.fixture(params=[*INTERPRETED, *COMPILED])
-def width(request: pytest.FixtureRequest) -> LaneWidth:
-    found: LaneWidth = request.param
-    return found
+width = width_of(*INTERPRETED, *COMPILED)
 
 
 def layout(width: LaneWidth) -> limbs128.Limbs:

@@ -18,7 +18,7 @@ from field.lanes import (
     new_lane_array,
     operation,
 )
-from tests.support.lane_widths import COMPILED, INTERPRETED
+from tests.support.lane_widths import COMPILED, INTERPRETED, width_of
 
 P = FIELD64.modulus
 E = 2**32 - 1
@@ -26,10 +26,7 @@ ANY_WORDS = [0, 1, 2, E - 1, E, E + 1, 2**33, 2**63, P - 2**32, P - 1, P, P + 1,
 RESIDUES = [word for word in ANY_WORDS if word < P]
 
 
-@pytest.fixture(params=[*INTERPRETED, *COMPILED])
-def width(request: pytest.FixtureRequest) -> LaneWidth:
-    found: LaneWidth = request.param
-    return found
+width = width_of(*INTERPRETED, *COMPILED)
 
 
 def pairs(width: LaneWidth, second: list[int]) -> list[tuple[list[int], list[int]]]:

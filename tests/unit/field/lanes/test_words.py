@@ -22,16 +22,13 @@ from field.lanes import (
     xor_words,
 )
 from field.lanes import lanes as processor_lanes
-from tests.support.lane_widths import COMPILED, INTERPRETED
+from tests.support.lane_widths import COMPILED, INTERPRETED, width_of
 
 WORD = 2**64
 EDGES = [0, 1, 2**26 - 1, 2**32 - 1, 2**32, 2**63 - 1, 2**63, WORD - 2, WORD - 1]
 
 
-@pytest.fixture(params=[*INTERPRETED, *COMPILED])
-def width(request: pytest.FixtureRequest) -> LaneWidth:
-    found: LaneWidth = request.param
-    return found
+width = width_of(*INTERPRETED, *COMPILED)
 
 
 def edge_words(width: LaneWidth, count: int, seed: int) -> LaneArray:

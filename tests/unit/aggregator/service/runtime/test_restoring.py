@@ -25,7 +25,7 @@ from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import TaskRecord, get_task, put_task
 from tests.support.clock import ManualClock
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_file
 from tests.support.empty_store import upgraded, url_of
 from tests.support.store import add_to_bucket, adding, body_of, report_id, totals, unit, units
 from tests.support.tasks import LAPLACE, make_task
@@ -217,8 +217,7 @@ def test_sums_whose_keys_did_not_come_back_are_closed_and_cost_nothing(tmp_path:
 
 
 def test_the_command_says_what_it_closed(tmp_path: Path) -> None:
-    file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    file = service_file(tmp_path, "helper")
     done = run_here("store", "restored", "--config", file, "--backup-time", "2026-01-01")
     assert (done.returncode, done.stderr) == (0, "0 sums had lost their key and were closed\n")
     refused = run_here("store", "restored", "--config", file, "--backup-time", "2999-01-01")

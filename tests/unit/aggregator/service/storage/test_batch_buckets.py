@@ -18,6 +18,7 @@ from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
 from aggregator.service.storage.engine.tables import closed_batches as closed_batches_table
 from aggregator.service.storage.secrets.crypter import CrypterError
+from tests.support.racers import run_at_once
 from tests.support.store import (
     TASK_ID,
     add_to_bucket,
@@ -191,10 +192,7 @@ def test_two_threads_that_add_to_one_bucket_lose_nothing(store: Database) -> Non
             add(store, 5)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(threads)
     assert sum(map(int, shares(store))) == 40
 
 

@@ -23,6 +23,7 @@ from aggregator.service.storage.reports.rejecting import drop_reports
 from aggregator.service.storage.reports.reports import has_reports, put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.engines import ON_POSTGRESQL
+from tests.support.racers import run_at_once
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
@@ -73,10 +74,7 @@ class Race:
             threading.Thread(target=self._race, args=(role, store, number))
             for number, (role, store) in enumerate(zip(roles, self.stores, strict=True))
         ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_at_once(threads)
         if self._errors:
             raise self._errors[0]
 

@@ -23,6 +23,7 @@ from aggregator.service.storage.jobs.answered_jobs import (
     put_answered_job,
 )
 from aggregator.service.storage.ledger.charges import list_ledger
+from tests.support.racers import run_at_once
 from tests.support.store import (
     TASK_ID,
     TENTH,
@@ -99,10 +100,7 @@ def test_identical_requests_at_once_are_counted_once(store: Database) -> None:
     threads = [
         threading.Thread(target=lambda: answers.append(answer(store, [1, 2, 3]))) for _ in range(4)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(threads)
     assert answers == [b"3 counted"] * 4
     assert shares(store) == [b"3"]
 

@@ -22,6 +22,7 @@ from aggregator.service.storage.ledger.journal import (
 from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.ledger.journal_table import JournalTable
 from tests.support.empty_store import new_place
+from tests.support.racers import run_at_once
 from tests.support.store import TASK_ID, TENTH, units
 
 FIRST = Release(TASK_ID, units(0, 10), bytes(32), TENTH, 7)
@@ -125,10 +126,7 @@ def test_of_many_who_write_down_releases_of_one_batch_one_succeeds(
         written.append(number)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(threads)
     (winner,) = written
     assert [each.share_sha256 for each in journals[0].releases()] == [bytes([winner]) * 32]
     for each in journals:

@@ -14,6 +14,7 @@ from aggregator.service.storage.engine.schema import SchemaMismatch, downgrade, 
 from aggregator.service.storage.engine.tables import metadata, uint64
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.empty_store import new_place, version
+from tests.support.racers import run_at_once
 from tests.support.store import STORE_KEY, stored_in
 
 
@@ -102,10 +103,7 @@ def test_several_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
             failures.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(threads)
     assert failures == []
     Database.open(url, Crypter([STORE_KEY])).close()
 

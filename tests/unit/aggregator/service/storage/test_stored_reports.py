@@ -11,6 +11,7 @@ from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.ids import admit
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.reports.waiting import waiting_in_batch
+from tests.support.racers import run_at_once
 from tests.support.store import (
     BODY_SIZE,
     MAX_REPORTS,
@@ -140,10 +141,7 @@ def test_two_threads_claim_disjoint_reports(store: Database) -> None:
         create_job(store, 30)
 
     threads = [threading.Thread(target=claim) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(threads)
     claimed = [report.report_id for key in (1, 2, 3) for report in reports_in(store, key)]
     assert sorted(claimed) == [report_id(number) for number in range(90)]
 

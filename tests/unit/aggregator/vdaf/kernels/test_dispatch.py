@@ -37,13 +37,9 @@ from tests.support.kernel_runs import (
     shares_of,
     values,
 )
-from tests.support.lane_widths import INTERPRETED, ONE_LAYOUT, QUICKEST
+from tests.support.lane_widths import INTERPRETED, ONE_LAYOUT, QUICKEST, width_of
 
-
-@pytest.fixture(params=[*INTERPRETED, *QUICKEST])
-def width(request: pytest.FixtureRequest) -> LaneWidth:
-    found: LaneWidth = request.param
-    return found
+width = width_of(*INTERPRETED, *QUICKEST)
 
 
 def ones(length: int, count: int) -> list[int]:

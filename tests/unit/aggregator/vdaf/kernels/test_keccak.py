@@ -7,17 +7,14 @@ from Crypto.Hash import TurboSHAKE128
 from aggregator.vdaf.kernels.keccak import turboshake128
 from aggregator.vdaf.kernels.sponge import RATE_SIZE
 from field.lanes import LaneWidth
-from tests.support.lane_widths import ONE_LAYOUT, QUICKEST
+from tests.support.lane_widths import ONE_LAYOUT, QUICKEST, width_of
 
 SIZES = [0, 7, 8, RATE_SIZE - 1, RATE_SIZE, RATE_SIZE + 1, 500]
 OUTPUTS = [(1, 1), (1, RATE_SIZE), (1, 3 * RATE_SIZE - 1), (9, 32), (9, RATE_SIZE + 1)]
 """How many messages, and how many bytes each."""
 
 
-@pytest.fixture(params=[*ONE_LAYOUT, *QUICKEST])
-def width(request: pytest.FixtureRequest) -> LaneWidth:
-    found: LaneWidth = request.param
-    return found
+width = width_of(*ONE_LAYOUT, *QUICKEST)
 
 
 def reference(message: bytes, domain: int, size: int) -> bytes:
