@@ -3,8 +3,6 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,17 +30,11 @@ from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from aggregator.service.transport.scheduler import DriverSettings
-from tests.support.pair import LEADER_TOKEN, Answer, Died, Pair
+from tests.support.pair import LEADER_TOKEN, Answer, Died, Pair, pair_of
 from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(privacy=LAPLACE), job_size=2)
-    await made.provision()
-    yield made
-    await made.close()
+pair = pair_of(privacy=LAPLACE, job_size=2)
 
 
 async def aggregated_by_helper(pair: Pair) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -17,7 +16,7 @@ from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport.scheduler import DriverSettings
-from tests.support.pair import LEASE_SECONDS, NOW, Pair
+from tests.support.pair import LEASE_SECONDS, NOW, Pair, pair_of
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 SETTINGS = DriverSettings(
@@ -25,12 +24,7 @@ SETTINGS = DriverSettings(
 )
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(privacy=NO_NOISE))
-    await made.provision()
-    yield made
-    await made.close()
+pair = pair_of(privacy=NO_NOISE)
 
 
 def nobody(_request: httpx.Request) -> httpx.Response:

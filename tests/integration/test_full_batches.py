@@ -17,18 +17,13 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from tests.support.pair import LEADER_TOKEN, NOW, Pair, Service
+from tests.support.pair import LEADER_TOKEN, NOW, Pair, Service, pair_of
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 FIRST_UNIT = NOW // TIME_PRECISION - 3
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(max_reports=100))
-    await made.provision()
-    yield made
-    await made.close()
+pair = pair_of(max_reports=100)
 
 
 async def counts(pair: Pair, service: Service, stage: Stage) -> dict[str, int]:

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -35,7 +34,7 @@ from aggregator.service.web.pages.operator import operator_page
 from tests.support.between import Between
 from tests.support.commands import run_here, service_file
 from tests.support.look import Page
-from tests.support.pair import Pair, Service
+from tests.support.pair import Pair, Service, pair_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.tasks import LEADER_URL, make_task
@@ -44,12 +43,7 @@ STALLED_SECONDS = 120
 ANSWERS = 15
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, make_task())
-    await pair.provision()
-    yield pair
-    await pair.close()
+pair = pair_of()
 
 
 def health_of(service: Service) -> Health:

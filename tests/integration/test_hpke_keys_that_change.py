@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -31,24 +30,18 @@ from aggregator.service.storage.tasks.hpke_keys import (
 )
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from tests.support.clock import ManualClock
-from tests.support.pair import Pair, Service
+from tests.support.pair import Pair, Service, pair_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.raw_bytes import reading
 from tests.support.reports import make_reports
 from tests.support.rotation import rotate, rotation_of, settle
-from tests.support.tasks import make_task
 
 MEASUREMENTS = [0, 1, 1]
 HOUR = 3600
 MONTH, CACHE, WAIT = 30 * DAY, DAY, 14 * DAY  # as by default
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, make_task())
-    await pair.provision()
-    yield pair
-    await pair.close()
+pair = pair_of()
 
 
 def faults_of(service: Service, rotation: HpkeRotation) -> list[str]:

@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 
 import anyio
 import httpx
@@ -25,19 +23,15 @@ from tests.support.pair import (
     LEADER_TOKEN,
     Pair,
     Service,
+    pair_of,
 )
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.tasks import LAPLACE, make_task
+from tests.support.tasks import LAPLACE
 
 SECONDS = 1.0
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(privacy=LAPLACE))
-    await made.provision()
-    yield made
-    await made.close()
+pair = pair_of(privacy=LAPLACE)
 
 
 class Store:

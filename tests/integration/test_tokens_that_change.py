@@ -1,7 +1,6 @@
 """A task's tokens are replaced while the services run, and no request is lost."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -45,16 +44,10 @@ from tests.support.collector_service import CollectorService
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Pair
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Pair, pair_of
 from tests.support.tasks import TIME_PRECISION, collector_keypair, make_task
 
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, make_task(), job_size=5)
-    await pair.provision()
-    yield pair
-    await pair.close()
+pair = pair_of(job_size=5)
 
 
 async def status_with(pair: Pair, token: str) -> int:

@@ -1,6 +1,5 @@
 """Client, leader and helper each refuse what is below a floor of their own."""
 
-from collections.abc import AsyncIterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,18 +18,12 @@ from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.collector_world import task_asking
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import NOW, Pair
+from tests.support.pair import NOW, Pair, pair_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
 
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
-    await pair.provision()
-    yield pair
-    await pair.close()
+pair = pair_of(privacy=LAPLACE)
 
 
 async def stored(pair: Pair) -> int:

@@ -4,7 +4,6 @@ By docs/operations/troubleshoot.md, "The journal of releases".
 """
 
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.interventions import abandon_collection_job
 from aggregator.service.storage.operator.job_lists import list_blocked_jobs
 from aggregator.service.transport.peer import PeerUnreachable
-from tests.support.pair import LEASE_SECONDS, Pair, Service
+from tests.support.pair import LEASE_SECONDS, Pair, Service, pair_of
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, make_task
 
@@ -31,12 +30,7 @@ MEASUREMENTS = [0, 1, 1, 3, 3, 3]
 HOUR = 3600
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
-    await pair.provision()
-    yield pair
-    await pair.close()
+pair = pair_of(privacy=LAPLACE)
 
 
 def files(folder: Path, service: Service) -> list[Path]:

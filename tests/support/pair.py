@@ -6,12 +6,13 @@ it is restarted on the same file, with nothing of the old process in memory.
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 import httpx
+import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.codec import decode, encode
@@ -59,7 +60,7 @@ from tests.support.empty_store import upgraded, url_of
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.reports import columns, make_reports
-from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
+from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
 
 if TYPE_CHECKING:
     from aggregator.service.leader.uploads import Grouping
@@ -402,6 +403,19 @@ class Pair:
         assert answer.body, answer.status
         assert not answer.problem, answer.problem
         return self.open(answer.body, interval)
+
+
+def pair_of(*, job_size: int = 100, **settings: Any) -> Any:  # noqa: ANN401  a task's; a fixture
+    """Return the fixture `pair` of a module's tests: a pair with a task of these settings."""
+
+    @pytest.fixture
+    async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+        made = Pair(tmp_path, make_task(**settings), job_size=job_size)
+        await made.provision()
+        yield made
+        await made.close()
+
+    return pair
 
 
 def leader_file(folder: Path) -> Path:
