@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from aggregator.cli.service.parties import AggregatorDesk
+from aggregator.cli.service.aggregator_desk import AggregatorDesk
 from aggregator.collector.store import (
     CollectorTask,
     NewCollection,
