@@ -5,6 +5,7 @@ many jobs fill a helper's disk; and who loses if nobody sees to it is everybody 
 with a worker that died.
 """
 
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urljoin
@@ -12,15 +13,24 @@ from urllib.parse import urljoin
 import pytest
 
 from aggregator.collector.collect import TaskCollector
-from aggregator.dap.ids import AggregationJobId
+from aggregator.dap.ids import AggregationJobId, encode_base64url
 from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp
 from aggregator.dap.resources import path
+from aggregator.errors import StoreError
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import Result
 from aggregator.service.config import HelperSettings
 from aggregator.service.helper import aggregation
+from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.operator.job_lists import (
+    AGGREGATION,
+    DEFERRED,
+    ListedJob,
+    find_job,
+    list_waiting,
+)
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.garbage import collect_garbage
@@ -328,3 +338,36 @@ async def test_jobs_that_wait_leave_with_their_task_and_with_time(pair: Pair) ->
     await database.run("end", lambda tx: end_task(tx, task_id))
     forget(database, task_id)
     assert await workers(pair).run_once() == 0
+
+
+async def test_who_runs_a_helper_sees_each_job_that_it_has_put_off_and_why_it_waits(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = await job_body(pair)
+    location = (await send(pair, body)).headers["location"]
+    digest = hashlib.sha256(body).digest()
+
+    async def listed() -> list[ListedJob]:
+        return await pair.helper.database.read("list", list_waiting)
+
+    (job,) = await listed()
+    assert (job.kind, job.state, job.reason, job.is_driven) == (AGGREGATION, DEFERRED, None, False)
+    assert f"/{encode_base64url(job.job_id)}?" in location
+    assert job.request_sha256 == digest
+
+    async def fail(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AggregationJobs, "answer_deferred", fail)
+        await workers(pair).run_once()
+    (waiting,) = await listed()
+    assert (waiting.reason, waiting.attempts) == ("the disk is full", 1)
+    assert waiting.next_at == pair.clock.now() + 1
+    pair.clock.advance(1)
+    assert await workers(pair).run_once() == 1
+    assert await listed() == []
+    for name in (job.job_id, digest):
+        found = await pair.helper.database.read("find", lambda tx, name=name: find_job(tx, name))
+        assert found is not None
+        assert found.state != DEFERRED

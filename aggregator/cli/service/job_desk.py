@@ -202,8 +202,9 @@ class JobDesk:
     def _leaders(self, job: bytes) -> ListedJob:
         if self.role is not Role.LEADER:
             raise ParameterError(
-                "job: nothing waits at a helper for its operator; that of the leader retries "
-                "and abandons jobs, `prio job leave-out` takes back what was counted"
+                "job: nothing waits at a helper for its operator, and what it has put off its "
+                "workers answer; the leader's operator retries and abandons jobs, `prio job "
+                "leave-out` takes back what was counted"
             )
         return self.find(job)
 

@@ -1,6 +1,6 @@
 """Jobs as an operator sees them: what waits, why, and when it will be retried.
 
-Those of a helper say what it has answered; how much waits that it has put off is in `progress`.
+Those of a helper are what it has answered, and what it has put off.
 """
 
 import dataclasses
@@ -17,6 +17,8 @@ from aggregator.service.storage.reports.claims import is_due
 AGGREGATION = "aggregation"
 COLLECTION = "collection"
 REPORTS = "reports"
+DEFERRED = "deferred"
+"""The state of a job that a helper has put off."""
 
 _WAITING = (
     AggregationJobState.CREATED,
@@ -38,7 +40,8 @@ class ListedJob:
         kind: `aggregation`, `collection`, or `reports` for reports that wait for their time.
         task_id: Its task, 32 bytes.
         job_id: Its id, 16 bytes, as in logs; empty for reports.
-        state: One of its kind's states, as operators know it; `too_early` for reports.
+        state: One of its kind's states, as operators know it; `deferred` at a helper, and
+            `too_early` for reports.
         created_at: Seconds.
         ended_at: Seconds; None while it waits.
         reports: How many it has left; None if that is not known.
@@ -74,7 +77,7 @@ class ListedJob:
 
 
 def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJob]:
-    """Return the Leader's jobs that have not ended, and reports that are too early.
+    """Return the jobs that have not ended, and reports that are too early.
 
     Args:
         tx: The transaction.
@@ -84,6 +87,7 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
     return [
         *_aggregations(tx, tables.aggregation_jobs.c.state.in_(_WAITING), *of_task),
         *_collections(tx, tables.collection_jobs.c.state.in_(_WAITING), *of_task),
+        *_deferred(tx, *of_task),
         *_too_early(tx, *of_task),
     ]
 
@@ -116,9 +120,11 @@ def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
         job: Its id, or the SHA-256 of its request; of several with that request, the last is found.
     """
     sent, answered, shares = tables.aggregation_jobs, tables.answered_jobs, tables.aggregate_shares
+    put_off = tables.deferred_jobs
     found = [
         *_aggregations(tx, (sent.c.job_id == job) | (sent.c.request_sha256 == job)),
         *_collections(tx, tables.collection_jobs.c.job_id == job),
+        *_deferred(tx, (put_off.c.job_id == job) | (put_off.c.body_sha256 == job)),
         *_answered(
             tx,
             AGGREGATION,
@@ -168,6 +174,27 @@ def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[List
             problem=row.problem,
         )
         for row in tx.connection.execute(_with_task(job, job).where(*conditions))
+    ]
+
+
+def _deferred(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    """Return the jobs that a helper has put off; how many reports each has is in its request."""
+    job = tables.deferred_jobs
+    columns = [column for column in job.c if column.name != "request"]  # as above
+    return [
+        ListedJob(
+            kind=AGGREGATION,
+            task_id=row.task_id,
+            job_id=row.job_id,
+            state=DEFERRED,
+            created_at=row.created_at,
+            request_sha256=row.body_sha256,
+            attempts=row.lease_attempts,
+            reason=row.reason,
+            next_at=row.lease_expires_at,
+            is_driven=row.lease_token is not None and row.lease_expires_at > tx.now,
+        )
+        for row in tx.connection.execute(_with_task(job, *columns).where(*conditions))
     ]
 
 
