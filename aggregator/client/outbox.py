@@ -22,6 +22,7 @@ MAX_BYTES = 2**30
 """How large the file may become, unless the application says otherwise."""
 
 _PAGE = 4096
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PATIENCE = 30
 """Seconds to wait for another process's transaction."""
 _OWNER_ONLY = 0o600
@@ -48,6 +49,9 @@ CREATE TABLE IF NOT EXISTS tosses (
     PRIMARY KEY (question, person)
 ) STRICT, WITHOUT ROWID;
 """
+
+_VERSION = 1
+"""What `_TABLES` are; kept as `user_version`, which was 0 before there were others."""
 
 _TOSS = "SELECT number FROM tosses WHERE question = ? AND person = ?"
 
@@ -142,7 +146,16 @@ class Outbox:
             )
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the outbox {self.path}: {error}") from error
+        try:
+            self._prepare(max_bytes)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._opened = self._file()
+
+    def _prepare(self, max_bytes: int) -> None:
         with self._translated():
+            self._check_kind()  # before anything is written, if only a setting
             execute = self._connection.execute
             execute(f"PRAGMA page_size = {_PAGE}")
             execute("PRAGMA journal_mode = WAL")
@@ -150,6 +163,32 @@ class Outbox:
             execute("PRAGMA secure_delete = ON")  # answers are overwritten, not only unlinked
             execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")
             self._connection.executescript(_TABLES)
+            execute(f"PRAGMA user_version = {_VERSION}")
+
+    def _check_kind(self) -> None:
+        """Check that the file is new, or an outbox that this program knows."""
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        found = self._connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        tables = {name for (name,) in found}
+        if tables and "records" not in tables:
+            raise ConfigurationError(
+                f"the outbox {self.path}: is a database of another program, which was left as it "
+                "is: name another file"
+            )
+        if version > _VERSION:
+            raise ConfigurationError(
+                f"the outbox {self.path}: was made by a newer version of this program (outbox "
+                f"version {version}, and this one knows {_VERSION}): use that one, which sends "
+                "what waits"
+            )
+
+    def _file(self) -> tuple[int, int] | None:
+        """Return the device and inode of the file at the path, None if there is none."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         """Close the file."""
@@ -332,6 +371,11 @@ class Outbox:
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         with self._lock, self._translated():
+            if self._file() != self._opened:  # what we stored would be lost
+                raise ConfigurationError(
+                    f"the outbox {self.path}: was moved, removed or replaced while it was in use: "
+                    "put it back; where another was meant, start the application again"
+                )
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -349,6 +393,12 @@ class Outbox:
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
                 raise OutboxFull(f"the outbox {self.path} has no room for more") from error
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+                raise ConfigurationError(
+                    f"the outbox {self.path}: is damaged, or no outbox: {error}. Keep it, with "
+                    f"{self.path.name}-wal if that is beside it, and bring a whole one back; in a "
+                    "new one whoever has answered can answer again, and what waits here is not sent"
+                ) from error
             raise ConfigurationError(f"the outbox {self.path}: {error}") from error
 
 

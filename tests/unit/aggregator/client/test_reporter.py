@@ -2,12 +2,15 @@
 
 import dataclasses
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from contextvars import copy_context
 from pathlib import Path
 
@@ -37,6 +40,7 @@ from tests.support.tasks import make_task
 from tests.support.told_leader import ToldLeader, Turn, fails, says, stores
 
 NOW = 1_700_000_000
+NOBODY = 65534
 COUNT = {"type": "Prio3Count"}
 
 
@@ -439,6 +443,88 @@ def test_a_file_that_is_no_outbox_is_refused_by_name(tmp_path: Path) -> None:
         Outbox(file)
     with pytest.raises(ConfigurationError, match="missing"):
         Outbox(tmp_path / "missing" / "outbox.sqlite")
+
+
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "customers.sqlite"
+    with closing(sqlite3.connect(file)) as theirs:
+        theirs.execute("CREATE TABLE customers (name TEXT)")
+    before = file.read_bytes()
+    with pytest.raises(ConfigurationError, match=r"customers\.sqlite: .* of another program"):
+        Outbox(file)
+    assert file.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+
+
+def test_an_outbox_of_a_newer_program_is_not_written_by_this_one(world: World) -> None:
+    world.begin().put(1, claim="17")
+    world.close()
+    with closing(sqlite3.connect(world.path)) as newer:
+        newer.execute("PRAGMA user_version = 2")
+    before = world.path.read_bytes()
+    with pytest.raises(ConfigurationError, match="newer version of this program"):
+        Outbox(world.path)
+    assert world.path.read_bytes() == before
+
+
+def test_an_outbox_from_before_there_were_versions_is_taken(world: World) -> None:
+    world.begin().put(1, claim="17")
+    world.close()
+    with closing(sqlite3.connect(world.path)) as older:
+        older.execute("PRAGMA user_version = 0")
+    assert world.begin().waiting() == 1
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_no_report_is_stored_where_nobody_will_find_it(world: World, what: str) -> None:
+    reporter = world.begin()
+    reporter.put(1, claim="17")
+    moved = world.path.rename(world.path.with_name("moved"))
+    if what == "replaced":
+        Outbox(world.path).close()
+    with pytest.raises(ConfigurationError, match="moved, removed or replaced"):
+        reporter.put(1, claim="18")
+    if what == "removed":
+        moved.rename(world.path)
+        reporter.put(1, claim="18")
+        assert reporter.waiting() == 2
+
+
+@pytest.mark.parametrize("place", ["beginning", "end"])
+def test_a_damaged_outbox_says_so_and_stores_and_sends_nothing(world: World, place: str) -> None:
+    """Or whoever answered before is taken for somebody new, and counted twice."""
+    world.begin().put_many([1] * 30, [str(number) for number in range(30)])
+    world.close()
+    held = world.path.read_bytes()
+    damaged = bytes(100) + held[100:] if place == "beginning" else held[: len(held) // 2]
+    world.path.write_bytes(damaged)
+    with pytest.raises(
+        ConfigurationError, match=r"outbox\.sqlite: is damaged, or no outbox: .*Keep"
+    ):
+        world.begin().put_many([1] * 30, [str(number) for number in range(30)])
+    assert world.leader.posts == []
+
+
+def test_a_folder_that_may_not_be_written_is_named() -> None:
+    """Played by an account that is nobody's, since who may do everything is refused nothing."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "held").mkdir()
+        Outbox(folder / "held" / "outbox.sqlite").close()
+        for each in (folder / "held" / "outbox.sqlite", folder / "held", folder):
+            each.chmod(0o444 if each.is_file() else 0o555)
+        is_root = os.geteuid() == 0
+        try:
+            if is_root:
+                os.seteuid(NOBODY)
+            for file in (folder / "held" / "outbox.sqlite", folder / "held" / "new.sqlite"):
+                with pytest.raises(ConfigurationError, match=f"the outbox {file}: .*denied"):
+                    Outbox(file)
+        finally:
+            if is_root:
+                os.seteuid(0)
+            (folder / "held").chmod(0o755)
+            folder.chmod(0o755)
 
 
 def test_a_measurement_out_of_range_is_refused_before_anything_is_stored(world: World) -> None:
