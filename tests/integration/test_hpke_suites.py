@@ -1,16 +1,21 @@
-"""Aggregators with several HPKE suites at once: whoever knows one of them is served."""
+"""Aggregators with several HPKE suites at once: whoever knows one of them is served.
+
+And nobody gains by there being several. Who might are a client that has one report counted under
+each key, and somebody on the way who has a share opened as something that its client did not seal.
+"""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from aggregator.codec import decode, encode
-from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, generate_keypair
+from aggregator.dap.hpke import HpkeCiphertext, HpkeConfig, HpkeConfigList, generate_keypair
 from aggregator.dap.hpke_suites import NAMED, REQUIRED
 from aggregator.dap.ids import encode_base64url
-from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.messages import CollectionJobResp, Report
 from aggregator.dap.times import DAY
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.results import open_result
@@ -108,4 +113,38 @@ async def test_a_suite_that_is_set_no_longer_is_advertised_no_longer_but_opened(
         assert [each.suite_ids for each in configs] == [SUITES[1].ids, REQUIRED.ids]
         assert configs[0] == before[1]
     assert await upload_to_each(pair, told) == 4
+    assert await count(pair) == (0, 4, 0, 0)
+
+
+def seal_for(pair: Pair, leader: HpkeConfig, helper: HpkeConfig) -> Report:
+    """Seal the one report of a client to these keys; its id, shares and time are the same."""
+    time, entropy = pair.task.time(pair.clock.now()), SeededEntropy(b"one client")
+    return make_reports(pair.task, leader, helper, [1], time, entropy)[0]
+
+
+async def test_a_report_that_is_sealed_to_every_key_is_counted_once(pair: Pair) -> None:
+    told = await advertised(pair)
+    reports = [seal_for(pair, *configs) for configs in product(*told)]
+    assert len({each.report_metadata.report_id for each in reports}) == 1
+    assert len(set(reports)) == 4
+    for report in reports:
+        await pair.upload([report])
+    await pair.upload(reports)
+    assert await upload_to_each(pair, told) == 4
+    assert await count(pair) == (0, 5, 0, 0)
+
+
+@pytest.mark.parametrize("whose", ["leader", "helper"])
+async def test_a_share_that_is_labelled_with_a_key_of_another_suite_is_not_opened(
+    pair: Pair, whose: str
+) -> None:
+    """The label is in no ciphertext; but what is agreed on depends on the key and the suite."""
+    told = await advertised(pair)
+    first, other = told[whose == "helper"]
+    report = seal_for(pair, told[0][0], told[1][0])
+    sealed: HpkeCiphertext = getattr(report, f"{whose}_encrypted_input_share")
+    assert sealed.config_id == first.id
+    changed = replace(sealed, config_id=other.id)
+    await pair.upload([replace(report, **{f"{whose}_encrypted_input_share": changed})])
+    assert await upload_to_each(pair, told) == 4, "the others of its jobs are not refused with it"
     assert await count(pair) == (0, 4, 0, 0)

@@ -1,5 +1,6 @@
 import dataclasses
 import pickle
+from contextlib import suppress
 
 import pytest
 
@@ -16,7 +17,7 @@ from aggregator.dap.hpke import (
     open_,
     seal,
 )
-from aggregator.dap.hpke_suites import NAMED, SUITES
+from aggregator.dap.hpke_suites import NAMED, SUITES, Suite
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.errors import ParameterError
 from tests.support.dap_messages import ScriptedEntropy
@@ -158,6 +159,34 @@ def test_the_first_supported_configuration_is_preferred() -> None:
     assert decode(HpkeConfigList, encode(configs)).preferred() == OTHER_KEYPAIR.config
     with pytest.raises(DecodeError, match="none of 1 HPKE configurations"):
         HpkeConfigList((unknown,)).preferred()
+
+
+@pytest.mark.parametrize("sealed_by", SUITES.values(), ids=lambda suite: suite.name)
+def test_what_is_sealed_under_one_suite_opens_under_no_other_though_the_key_is_the_same(
+    sealed_by: Suite,
+) -> None:
+    """Or somebody on the way, who can change the label, chooses how it is read."""
+    made = generate_keypair(7, ScriptedEntropy(b"\x11" * 32), sealed_by)
+    sealed = seal(made.config, INFO, b"aad", b"plaintext", ScriptedEntropy(b"\x33" * 32))
+    opened = []
+    for suite in SUITES.values():
+        keypair = generate_keypair(7, ScriptedEntropy(b"\x11" * 32), suite)
+        assert keypair.private_key == made.private_key
+        with suppress(DecryptError):
+            open_(keypair, INFO, b"aad", sealed)
+            opened.append(suite)
+    assert opened == [sealed_by]
+
+
+def test_a_key_that_is_listed_under_another_kem_is_passed_over_and_not_sealed_to() -> None:
+    """Or a wrong entry before a good one would have a client send nothing."""
+    x25519, p256 = KEYPAIR.config, P256_KEYPAIR.config
+    wrong = (
+        dataclasses.replace(x25519, id=1, kem_id=p256.kem_id),
+        dataclasses.replace(p256, id=2, kem_id=x25519.kem_id),
+    )
+    configs = HpkeConfigList((*wrong, x25519))
+    assert decode(HpkeConfigList, encode(configs)).preferred() == x25519
 
 
 def test_a_list_with_an_id_twice_is_refused() -> None:
