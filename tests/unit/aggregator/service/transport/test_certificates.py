@@ -184,7 +184,7 @@ async def test_a_service_says_of_the_certificate_that_it_shows_and_not_of_the_fi
 
 
 def test_status_has_the_days_that_are_left_and_outlives_a_broken_file(tmp_path: Path) -> None:
-    files = Authority(tmp_path, "servers").issue("helper", -DAY, 90 * DAY + DAY // 2)
+    files = Authority(tmp_path, "servers").issue("helper", -DAY / 2, 90 * DAY)
     config = tmp_path / "helper.toml"
     named = "".join(f'tls_{name} = "{file}"\n' for name, file in files.items())
     config.write_text(f'role = "helper"\ndatabase = "s.sqlite"\nstore_key_file = "k"\n{named}')
