@@ -151,12 +151,7 @@ def closed_to_uploads(tx: Transaction, task_id: bytes, buckets: Collection[bytes
     """
     rows: list[tuple[bytes, bytes, str]] = []
     ranges = [_range(tx, task_id, each) for each in spans(buckets)]
-    shut = {
-        tuple(row)
-        for query in _SHUT
-        for within in ranges
-        for row in tx.connection.execute(query, within)
-    }
+    shut = {tuple(row) for query in _SHUT for within in ranges for row in tx.run(query, within)}
     for first, last in sorted(shut):
         if rows and first <= rows[-1][1]:  # two jobs may ask for batches that overlap
             rows[-1] = (rows[-1][0], max(last, rows[-1][1]), BatchState.FROZEN)

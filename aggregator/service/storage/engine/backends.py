@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import sqlalchemy
-from sqlalchemy import Column, Connection, Engine, Row, Table
+from sqlalchemy import Column, Connection, Engine, Table
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -19,6 +19,7 @@ from sqlalchemy.exc import (
     OperationalError,
     SQLAlchemyError,
 )
+from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine.backup_contents import BackupContents
@@ -149,8 +150,16 @@ class Backend(Protocol):
         connection: Connection,
         statement: sqlalchemy.Insert,
         rows: Sequence[Mapping[str, Any]],
-    ) -> Sequence[Row[Any]]:
+    ) -> Sequence[Sequence[Any]]:
         """Insert one or more rows of the same columns; return what `statement` returns, if any."""
+
+    def run(
+        self, connection: Connection, statement: Executable, each: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Sequence[Any]]:
+        """Run a statement once for each of one or more mappings; return rows only if it is one.
+
+        The statement is made once (`Transaction.prepared`, or a constant) and has no lists.
+        """
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Hold the locks `names` until the transaction ends; `locks` says what each protects."""

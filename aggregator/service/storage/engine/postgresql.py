@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Column, Connection, Engine, Row, Table, bindparam, event, func, select
+from sqlalchemy import Column, Connection, Engine, Table, bindparam, event, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, Insert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExecutionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.storage.engine import postgresql_backup
@@ -203,11 +204,18 @@ class Postgresql:
         connection: Connection,
         statement: sqlalchemy.Insert,
         rows: Sequence[Mapping[str, Any]],
-    ) -> Sequence[Row[Any]]:
+    ) -> Sequence[Sequence[Any]]:
         """Insert rows as one statement with an array for each column, whatever their number."""
         names = tuple(rows[0])
         arrays = {name: [row[name] for row in rows] for name in names}
         result = connection.execute(_from_arrays(statement, names), arrays)
+        return result.all() if result.returns_rows else ()
+
+    def run(
+        self, connection: Connection, statement: Executable, each: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Sequence[Any]]:
+        """Run a prepared statement; several mappings travel together, and return no rows."""
+        result = connection.execute(statement, each[0] if len(each) == 1 else list(each))
         return result.all() if result.returns_rows else ()
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:

@@ -14,22 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Column, Connection, Engine, Row, Table, delete, event, func, select
+from sqlalchemy import Column, Connection, Engine, Integer, Table, cast, delete, event, func, select
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import sqlite_backup
 from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.engine.driver_statements import run
 from aggregator.service.storage.secrets.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
 STEP_BYTES = 8 << 20
 """The most bytes that `empty` deletes at once, unless a single row has more."""
 STEP_ROWS = 5000
+_NOW = select(cast(func.strftime("%s", "now"), Integer))
 _BUSY = 5
 _LOCKED = 6
 _DAMAGED = (11, 26)
@@ -166,8 +169,8 @@ class Sqlite:
 
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
-        seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")
-        return int(seconds.scalar_one())
+        ((seconds,),) = run(connection, _NOW, [{}])
+        return int(seconds)
 
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
@@ -178,10 +181,15 @@ class Sqlite:
         connection: Connection,
         statement: sqlalchemy.Insert,
         rows: Sequence[Mapping[str, Any]],
-    ) -> Sequence[Row[Any]]:
-        """Insert rows one by one, or many at once if `statement` returns something."""
-        result = connection.execute(statement, rows)
-        return result.all() if result.returns_rows else ()
+    ) -> Sequence[Sequence[Any]]:
+        """Insert rows one by one."""
+        return run(connection, statement, rows)
+
+    def run(
+        self, connection: Connection, statement: Executable, each: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Sequence[Any]]:
+        """Run a prepared statement, without SQLAlchemy."""
+        return run(connection, statement, each)
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Do nothing: the only writer has held the whole store from the beginning."""

@@ -37,8 +37,8 @@ PLACE = 0
 
 def current_generation(tx: Transaction) -> int:
     """Return the generation that bodies are added to now."""
-    generation: int = tx.connection.execute(_CURRENT).scalar_one()
-    return generation
+    ((generation,),) = tx.run(_CURRENT)
+    return int(generation)
 
 
 _CURRENT = (

@@ -42,10 +42,8 @@ def count_reports(
         return
     task = tx.task_key(task_id)
     place = {"task": task, "stage": stage, "shard": locks.own_shard(tx, task)}
-    tx.connection.execute(
-        tx.prepared(_adding),
-        [{**place, "reason": reason, "reports": reports} for reason, reports in reasons.items()],
-    )
+    counts = [{**place, "reason": reason, "reports": more} for reason, more in reasons.items()]
+    tx.run(tx.prepared(_adding), *counts)
 
 
 def _adding(insert: Callable[[Table], Insert]) -> Insert:

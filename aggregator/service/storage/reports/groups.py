@@ -122,8 +122,8 @@ def _put(tx: Transaction, made: Sequence[tuple[dict[str, object], bytes]]) -> No
     rows = [{**row, "generation": generation} for row, _ in made]
     # Among rows with equal values, it does not matter which new key goes to which.
     keys: dict[tuple[object, ...], list[int]] = {}
-    for row in tx.insert_many(tx.prepared(_making), rows):
-        keys.setdefault((row.bucket, row.size, row.width), []).append(row.id)
+    for key, *kind in tx.insert_many(tx.prepared(_making), rows):
+        keys.setdefault(tuple(kind), []).append(key)
     found = {keys[row["bucket"], row["size"], row["width"]].pop(): body for row, body in made}
     put_bodies(tx, generation, found)
 

@@ -56,9 +56,9 @@ def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> N
     Raises:
         IdsForgotten: They are not; the transaction must not go on.
     """
-    row = _memory(tx, ids, task_id)
-    if row is not None and row.from_day > first_day:
-        raise tx.refuse(IdsForgotten(task_id, row.from_day, first_day))
+    for (from_day,) in tx.run(_FROM_DAY, {"task": tx.task_key(task_id), "ids": ids}):
+        if from_day > first_day:
+            raise tx.refuse(IdsForgotten(task_id, from_day, first_day))
 
 
 def begin_memories(tx: Transaction) -> int:
@@ -98,7 +98,7 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
     """
     of_task = _of_task(tx, ids, task_id)
     memory = tables.id_memories
-    row = _memory(tx, ids, task_id, lock=True)
+    row = _locked_memory(tx, ids, task_id)
     if row is None:
         return 0
     today = tx.now // DAY
@@ -119,18 +119,19 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
     return int(last is not None)
 
 
-def _memory(
-    tx: Transaction, ids: str, task_id: bytes, *, lock: bool = False
+def _locked_memory(
+    tx: Transaction, ids: str, task_id: bytes
 ) -> Row[int, str, int, int, bytes | None] | None:
-    query = _LOCKED_MEMORY if lock else _MEMORY
-    found = tx.connection.execute(query, {"task": tx.task_key(task_id), "ids": ids})
-    return found.one_or_none()
+    place = {"task": tx.task_key(task_id), "ids": ids}
+    return tx.connection.execute(_LOCKED_MEMORY, place).one_or_none()
 
 
-_MEMORY = select(tables.id_memories).where(
-    tables.id_memories.c.task == bindparam("task"), tables.id_memories.c.ids == bindparam("ids")
+_OF_TASK = (
+    tables.id_memories.c.task == bindparam("task"),
+    tables.id_memories.c.ids == bindparam("ids"),
 )
-_LOCKED_MEMORY = _MEMORY.with_for_update()
+_FROM_DAY = select(tables.id_memories.c.from_day).where(*_OF_TASK)
+_LOCKED_MEMORY = select(tables.id_memories).where(*_OF_TASK).with_for_update()
 
 
 def _of_task(tx: Transaction, ids: str, task_id: bytes) -> tuple[ColumnElement[bool], ...]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Integer, LargeBinary, Table, bindparam, func, literal, select
+from sqlalchemy import Integer, LargeBinary, Table, bindparam, func, literal_column, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
@@ -142,7 +142,7 @@ def _inserted(
     values = {"task": task, "day": tx.now // DAY, "count": len(report_ids)}
     inserting = tx.prepared(_INSERTING[table.name])
     ids = b"".join(sorted(report_ids))
-    return set(tx.connection.execute(inserting, {**values, "ids": ids}).scalars().all())
+    return {report_id for (report_id,) in tx.run(inserting, {**values, "ids": ids})}
 
 
 def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
@@ -152,9 +152,8 @@ def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningI
     """
 
     def inserting(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
-        first = select(literal(0, literal_execute=True).label("number")).cte(
-            "numbers", recursive=True
-        )
+        zero = literal_column("0", Integer()).label("number")
+        first = select(zero).cte("numbers", recursive=True)
         more = select(first.c.number + 1).where(
             first.c.number + 1 < bindparam("count", type_=Integer())
         )

@@ -12,7 +12,8 @@ than it saw room for. Any other writer takes all shards before it looks: then no
 way, and what it sees is all there is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Column, bindparam, func, select, union_all
 
@@ -104,8 +105,12 @@ def _room(
     for start in range(0, len(alone), _BUCKETS_PER_QUERY):
         some = alone[start : start + _BUCKETS_PER_QUERY]
         place = {"task": task, "first": some[0], "some": some}
-        query = held.of_one if len(some) == 1 else held.of_some
-        for bucket, taken in tx.connection.execute(query, place):
+        rows: Iterable[Sequence[Any]] = (
+            tx.run(held.of_one, place)
+            if len(some) == 1
+            else tx.connection.execute(held.of_some, place)
+        )
+        for bucket, taken in rows:
             room[Batch(bucket, bucket)].left -= int(taken)
     for batch, shared in room.items():
         if batch.first != batch.last:

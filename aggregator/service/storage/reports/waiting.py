@@ -26,10 +26,8 @@ def count_waiting(tx: Transaction, task: int, change: Mapping[bytes, int]) -> No
     if not change:
         return
     place = {"task": task, "shard": locks.own_shard(tx, task)}
-    tx.connection.execute(
-        tx.prepared(_adding),
-        [{**place, "bucket": bucket, "reports": more} for bucket, more in change.items()],
-    )
+    changes = [{**place, "bucket": bucket, "reports": more} for bucket, more in change.items()]
+    tx.run(tx.prepared(_adding), *changes)
 
 
 def _adding(insert: Callable[[Table], Insert]) -> Insert:

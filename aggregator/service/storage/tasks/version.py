@@ -20,8 +20,8 @@ class SettingsChanged(StoreError):
 
 def settings_version(tx: Transaction) -> int:
     """Return the number."""
-    version: int = tx.connection.execute(_VERSION).scalar_one()
-    return version
+    ((version,),) = tx.run(_VERSION)
+    return int(version)
 
 
 def settings_changed(tx: Transaction) -> None:
