@@ -73,6 +73,8 @@ LEASE_SECONDS = 60
 BATCH = units(0, 10)
 IDS = [report_id(number) for number in range(REPORTS)]
 Hook = Callable[[str, str], None]
+READS = ("load", "poll", "look", "list", "find")
+"""How the names of transactions begin that only read."""
 
 
 def make_world(folder: Path) -> None:
