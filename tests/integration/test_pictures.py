@@ -1,8 +1,11 @@
 """The documents' pictures are those that the product makes."""
 
+import pytest
+
 from tests.support.pictures import FOLDER, pictures
 
 
+@pytest.mark.slow
 def test_each_picture_is_what_the_product_makes_today() -> None:
     made = pictures()
     assert {each.name for each in FOLDER.glob("*.svg")} == made.keys()

@@ -4,6 +4,7 @@ Who gains by what it does not see: an aggregator that leaves out the noise where
 least, in few sections, or in the last ones. Seeds are fixed, as in `test_pair_audit`.
 """
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from aggregator.dp.by_section import BySection, equal_errors
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
-from aggregator.steward.audit.by_scale import Audited, audit_by_scale, scales_of
+from aggregator.steward.audit.by_scale import Audited, Scale, audit_by_scale, scales_of
 from aggregator.steward.audit.fault import FaultKind
 from aggregator.steward.audit.noise_table import Integers, NoiseTable
 from aggregator.steward.audit.pair_audit import Releases
@@ -34,7 +35,11 @@ def split(base: PureDpDiscreteLaplace | DiscreteGaussian) -> BySection:
 
 LAPLACE = split(PureDpDiscreteLaplace(Fraction(1)))
 GAUSSIAN = split(DiscreteGaussian(Fraction(1, 20)))
-SCALES = {each.base.name: scales_of(each, CIRCUIT) for each in (LAPLACE, GAUSSIAN)}
+
+
+@functools.cache
+def scales(mechanism: BySection) -> list[Scale]:
+    return scales_of(mechanism, CIRCUIT)
 
 
 def drawn(mechanism: BySection, seed: int) -> Integers:
@@ -45,7 +50,7 @@ def drawn(mechanism: BySection, seed: int) -> Integers:
 def found(mechanism: BySection, leader: Integers, helper: Integers) -> list[Audited]:
     counts = (8,) * WINDOWS
     releases = Releases(leader, helper, leader + helper, counts, counts)
-    return audit_by_scale(releases, SCALES[mechanism.base.name], ALPHA)
+    return audit_by_scale(releases, scales(mechanism), ALPHA)
 
 
 def refused(audited: list[Audited]) -> set[tuple[int, ...]]:
@@ -55,7 +60,7 @@ def refused(audited: list[Audited]) -> set[tuple[int, ...]]:
 
 
 def test_entries_of_one_law_are_audited_together() -> None:
-    first, second, third = SCALES[LAPLACE.base.name]
+    first, second, third = scales(LAPLACE)
     assert (first.sections, second.sections, third.sections) == ((0, 1, 3, 4), (2,), (5,))
     assert [len(each.entries) for each in (first, second, third)] == [26, 2, 1]
     assert first.name == "sections 0 to 1, 3 to 4"
@@ -74,12 +79,13 @@ def test_right_noise_of_sections_is_not_refuted(mechanism: BySection) -> None:
     assert not any(each.faults for each in audited)
 
 
+@pytest.mark.statistical
 def test_right_noise_is_refuted_no_more_often_than_is_said_of_all_scales_together() -> None:
     wrong, counts = 0, (8,) * WINDOWS
     for seed in range(25):
         leader, helper = drawn(LAPLACE, 2 * seed), drawn(LAPLACE, 2 * seed + 1)
         releases = Releases(leader, helper, leader + helper, counts, counts)
-        audited = audit_by_scale(releases, SCALES[LAPLACE.base.name], 0.1)
+        audited = audit_by_scale(releases, scales(LAPLACE), 0.1)
         wrong += bool(refused(audited))
     assert binom.sf(12, 25, 0.1) < 1e-6
     assert wrong <= 12
@@ -124,7 +130,7 @@ def test_a_share_that_is_not_the_sum_of_the_reports_is_named_once() -> None:
     leader = drawn(LAPLACE, 9)
     counts = (8,) * WINDOWS
     releases = Releases(leader, wild, np.clip(leader + wild, -(2**40), 2**40), counts, counts)
-    audited = audit_by_scale(releases, SCALES[LAPLACE.base.name], ALPHA)
+    audited = audit_by_scale(releases, scales(LAPLACE), ALPHA)
     faults = [fault for each in audited for fault in each.faults]
     assert [(each.party, each.kind) for each in faults] == [("helper", FaultKind.WRONG_SUM)]
 

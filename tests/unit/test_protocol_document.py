@@ -1,6 +1,5 @@
 """Each rule of the draft in docs/protocol.md has a test, which is there."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -8,16 +7,15 @@ ROOT = Path(__file__).parents[2]
 ROW = re.compile(
     r"^\| [^|]+ \| [^|]+ \| (?P<state>[^|]+) \| `(?P<test>test_\w+)` \|$", re.MULTILINE
 )
+TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 TEXT = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("## The draft's rules")[2].partition("\n## ")[0]
 
 
 def names_of_tests() -> set[str]:
-    found = set()
+    found: set[str] = set()
     for path in ROOT.glob("tests/**/test_*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        found |= {each.name for each in ast.walk(tree) if isinstance(each, functions)}
+        found.update(TEST.findall(path.read_text(encoding="utf-8")))
     return found
 
 

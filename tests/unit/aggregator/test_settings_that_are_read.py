@@ -6,6 +6,7 @@ settings reads what it is made of, if it is itself read; their checks of each ot
 """
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,11 +20,15 @@ OWN = Path(settings_module.__file__)
 KINDS = {"AnySettings", *(kind.__name__ for kind in CLASSES.values())}
 
 
-def has_settings(tree: ast.Module) -> bool:
-    return any(
-        isinstance(node, ast.ImportFrom) and KINDS & {alias.name for alias in node.names}
-        for node in ast.walk(tree)
-    )
+@functools.cache
+def with_settings(source: str) -> ast.Module | None:
+    """Return what a module that imports settings says; None for others, most of them unread."""
+    if not any(kind in source for kind in KINDS):
+        return None
+    tree = ast.parse(source)
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    names = {alias.name for node in imports for alias in node.names}
+    return tree if KINDS & names else None
 
 
 def attributes_of(tree: ast.AST, owners: Iterable[str]) -> Iterator[str]:
@@ -46,7 +51,7 @@ def properties(tree: ast.Module) -> Mapping[str, set[str]]:
 
 
 def unread(names: Iterable[str], sources: Iterable[str], own: str) -> set[str]:
-    trees = [tree for tree in map(ast.parse, sources) if has_settings(tree)]
+    trees = [tree for tree in map(with_settings, sources) if tree is not None]
     read = {name for tree in trees for name in attributes_of(tree, ["settings", "now"])}
     made_of = properties(ast.parse(own))
     while more := {name for each in read & made_of.keys() for name in made_of[each]} - read:

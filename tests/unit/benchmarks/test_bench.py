@@ -46,6 +46,7 @@ def test_verify_prints_exactly_its_keys(role: str) -> None:
     assert product == pytest.approx(1e6)
 
 
+@pytest.mark.slow
 def test_survey_prints_answers_beside_entries_alone_and_together() -> None:
     found = json.loads(run("survey", "--reports", "5", "--rounds", "1", "--json"))
     names = ("entries", "put", "put_wall", "reporter_put", "together", "reporter_together")

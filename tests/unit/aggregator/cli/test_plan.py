@@ -246,6 +246,7 @@ def test_risk_of_laplace_noise_and_of_two_honest_aggregators_has_no_finite_suppo
         assert 0 < exact["delta"] < 0.3
 
 
+@pytest.mark.slow
 def test_risk_of_a_vector_and_two_honest_aggregators_has_its_curve_only() -> None:
     exact = answer(
         "risk", "--circuit", "multihot", "--length", "9", "--max-weight", "2", "--epsilon0", "1",

@@ -212,6 +212,7 @@ class Dying:
             raise Died
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_between_any_two_steps_neither_loses_nor_doubles_nor_tosses_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +263,7 @@ def test_two_processes_that_meet_keep_one_toss_and_one_report(world: World) -> N
     assert alone != mine.number  # the other process would have tossed otherwise
 
 
+@pytest.mark.slow
 def test_reports_are_of_one_size_whatever_people_wrote_and_tosses_are_of_all_tasks(
     world: World,
 ) -> None:

@@ -260,6 +260,7 @@ def test_candidates_that_are_none_are_refused() -> None:
         Enumerated(2**32 - 1, 2)
 
 
+@pytest.mark.slow
 def test_strings_that_share_a_bucket_have_the_wider_intervals() -> None:
     """More or fewer of one may have tossed for the task in which it looks like the other."""
     hashes = TextHashes(b"a" * 32, 8, 128)

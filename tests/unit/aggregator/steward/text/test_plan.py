@@ -74,6 +74,7 @@ def test_the_deviation_is_that_of_the_formula() -> None:
     assert plan.deviation == pytest.approx(variance**0.5, rel=0.03)
 
 
+@pytest.mark.slow
 def test_no_other_number_of_tasks_finds_much_rarer_strings() -> None:
     tail = zipf(10**5, STRINGS)
     best = best_plan(tail, 1, 4096)
