@@ -25,6 +25,7 @@ class Ring:
 def test_what_there_is_is_left_out_until_the_next_time() -> None:
     ring = Ring()
     known = weakref.ref(ring)
+    gc.unfreeze()  # what the tests are made of
     before = len(gc.get_objects())
     leave_out_of_collections()
     assert len(gc.get_objects()) < before / 10
