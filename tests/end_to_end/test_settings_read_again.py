@@ -32,6 +32,8 @@ TASK = (
     *("--min-batch-size", "10", "--max-reports", "100000"),
 )
 CLIENTS = 3
+PAUSE_SECONDS = 0.02
+"""Of a client after an answer, or the clients take what the services need to read their files."""
 HOUR = 3600
 READ, KEPT = "settings read again", "settings stay as they were"
 
@@ -115,6 +117,7 @@ class Uploads:
                 answer = connection.getresponse()
                 assert answer.read() == b""
                 self.statuses.append(answer.status)
+                time.sleep(PAUSE_SECONDS)
         except BaseException as error:  # noqa: BLE001  told by the thread that waits
             self.failures.append(error)
         finally:
