@@ -25,7 +25,7 @@ TRIED = {
 }
 """Moments and batch modes. A death as a transaction begins leaves what one before its commit does.
 
-Over PostgreSQL `test_death_between_transactions.py` has both moments."""
+Over PostgreSQL `test_death_between_transactions.py` has those before a commit."""
 CRASHES = [
     pytest.param(
         engine,
