@@ -44,7 +44,7 @@ def run_tests(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_some.py").write_text(source)
     return subprocess.run(  # noqa: S603  a fixed command
         [
-            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+            *(sys.executable, "-m", "pytest", "-p", "anyio", "-p", "no:cacheprovider"),
             *("-c", str(ROOT / "pyproject.toml"), f"--rootdir={folder}", str(folder)),
         ],
         cwd=ROOT,
