@@ -228,7 +228,9 @@ async def _read_query(request: Request) -> dict[str, int]:
         return _QUERY.validate_json(body)
     except ValidationError as error:
         faults = "; ".join(
-            ": ".join(filter(None, (place_of(fault), in_words(fault))))
+            ": ".join(
+                filter(None, (place_of(fault), in_words(fault, table="an object", member="member")))
+            )
             for fault in error.errors(include_url=False)
         )
         raise InvalidMessage(faults) from None

@@ -27,13 +27,13 @@ _MUST_BE: Final[Mapping[str, str]] = {
     "url_type": _URL,
     "url_parsing": _URL,
     "url_scheme": _URL,
-    "model_type": "a table",
     "tuple_type": "a list",
     "list_type": "a list",
-    "dict_type": "a table",
     "literal_error": "{expected}",
 }
 """What a value must be, by pydantic's name for the fault."""
+
+_TABLES: Final = ("model_type", "dict_type")
 
 _LIMITS: Final[Mapping[str, str]] = {
     "greater_than": "above {gt}",
@@ -44,15 +44,23 @@ _LIMITS: Final[Mapping[str, str]] = {
 """What a number must be."""
 
 
-def in_words(fault: ErrorDetails) -> str:
-    """Return what is wrong with a value; where it stands is for the caller to say."""
+def in_words(fault: ErrorDetails, *, table: str = "a table", member: str = "setting") -> str:
+    """Return what is wrong with a value; where it stands is for the caller to say.
+
+    Args:
+        fault: As pydantic describes it.
+        table: What its format calls a table.
+        member: What it calls an entry of one.
+    """
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "missing":
         return "missing"
     if kind == "extra_forbidden":
-        return "no such setting"
+        return f"no such {member}"
     if kind in _LIMITS:
         return f"must be {_LIMITS[kind].format(**context)}, not {fault['input']}"
+    if kind in _TABLES:
+        return f"must be {table}"
     if kind in _MUST_BE:
         return f"must be {_MUST_BE[kind].format(**context).replace(chr(39), '')}"
     return fault["msg"].removeprefix("Value error, ")
