@@ -76,7 +76,7 @@ def test_each_collection_gets_the_next_batch_and_each_batch_is_released_once(lin
     assert [each["result"]["values"] for each in kept] == collected
 
     line.upload(*["3"] * SIZE)
-    assert "max_releases: the task allows 2" in line.collect(status=3)
+    assert "max_releases: all 2 releases that the task allows" in line.collect(status=3)
     batches = []
     for party in ("leader", "helper"):
         config = line.services.configs[party]
