@@ -161,6 +161,7 @@ def test_who_runs_a_service_hears_how_long_its_certificate_is_valid(
     assert round(int(str(each.document(now)["seconds_left"])) / 86400) == days_left
     assert len(certificates.lines_of(found, now)) == (ends_soon and fault is None)
     (metric,) = health.metrics
+    assert metric.name == "prio_certificate_expires_timestamp_seconds"
     assert metric.samples == [({"setting": "tls_certificate"}, each.not_after)]
 
 
