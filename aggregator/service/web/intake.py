@@ -205,8 +205,7 @@ class Body:
             TooManyRequests: There is no room for it now.
             BodyTooSlow: It comes too slowly.
         """
-        chunks: list[bytes] = []
-        size = 0
+        content = bytearray()
         self.task = request.scope.get("dap_task_id")
         self._began = time.monotonic()
         self._limit = TimeLimit()
@@ -214,16 +213,15 @@ class Body:
             with self._limit, self._intake.coming(self):
                 self._limit.end_in(GRACE_SECONDS)
                 async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > limit:
+                    if len(content) + len(chunk) > limit:
                         raise MessageTooLarge(f"the body may have {limit} bytes")
                     await self._intake.take(self, len(chunk))
                     self.held += len(chunk)
-                    chunks.append(chunk)
+                    content += chunk  # kept apart, chunks of few bytes would take many times more
                     self._limit.end_at(self._limit.end + len(chunk) / PACE)
-                return b"".join(chunks)
+                return bytes(content)
         finally:
             # An exception has this frame in its traceback, and may be kept until garbage is
             # collected, long after its bytes were given to others.
-            chunks.clear()
+            content.clear()
         raise self._problem

@@ -2,6 +2,7 @@
 
 import asyncio
 import traceback
+import tracemalloc
 
 import anyio
 import anyio.lowlevel
@@ -78,6 +79,27 @@ async def test_the_slowest_body_gives_way_to_one_that_comes_at_once(
     assert sorted(map(str, outcomes)) == sorted(
         map(str, [("quick", 30), ("slower", BodyTooSlow), ("slow", 60)])
     )
+
+
+async def test_a_body_in_pieces_of_two_bytes_takes_little_more_memory_than_one_at_once() -> None:
+    """A stranger chooses the pieces, and the budget counts bytes: an object of two takes forty."""
+    pieces, taken = 20_000, 0
+
+    async def receive() -> Message:
+        nonlocal pieces, taken
+        pieces -= 1
+        if not pieces:
+            taken = tracemalloc.get_traced_memory()[0]
+        return {"type": "http.request", "body": b"%02d" % (pieces % 100), "more_body": pieces > 0}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    tracemalloc.start()
+    try:
+        with Intake(100_000).request() as body:
+            assert len(await body.read(request, 100_000)) == 40_000
+    finally:
+        tracemalloc.stop()
+    assert taken < 4 * 40_000
 
 
 async def test_once_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -> None:
@@ -163,5 +185,5 @@ async def test_an_error_that_is_kept_keeps_none_of_the_bytes_that_were_given_to_
             await body.read(slow.request(), 1000)
         assert body.held == 60
     frames = [frame for frame, _ in traceback.walk_tb(kept.value.__traceback__)]
-    buffers = [frame.f_locals["chunks"] for frame in frames if "chunks" in frame.f_locals]
-    assert buffers == [[]]
+    buffers = [frame.f_locals["content"] for frame in frames if "content" in frame.f_locals]
+    assert buffers == [bytearray()]
