@@ -136,7 +136,7 @@ class Outbox:
     """
 
     def __init__(self, path: Path | str, max_bytes: int = MAX_BYTES) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the application may change its folder
         self._lock = threading.Lock()
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))

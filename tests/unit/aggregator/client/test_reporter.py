@@ -490,6 +490,19 @@ def test_no_report_is_stored_where_nobody_will_find_it(world: World, what: str) 
         assert reporter.waiting() == 2
 
 
+def test_an_application_may_change_its_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A daemon goes to / once it has opened its files."""
+    monkeypatch.chdir(world.path.parent)
+    world.path = Path(world.path.name)
+    reporter = world.begin()
+    (tmp_path / "another").mkdir()
+    monkeypatch.chdir(tmp_path / "another")
+    reporter.put(1, claim="17")
+    assert reporter.waiting() == 1
+
+
 @pytest.mark.parametrize("place", ["beginning", "end"])
 def test_a_damaged_outbox_says_so_and_stores_and_sends_nothing(world: World, place: str) -> None:
     """Or whoever answered before is taken for somebody new, and counted twice."""
