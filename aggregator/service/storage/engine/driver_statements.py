@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.sql.expression import Executable
 
 Values = Mapping[str, object]
@@ -36,11 +36,12 @@ class _DriverStatement:
         self._binds: list[tuple[str, object, _Process | None]] = [
             (
                 each.key,
-                None if each.required else each.value,
+                each.value,
                 each.type.dialect_impl(dialect).bind_processor(dialect),
             )
             for each in binds
         ]
+        self._required = {each.key for each in binds if each.required}
         columns = getattr(statement, "exported_columns", ())
         self.returns_rows = bool(columns)
         types = [each.type.dialect_impl(dialect) for each in columns]
@@ -51,7 +52,14 @@ class _DriverStatement:
         ]
 
     def values(self, given: Values) -> list[object]:
-        """Return values in the order of their places in the text."""
+        """Return values in the order of their places in the text.
+
+        Raises:
+            InvalidRequestError: One is missing; as NULL, it would match no row.
+        """
+        if not given.keys() >= self._required:
+            missing = ", ".join(sorted(self._required - given.keys()))
+            raise InvalidRequestError(f"no value is given for {missing}")
         return [
             given.get(name, fixed) if process is None else process(given.get(name, fixed))
             for name, fixed, process in self._binds
@@ -78,7 +86,7 @@ def run(
     """Run a prepared statement once for each of one or more mappings of values; return all rows.
 
     Raises:
-        DBAPIError: As SQLAlchemy would.
+        SQLAlchemyError: As SQLAlchemy would.
     """
     made = _driver_statement(statement, tuple(each[0]))
     cursor = connection.connection.cursor()

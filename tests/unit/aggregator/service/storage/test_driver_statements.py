@@ -68,6 +68,11 @@ def test_a_row_that_is_there_is_a_conflict_and_nothing_is_stored(store: Database
     assert store.read_sync("count", lambda tx: tx.run(count)[0][0]) == 0
 
 
+def test_a_value_that_is_missing_is_an_error_and_not_null(store: Database) -> None:
+    with pytest.raises(StoreError, match="transaction 'count'"):
+        store.read_sync("count", lambda tx: tx.run(COUNTING, {"task": tx.task_key(TASK_ID)}))
+
+
 def test_a_reader_cannot_write(store: Database) -> None:
     with pytest.raises(StoreError, match="transaction 'write'"):
         store.read_sync("write", lambda tx: tx.run(ADDING, row(tx, 1)))
