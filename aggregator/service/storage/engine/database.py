@@ -272,6 +272,18 @@ class Database:
         if self._objects is not None:
             self._objects.prove()
 
+    def missing_objects(self, names: Iterable[bytes]) -> set[bytes]:
+        """Return those of the named objects that are not in the object storage.
+
+        With many it takes long, and a server ends a transaction that is idle meanwhile.
+
+        Raises:
+            StoreError: We cannot tell, or there is no object storage.
+        """
+        if self._objects is None:
+            raise StoreError("report_bodies: is not set")
+        return self._objects.missing(names)
+
     def object_faults(self) -> list[str]:
         """Return why this process cannot use the object storage, if so, and begin to try again."""
         fault = None if self._objects is None else self._objects.fault

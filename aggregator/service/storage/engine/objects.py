@@ -96,6 +96,17 @@ class Objects:
             found = self._all(lambda name: self._place.get(name.hex()), some)
         return {name: body for name, body in zip(some, found, strict=True) if body is not None}
 
+    def missing(self, names: Iterable[bytes]) -> set[bytes]:
+        """Return those of the named objects that do not exist; few are in memory at once.
+
+        Raises:
+            Unreachable: We cannot tell whether an object exists.
+        """
+        some = list(names)
+        with self._noting_faults():
+            gone = self._all(lambda name: self._place.get(name.hex()) is None, some)
+        return {name for name, is_gone in zip(some, gone, strict=True) if is_gone}
+
     def delete(self, names: Iterable[bytes]) -> None:
         """Delete objects.
 

@@ -7,6 +7,7 @@ account, a disk that is not mounted) reject what waits. So neither starts.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from sqlalchemy import Select, delete, func, select
@@ -15,13 +16,15 @@ from aggregator.errors import ConfigurationError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Database, Transaction
-from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.reports.bodies import PLACE, are_names, place_of
 
 T = TypeVar("T")
 
 _SAMPLE = 16
-"""How many objects are asked for at once."""
+"""How many objects are asked for at a start."""
+
+_PIECE = 1000
+"""How many bodies are given up by one statement."""
 
 _REMEDY = (
     "if they are lost, or have been copied to where it is to be, `prio store moved-bodies` looks "
@@ -47,19 +50,18 @@ def prove_waiting(database: Database) -> None:
         StoreError: We cannot tell.
     """
 
-    def look(tx: Transaction) -> int:
+    def look(tx: Transaction) -> tuple[str, list[bytes]]:
         if tx.objects is None:
-            return 0
+            return "", []
         rows = (tx.connection.execute(query.limit(_SAMPLE)) for query in _waiting())
-        names = [row.body for found in rows for row in found][-_SAMPLE:]
-        if not names or tx.objects.get(names):
-            return 0
-        raise ConfigurationError(
-            f"report_bodies: {tx.objects.name} has none of {len(names)} objects with reports that "
-            f"wait: is it the same account and address, or the disk there? {_REMEDY}"
-        )
+        return tx.objects.name, [row.body for found in rows for row in found][-_SAMPLE:]
 
-    database.read_sync("look for bodies", look)
+    place, names = database.read_sync("look for bodies", look)
+    if names and len(database.missing_objects(names)) == len(names):
+        raise ConfigurationError(
+            f"report_bodies: {place} has none of {len(names)} objects with reports that wait: is "
+            f"it the same account and address, or the disk there? {_REMEDY}"
+        )
 
 
 def give_up_what_is_not_there(database: Database) -> tuple[int, int]:
@@ -69,10 +71,12 @@ def give_up_what_is_not_there(database: Database) -> tuple[int, int]:
         How many waiting reports are there, and how many are not, which jobs now reject.
 
     Raises:
-        ConfigurationError: The settings name none.
+        ConfigurationError: The settings name none, or reports came meanwhile.
         StoreError: We cannot tell.
     """
-    return database.run_sync("give up bodies", _give_up)
+    place, names = database.read_sync("names of bodies", _names)
+    gone = database.missing_objects(names)
+    return database.run_sync("give up bodies", lambda tx: _give_up(tx, place, names, gone))
 
 
 def _elsewhere(tx: Transaction) -> dict[int, str]:
@@ -118,27 +122,32 @@ def _waiting() -> list[Select[tuple[int, bytes, int]]]:
     ]
 
 
-def _give_up(tx: Transaction) -> tuple[int, int]:
+def _names(tx: Transaction) -> tuple[str, set[bytes]]:
     if tx.objects is None:
         raise ConfigurationError("report_bodies: is not set: set it to where bodies are to be")
+    found = {row.body for query in _waiting() for row in tx.connection.execute(query)}
+    return tx.objects.name, found
+
+
+def _give_up(
+    tx: Transaction, place: str, names: AbstractSet[bytes], missing: AbstractSet[bytes]
+) -> tuple[int, int]:
     counts = [0, 0]
     for table, query in zip(tables.report_bodies, _waiting(), strict=True):
         rows = tx.connection.execute(query).all()
-        there = _there(tx.objects, [row.body for row in rows])
+        if any(row.body not in names for row in rows):
+            raise ConfigurationError(
+                "report_bodies: reports came meanwhile: stop the leader's processes, and try again"
+            )
         for row in rows:
-            counts[row.body not in there] += row.reports
-        gone = [row.report_group for row in rows if row.body not in there]
+            counts[row.body in missing] += row.reports
+        gone = [row.report_group for row in rows if row.body in missing]
         for some in _pieces(gone):
             tx.connection.execute(delete(table).where(table.c.report_group.in_(some)))
         values = table.update().where(table.c.report_group == PLACE)
-        tx.connection.execute(values.values(body=tx.objects.name.encode()))
+        tx.connection.execute(values.values(body=place.encode()))
     return counts[0], counts[1]
 
 
-def _there(objects: Objects, names: Sequence[bytes]) -> set[bytes]:
-    """Return which of the named objects exist; few are in memory at once."""
-    return {name for some in _pieces(names) for name in objects.get(some)}
-
-
 def _pieces(each: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (each[start : start + _SAMPLE] for start in range(0, len(each), _SAMPLE))
+    return (each[start : start + _PIECE] for start in range(0, len(each), _PIECE))

@@ -11,7 +11,7 @@ from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import BodyGone, Unreachable
 from aggregator.service.storage.engine.database import Database, Transaction
-from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, objects_at
+from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, _Folder, objects_at
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.places import (
@@ -221,6 +221,53 @@ def test_a_place_that_has_lost_all_that_waits_is_refused_until_that_is_given_up(
     assert sorted([there, gone]) == [5, 9]
     assert stored(store) == 14  # the job of those that are given up rejects them
     assert give_up_what_is_not_there(store) == (there, 0)
+
+
+def test_the_place_is_asked_while_no_transaction_is_open(
+    store: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asking for many bodies takes minutes, and PostgreSQL ends a transaction that is idle then."""
+    begun: list[str] = []
+
+    def note(name: str, moment: str) -> None:
+        if moment == "begin":
+            begun.append(name)
+        elif moment == "committed":
+            begun.remove(name)
+
+    upload(store, range(9))
+    upload(store, range(10, 15))
+    next(folder.iterdir()).unlink()
+    asked: list[list[str]] = []
+    get = _Folder.get
+
+    def asking(place: _Folder, name: str) -> bytes | None:
+        asked.append([*begun])
+        return get(place, name)
+
+    monkeypatch.setattr(_Folder, "get", asking)
+    monkeypatch.setattr(store, "_on_transaction", note)
+    prove_waiting(store)
+    assert sorted(give_up_what_is_not_there(store)) == [5, 9]
+    assert asked == [[]] * 4
+
+
+def test_nothing_is_given_up_if_reports_come_while_their_place_is_asked(
+    store: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their objects may lie in the old place, of a process that still runs."""
+    upload(store, range(9))
+    next(folder.iterdir()).unlink()
+    before, get = rows(store), _Folder.get
+
+    def asking(place: _Folder, name: str) -> bytes | None:
+        upload(store, range(10, 15))
+        return get(place, name)
+
+    monkeypatch.setattr(_Folder, "get", asking)
+    with pytest.raises(ConfigurationError, match="reports came meanwhile"):
+        give_up_what_is_not_there(store)
+    assert set(before) < set(rows(store))
 
 
 def test_bodies_that_were_copied_are_found_at_their_new_place(
