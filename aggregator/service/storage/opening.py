@@ -64,7 +64,7 @@ def open_database(
     crypter = _parsed(settings, _store_key(settings, entropy or SystemEntropy()), entropy)
     make(settings.database_url)
     with translated(place, "prove its locks"):
-        place.prove_locks()
+        place.prove_locks("database")
     if may_make and settings.store_key is None and settings.store_key_file is not None:
         mark_store(settings.store_key_file, place.name)
     return Database.open(

@@ -132,8 +132,11 @@ class Backend(Protocol):
     def create(self) -> None:
         """Make a place for a store unless there is one."""
 
-    def prove_locks(self) -> None:
+    def prove_locks(self, setting: str) -> None:
         """Check that a second connection cannot take what the first has locked.
+
+        Args:
+            setting: The setting that names the database, for error messages.
 
         Raises:
             ConfigurationError: It can: the database only pretends to lock.

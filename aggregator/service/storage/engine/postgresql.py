@@ -144,13 +144,16 @@ class Postgresql:
     def create(self) -> None:
         """Do nothing: the database is the operator's to make, and its tables are the schema's."""
 
-    def prove_locks(self) -> None:
+    def prove_locks(self, setting: str) -> None:
         """Take a lock, and try to take it from a second connection.
 
         Some databases that speak PostgreSQL's protocol accept advisory locks without locking
         anything, and poolers that hand each statement to another connection defeat them. On such a
         store two processes could release one batch twice. Our settings, of which one keeps readers
         from writing, need connections that are sessions.
+
+        Args:
+            setting: The setting that names the database, for error messages.
 
         Raises:
             ConfigurationError: A second connection has the session of the first one, or gets the
@@ -160,7 +163,7 @@ class Postgresql:
         made = self.engine(readers=2)
         try:
             with made.connect() as holder, made.connect() as other:
-                self._prove_sessions(holder, other)
+                self._prove_sessions(setting, holder, other)
                 for take in ("pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"):
                     holder.exec_driver_sql(f"SELECT {take}(%s)", (key,))
                     attempt = other.exec_driver_sql(
@@ -170,14 +173,14 @@ class Postgresql:
                     holder.rollback()
                     if attempt:
                         raise ConfigurationError(
-                            f"database: {self.name} locks nothing: two connections hold one "
+                            f"{setting}: {self.name} locks nothing: two connections hold one "
                             "advisory lock. Its engine is not PostgreSQL, or a pooler stands in "
                             "front that does not keep a transaction on one connection"
                         )
         finally:
             made.dispose()
 
-    def _prove_sessions(self, *connections: Connection) -> None:
+    def _prove_sessions(self, setting: str, *connections: Connection) -> None:
         """Let each connection say something of itself that lasts, and then ask all of them."""
         for number, connection in enumerate(connections):
             connection.exec_driver_sql(
@@ -187,7 +190,7 @@ class Postgresql:
         for number, connection in enumerate(connections):
             found = connection.exec_driver_sql("SELECT current_setting('prio.connection', true)")
             if found.scalar_one() != str(number):
-                raise ConfigurationError(f"database: {self.name}: {_NO_SESSIONS}")
+                raise ConfigurationError(f"{setting}: {self.name}: {_NO_SESSIONS}")
             connection.rollback()
 
     def now(self, connection: Connection) -> int:

@@ -164,7 +164,7 @@ class Sqlite:
                 f"the store's file {self._path} cannot be made: {error.strerror}"
             ) from error
 
-    def prove_locks(self) -> None:
+    def prove_locks(self, setting: str) -> None:
         """Do nothing: SQLite runs in this process, and the kernel locks its file."""
 
     def now(self, connection: Connection) -> int:

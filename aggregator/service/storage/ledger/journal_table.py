@@ -48,7 +48,11 @@ _ORDER = _RELEASES.c.id
 
 
 class JournalTable:
-    """A journal in the database at a URL."""
+    """A journal in the database at a URL.
+
+    Each of its methods raises ConfigurationError first if that database only pretends to lock, or
+    is behind a pooler that does not keep sessions.
+    """
 
     def __init__(self, url: str) -> None:
         """Keep the journal in the database at `url` (see `backends.backend`)."""
@@ -144,6 +148,8 @@ class JournalTable:
     def _opened(self) -> Engine:
         with self._lock:
             if self._engine is None:
+                # A pooler that shares sessions could lose the settings that make commits last.
+                self._backend.prove_locks("release_journal")
                 self._engine = self._backend.engine()
             return self._engine
 

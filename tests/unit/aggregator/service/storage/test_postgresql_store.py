@@ -28,6 +28,7 @@ from aggregator.service.storage.engine.backends import (
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.locks import change_batches, keep_batches
 from aggregator.service.storage.engine.schema import check, make
+from aggregator.service.storage.ledger.journal_table import JournalTable
 from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import end_task, list_tasks
@@ -335,15 +336,20 @@ def test_a_server_whose_locks_lock_nothing_is_refused_at_opening(
 def test_a_pooler_that_gives_several_connections_one_session_is_refused_at_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = HelperSettings(database=new_place(tmp_path), store_key_file=tmp_path / "key")
+    url = new_place(tmp_path)
+    settings = HelperSettings(database=url, store_key_file=tmp_path / "key")
     open_database(settings).close()
+    refused = r"another one finds.*pool_mode = session"
 
     def with_one_session(url: URL, *, isolation_level: str, **_: object) -> Engine:
         return create_engine(url, poolclass=StaticPool, isolation_level=isolation_level)
 
     monkeypatch.setattr(sqlalchemy, "create_engine", with_one_session)
-    with pytest.raises(ConfigurationError, match=r"another one finds.*pool_mode = session"):
+    with pytest.raises(ConfigurationError, match=f"database: .*{refused}"):
         open_database(settings)
+    # Nor is a journal kept there, whose commits have to survive a power cut.
+    with pytest.raises(ConfigurationError, match=f"release_journal: .*{refused}"):
+        JournalTable(url).create()
 
 
 def test_statements_that_another_connection_has_prepared_are_a_poolers(tmp_path: Path) -> None:
