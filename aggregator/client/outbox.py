@@ -155,7 +155,7 @@ class Outbox:
 
     def _prepare(self, max_bytes: int) -> None:
         with self._translated():
-            self._check_kind()  # before anything is written, if only a setting
+            version = self._version()  # before anything is written, if only a setting
             execute = self._connection.execute
             execute(f"PRAGMA page_size = {_PAGE}")
             execute("PRAGMA journal_mode = WAL")
@@ -163,10 +163,12 @@ class Outbox:
             execute("PRAGMA secure_delete = ON")  # answers are overwritten, not only unlinked
             execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")
             self._connection.executescript(_TABLES)
-            execute(f"PRAGMA user_version = {_VERSION}")
+            if version != _VERSION:  # it needs room, and waits for who writes
+                execute(f"PRAGMA user_version = {_VERSION}")
 
-    def _check_kind(self) -> None:
-        """Check that the file is new, or an outbox that this program knows."""
+    def _version(self) -> int:
+        """Return the version of the file, which must be new, or an outbox that we know."""
+        version: int
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         found = self._connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         tables = {name for (name,) in found}
@@ -181,6 +183,7 @@ class Outbox:
                 f"version {version}, and this one knows {_VERSION}): use that one, which sends "
                 "what waits"
             )
+        return version
 
     def _file(self) -> tuple[int, int] | None:
         """Return the device and inode of the file at the path, None if there is none."""

@@ -475,6 +475,20 @@ def test_an_outbox_from_before_there_were_versions_is_taken(world: World) -> Non
     assert world.begin().waiting() == 1
 
 
+def test_opening_an_outbox_needs_no_room_and_waits_for_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or an application does not start on a full disk, or while another process writes."""
+    world.begin().put(1, claim="17")
+    monkeypatch.setattr("aggregator.client.outbox._PATIENCE", 0)
+    with closing(sqlite3.connect(world.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opened = Outbox(world.path)
+        other.execute("ROLLBACK")
+    assert opened.waiting(world.task.task_id.value) == 1
+    opened.close()
+
+
 @pytest.mark.parametrize("what", ["removed", "replaced"])
 def test_no_report_is_stored_where_nobody_will_find_it(world: World, what: str) -> None:
     reporter = world.begin()
