@@ -1,5 +1,6 @@
 """The kinds of values that settings have: what each accepts, and why it refuses the rest."""
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated
@@ -15,6 +16,9 @@ from aggregator.protocol.floor import parse_max_delta
 
 BUCKETS = frozenset({"s3", "gs", "az"})
 """The URL schemes of buckets."""
+
+_NUMBER = re.compile(r"[-+0-9.,/eE ]*")
+"""What a number could be meant by."""
 
 MAX_SECONDS = 365 * 86_400
 """The greatest value of a setting in seconds."""
@@ -41,6 +45,8 @@ def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
     def read(value: object, info: ValidationInfo) -> object:
         if value is None or isinstance(value, Fraction):
             return value
+        if isinstance(value, str) and not _NUMBER.fullmatch(value):  # could be a secret (`faults`)
+            raise ValueError('must be a rational as text, such as "1/10" or "0.1"')
         try:
             return parse(value, str(info.field_name))
         except ParameterError as error:
@@ -59,10 +65,10 @@ def _not_guessed(token: SecretStr) -> SecretStr:
 
 def _suites(value: str) -> str:
     names = [name.strip() for name in value.split(",")]
-    for name in names:
-        if name not in NAMED:
+    for place, name in enumerate(names, 1):
+        if name not in NAMED:  # not repeated: it could be a secret (`faults`)
             raise ValueError(
-                f"must be suites joined by commas, {name!r} is none of {', '.join(NAMED)}"
+                f"must be suites joined by commas, and suite {place} is none of {', '.join(NAMED)}"
             )
     if len({*names}) < len(names):
         raise ValueError("names a suite twice; keep one")
