@@ -120,7 +120,8 @@ class Postgresql:
     def name(self) -> str:
         """What messages call the store: its server and its database, without user and password."""
         host = self._url.host or self._url.query.get("host", "localhost")
-        return f"{host}/{self._url.database}"
+        hosts = host if isinstance(host, str) else ",".join(host)  # several, of which one answers
+        return f"{hosts}/{self._url.database}"
 
     def stored_bytes(self, connection: Connection) -> int:
         """Return how many bytes the database has, without the server's log."""

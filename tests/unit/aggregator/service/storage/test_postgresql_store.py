@@ -250,6 +250,8 @@ def test_errors_do_not_quote_the_row(store: Database) -> None:
 def test_the_store_is_named_without_user_and_password() -> None:
     place = backend("postgresql://user:hunter2@db.example:5433/leader")
     assert place.name == "db.example/leader"
+    several = backend("postgresql://user:hunter2@/leader?host=a:5432&host=b:5432")
+    assert several.name == "a:5432,b:5432/leader"
 
 
 def test_a_server_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
