@@ -165,7 +165,7 @@ class Task:
     @property
     def title(self) -> str:
         """What the task is for: its `task_info` without the digest that binds its meaning."""
-        return _title(self.info)
+        return without_digest(self.info)
 
     @property
     def batching(self) -> Batching:
@@ -258,7 +258,7 @@ def of_several(table: Mapping[str, object], place: int, count: int) -> Iterator[
         if count == 1:
             raise
         info = table.get("task_info")
-        about = f" ({escaped(_title(info))})" if isinstance(info, str) and info else ""
+        about = f" ({escaped(without_digest(info))})" if isinstance(info, str) and info else ""
         raise ParameterError(f"task {place} of {count}{about}: {error}") from error
 
 
@@ -398,7 +398,7 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
             f"to 2^63 - 1, not {max_reports}"
         )
     if configuration.batch_mode not in BATCH_MODES:
-        raise ParameterError(f"batch_mode: only {_served_modes()} is served")
+        raise ParameterError(f"batch_mode: only {served_modes()} is served")
     for name, url in (
         ("leader", configuration.leader_aggregator_endpoint),
         ("helper", configuration.helper_aggregator_endpoint),
@@ -410,6 +410,11 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
                 f"{name}: must name a host, and a port up to 65535 if any, with no user, query or "
                 "fragment"
             )
+
+
+def served_modes() -> str:
+    """Return the names of the batch modes that are served, as in a sentence."""
+    return " or ".join(mode.name.lower() for mode in BATCH_MODES)
 
 
 def _check_info_size(configuration: TaskConfiguration, profile: Profile) -> None:
@@ -430,6 +435,11 @@ def info_with_digest(info: str, meaning: str) -> str:
     ending = _DIGEST_MARK + encode_base64url(digest)
     room = _MAX_TASK_INFO - len(ending)
     return info.encode()[:room].decode(errors="ignore") + ending
+
+
+def without_digest(info: str) -> str:
+    """Return what the task is for, without the digest that binds its meaning."""
+    return _DIGEST_ENDING.sub("", info)
 
 
 def _check_words(configuration: TaskConfiguration, meaning: str) -> None:
@@ -534,11 +544,7 @@ def _batch_mode(name: str) -> BatchMode:
     for mode in BATCH_MODES:
         if mode.name.lower() == name:
             return mode
-    raise ParameterError(f"batch_mode: only {_served_modes()} is served, not {name!r}")
-
-
-def _served_modes() -> str:
-    return " or ".join(mode.name.lower() for mode in BATCH_MODES)
+    raise ParameterError(f"batch_mode: only {served_modes()} is served, not {name!r}")
 
 
 def _policy(data: bytes) -> PrivacyPolicy:
@@ -568,8 +574,3 @@ def _check_configuration(text: str, task: Task) -> None:
             "configuration: is not the encoding of the other settings, so one of them was changed "
             "later"
         )
-
-
-def _title(info: str) -> str:
-    """Return what the task is for, without the digest that binds its meaning."""
-    return _DIGEST_ENDING.sub("", info)
