@@ -16,6 +16,7 @@ from re import compile as compile_pattern
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
 
 
 class TokenHeader(Enum):
@@ -29,6 +30,19 @@ class TokenHeader(Enum):
         """Return the header that shows `token`, its name in lower case."""
         is_bearer = self is TokenHeader.AUTHORIZATION
         return {self.value.lower(): bearer_header(token) if is_bearer else token}
+
+
+def token_header_named(name: str) -> TokenHeader:
+    """Return the header of this name.
+
+    Raises:
+        ParameterError: There is no such header.
+    """
+    for header in TokenHeader:
+        if header.value.lower() == name.lower():
+            return header
+    names = " or ".join(header.value for header in TokenHeader)
+    raise ParameterError(f"token_header: must be {names}, not {name!r}")
 
 
 TOKEN_SIZE = 32

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from aggregator.dap.dialect import AS_DRAFTED, WITH_LENGTHS, Framing
 from aggregator.dap.report_errors import AnyReportError, ReportError, UnknownReportError
-from aggregator.errors import LocalError
+from aggregator.errors import LocalError, ParameterError
 
 
 class Role(IntEnum):
@@ -187,3 +187,14 @@ PROFILES: Mapping[str, Profile] = {
     each.name: each for each in (DAP_18, DAP_19, JANUS, JANUS_2026_08_20)
 }
 """Every profile by the name that a task file has for it."""
+
+
+def profile_named(name: str) -> Profile:
+    """Return the profile of this name.
+
+    Raises:
+        ParameterError: There is no such profile.
+    """
+    if name not in PROFILES:
+        raise ParameterError(f"profile: must be {' or '.join(PROFILES)}, not {name!r}")
+    return PROFILES[name]

@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from typing import Self
 
 from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.auth import TokenHeader
+from aggregator.dap.auth import TokenHeader, token_header_named
 from aggregator.dap.extensions import Extensions, unrecognized
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
 from aggregator.dap.problems import InvalidAggregationParameter
-from aggregator.dap.profile import DAP_18, PROFILES, TASK_EXTENSIONS, BatchMode, Profile
+from aggregator.dap.profile import DAP_18, TASK_EXTENSIONS, BatchMode, Profile, profile_named
 from aggregator.dap.resources import is_endpoint
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
@@ -514,30 +514,6 @@ def _written_info(task_info: bytes) -> dict[str, str]:
     if text is None or is_unsafe(text):
         return {"task_info_bytes": encode_base64url(task_info)}
     return {"task_info": text}
-
-
-def token_header_named(name: str) -> TokenHeader:
-    """Return the header of this name.
-
-    Raises:
-        ParameterError: There is no such header.
-    """
-    for header in TokenHeader:
-        if header.value.lower() == name.lower():
-            return header
-    names = " or ".join(header.value for header in TokenHeader)
-    raise ParameterError(f"token_header: must be {names}, not {name!r}")
-
-
-def profile_named(name: str) -> Profile:
-    """Return the profile of this name.
-
-    Raises:
-        ParameterError: There is no such profile.
-    """
-    if name not in PROFILES:
-        raise ParameterError(f"profile: must be {' or '.join(PROFILES)}, not {name!r}")
-    return PROFILES[name]
 
 
 def _batch_mode(name: str) -> BatchMode:

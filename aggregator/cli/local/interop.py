@@ -58,8 +58,8 @@ def interop(
 
     from aggregator.cli.local.interop_api import ROLES, Habits
     from aggregator.cli.service.running import run
-    from aggregator.dap.profile import Role
-    from aggregator.protocol.task import profile_named, token_header_named
+    from aggregator.dap.auth import token_header_named
+    from aggregator.dap.profile import Role, profile_named
 
     if role not in ROLES:
         raise ParameterError(f"role: must be {', '.join(ROLES)}, not {role!r}")

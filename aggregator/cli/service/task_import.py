@@ -76,9 +76,10 @@ def import_(
     """
     from aggregator.cli.service.parties import open_desk, task_id_of
     from aggregator.cli.service.task_making import collector_config_of
-    from aggregator.dap.profile import Role
+    from aggregator.dap.auth import token_header_named
+    from aggregator.dap.profile import Role, profile_named
     from aggregator.protocol.provisioning import provision_text
-    from aggregator.protocol.task import Task, profile_named, token_header_named
+    from aggregator.protocol.task import Task
 
     decoded, data = _configuration(configuration)
     task = Task.create(
