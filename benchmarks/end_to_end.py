@@ -26,7 +26,8 @@ from aggregator.protocol.reports import (
     report_sizes,
     seal_report,
 )
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.vdaf.instances import HISTOGRAM
 from benchmarks.circuits import case
 from benchmarks.timing import Work, median_seconds

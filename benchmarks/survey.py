@@ -19,7 +19,7 @@ from aggregator.cli.service.task_making import make_task
 from aggregator.client import Outbox, Reporter, SurveyClient
 from aggregator.dap.hpke import generate_keypair
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.task import tasks_to_json
+from aggregator.protocol.task_file import tasks_to_json
 from aggregator.steward.survey import plan, survey_from_toml, task_tables
 from benchmarks.timing import median_seconds
 

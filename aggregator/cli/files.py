@@ -28,7 +28,7 @@ def read_tasks(file: Path) -> "list[Task]":
         ParameterError: It is not a task file; the message names the file and the setting.
         ConfigurationError, OSError: See `read_text`.
     """
-    from aggregator.protocol.task import tasks_from_toml
+    from aggregator.protocol.task_file import tasks_from_toml
     from aggregator.service.config import read_text
 
     text = read_text(file)

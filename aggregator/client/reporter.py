@@ -26,7 +26,8 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.groups import check_kept
 from aggregator.protocol.reports import prepare_reports
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.vdaf.circuits.measurements import Measurement
 
 REPORTS_PER_REQUEST = 200

@@ -29,7 +29,8 @@ from aggregator.dap.profile import Role
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
-from aggregator.protocol.task import Task, task_for_clients
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_for_clients
 from aggregator.vdaf import flp
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.randomness import Randomness

@@ -28,7 +28,8 @@ from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import is_final, problem_document
 from aggregator.errors import AggregatorError, PeerError, StoreError
 from aggregator.protocol.results import Result, UnusableResult
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.telemetry.lines import log

@@ -36,7 +36,8 @@ from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import CollectorSettings, read_settings_of
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState

@@ -22,7 +22,8 @@ from aggregator.collector.store import StoredCollection
 from aggregator.entropy import Entropy
 from aggregator.errors import AggregatorError, ParameterError
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import Schedule
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionState

@@ -51,7 +51,8 @@ from aggregator.dap.problems import (
 from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import in_words, place_of
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.web.app import create_app

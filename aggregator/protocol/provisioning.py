@@ -19,19 +19,19 @@ from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import (
-    Task,
-    check_ids,
-    of_several,
-    task_from_table,
-    task_to_table,
-    task_to_toml,
-)
+from aggregator.protocol.task import Task
 from aggregator.protocol.task_documents import (
     Table,
     read_tables,
     table_to_toml,
     tables_to_toml,
+)
+from aggregator.protocol.task_file import (
+    check_ids,
+    of_several,
+    task_from_table,
+    task_to_table,
+    task_to_toml,
 )
 
 _TABLE = "secrets"

@@ -1,10 +1,9 @@
 """A task: everything both aggregators, the client and the collector must agree on.
 
-The public half of a task is a file (`task_from_toml`, `task_to_toml`), which may hold several tasks
-(`tasks_from_toml`, `tasks_to_toml`, `tasks_to_json`). Its wire form is
-`TaskConfiguration`, whose bytes are bound into every report and every aggregate share; an
-aggregator decodes the privacy policy that it applies from those very bytes, so a party with another
-configuration cannot open anything. Verification keys and tokens are no part of a task.
+As a file, a task is read and written by `task_file`. Its wire form is `TaskConfiguration`, whose
+bytes are bound into every report and every aggregate share; an aggregator decodes the privacy
+policy that it applies from those very bytes, so a party with another configuration cannot open
+anything. Verification keys and tokens are no part of a task.
 
 Source: DAP, "Task Configuration".
 """
@@ -12,53 +11,37 @@ Source: DAP, "Task Configuration".
 import dataclasses
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Self
 
-from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.auth import TokenHeader, token_header_named
-from aggregator.dap.extensions import Extensions, unrecognized
+from aggregator.codec import DecodeError, encode
+from aggregator.dap.auth import TokenHeader
+from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import HpkeConfig
-from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
 from aggregator.dap.problems import InvalidAggregationParameter
-from aggregator.dap.profile import DAP_18, TASK_EXTENSIONS, BatchMode, Profile, profile_named
+from aggregator.dap.profile import DAP_18, TASK_EXTENSIONS, BatchMode, Profile
 from aggregator.dap.resources import is_endpoint
-from aggregator.dap.task import TaskConfiguration, task_extensions
+from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.policy import (
     PrivacyPolicy,
     decode_policy,
-    encode_policy,
-    policy_from_mapping,
-    policy_to_mapping,
 )
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
-from aggregator.protocol.task_documents import (
-    read_tables,
-    table_to_toml,
-    tables_to_json,
-    tables_to_toml,
-)
 from aggregator.protocol.time_interval import TimeInterval
-from aggregator.protocol.toml_table import TomlTable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
-    TEXTS,
-    configuration_bytes,
     prio3_from_configuration,
-    vdaf_from_parameters,
 )
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.words import acting_member, escaped, is_unsafe
 
-TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
 _DIGEST_MARK = " meaning:"
 _DIGEST_ENDING = re.compile(f"{_DIGEST_MARK}[A-Za-z0-9_-]{{43}}$")
@@ -217,176 +200,6 @@ class Task:
         return Time.from_seconds(seconds, self.time_precision)
 
 
-def task_from_toml(text: str) -> Task:
-    """Read the file of one task: TOML, or the same as JSON.
-
-    Raises:
-        ParameterError: The file is neither, holds several tasks, or a setting is missing, unknown
-            or out of range; the message names it.
-    """
-    tasks = tasks_from_toml(text)
-    if len(tasks) > 1:
-        raise ParameterError(
-            f"task file: holds {len(tasks)} tasks where one is needed ("
-            + ", ".join(escaped(task.title) for task in tasks)
-            + "); `tasks_from_toml` reads them all"
-        )
-    return tasks[0]
-
-
-def tasks_from_toml(text: str) -> list[Task]:
-    """Read a file of one or more tasks, such as a survey's; raises like `task_from_toml`."""
-    tables = read_tables(text)
-    tasks = []
-    for place, table in enumerate(tables, 1):
-        if "secrets" in table:
-            raise ParameterError(
-                "task file: has secrets, so it is one party's; the public one has none"
-            )
-        with of_several(table, place, len(tables)):
-            tasks.append(task_from_table(table))
-    check_ids(tasks)
-    return tasks
-
-
-@contextmanager
-def of_several(table: Mapping[str, object], place: int, count: int) -> Iterator[None]:
-    """Add to an error about one of several tasks which task it is."""
-    try:
-        yield
-    except ParameterError as error:
-        if count == 1:
-            raise
-        info = table.get("task_info")
-        about = f" ({escaped(without_digest(info))})" if isinstance(info, str) and info else ""
-        raise ParameterError(f"task {place} of {count}{about}: {error}") from error
-
-
-def check_ids(tasks: Sequence[Task]) -> None:
-    """Refuse several tasks of one id.
-
-    Raises:
-        ParameterError: An id is used twice; the message names it.
-    """
-    for task_id, count in Counter(task.task_id for task in tasks).items():
-        if count > 1:
-            raise ParameterError(f"id: {task_id} is that of {count} tasks")
-
-
-def task_from_table(table: Mapping[str, object]) -> Task:
-    """Read a task's table.
-
-    Raises:
-        ParameterError: A setting is missing, unknown or out of range; the message names it.
-    """
-    if table.keys() & {"role", "service"}:
-        raise ParameterError("task file: this is a service file; name the task's file")
-    reader = TomlTable(table, "")
-    version = reader.integer("version")
-    if version != TASK_FILE_VERSION:
-        raise ParameterError(f"version: must be {TASK_FILE_VERSION}, not {version}")
-    vdaf = reader.table("vdaf")
-    vdaf_type = vdaf.text("type")
-    prio3 = vdaf_from_parameters(vdaf_type, vdaf.remaining(TEXTS))
-    privacy = dict(reader.table("privacy").values)
-    is_bound = privacy.pop("bound", True)
-    if not isinstance(is_bound, bool):
-        raise ParameterError("privacy.bound: must be true or false")
-    policy = policy_from_mapping(privacy)
-    configuration = TaskConfiguration(
-        task_info=_task_info(reader),
-        leader_aggregator_endpoint=reader.text("leader"),
-        helper_aggregator_endpoint=reader.text("helper"),
-        time_precision=reader.integer("time_precision"),
-        min_batch_size=reader.integer("min_batch_size"),
-        batch_mode=_batch_mode(reader.text("batch_mode")),
-        vdaf_type=prio3.algorithm_id,
-        vdaf_configuration=configuration_bytes(prio3),
-        extensions=_extensions(reader.optional_table("interval"), policy if is_bound else None),
-    )
-    task = Task.create(
-        task_id=_task_id(reader.text("id")),
-        configuration=configuration,
-        collector_hpke_config=_collector_config(reader.text("collector_hpke_config")),
-        max_reports=reader.integer("max_reports"),
-        unbound_policy=None if is_bound else policy,
-        meaning=_text_or(reader, "meaning", ""),
-        profile=profile_named(_text_or(reader, "profile", DAP_18.name)),
-        token_header=token_header_named(
-            _text_or(reader, "token_header", TokenHeader.AUTHORIZATION.value)
-        ),
-    )
-    if "configuration" in reader.values:
-        _check_configuration(reader.text("configuration"), task)
-    reader.finish()
-    return task
-
-
-def task_to_table(task: Task) -> dict[str, object]:
-    """Return a table from which `task_from_table` reads an equal task."""
-    configuration = task.configuration
-    table: dict[str, object] = {
-        "version": TASK_FILE_VERSION,
-        "id": str(task.task_id),
-        **_written_info(configuration.task_info),
-        "leader": configuration.leader_aggregator_endpoint,
-        "helper": configuration.helper_aggregator_endpoint,
-        "time_precision": configuration.time_precision,
-        "min_batch_size": configuration.min_batch_size,
-        "batch_mode": configuration.batch_mode.name.lower(),
-        "collector_hpke_config": encode_base64url(encode(task.collector_hpke_config)),
-        "max_reports": task.max_reports,
-    }
-    if task.profile is not DAP_18:
-        table["profile"] = task.profile.name
-    if task.token_header is not TokenHeader.AUTHORIZATION:
-        table["token_header"] = task.token_header.value
-    if task.meaning:
-        table["meaning"] = task.meaning
-    circuit = task.prio3.circuit
-    table["vdaf"] = {"type": f"Prio3{circuit.name}", **circuit.parameters}
-    if task.interval is not None:
-        start, duration = task.interval.start.units, task.interval.duration.units
-        table["interval"] = {"start": start, "duration": duration}
-    unbound = {} if task.is_policy_bound else {"bound": False}
-    table["privacy"] = unbound | policy_to_mapping(task.policy)
-    return table
-
-
-def task_to_toml(task: Task) -> str:
-    """Return a file of one task, from which `task_from_toml` reads an equal one."""
-    return table_to_toml(task_to_table(task))
-
-
-def tasks_to_toml(tasks: Sequence[Task]) -> str:
-    """Return a document of several tasks, from which `tasks_from_toml` reads equal ones."""
-    return tables_to_toml([task_to_table(task) for task in tasks])
-
-
-def tasks_to_json(tasks: Sequence[Task]) -> str:
-    """Return the document of `tasks_to_toml` as JSON, for programs in other languages.
-
-    It has one more member, `configuration`: the bytes that are bound into every report, so that a
-    client that seals reports needs not encode the task.
-    """
-    return tables_to_json(
-        [
-            {**task_to_table(task), "configuration": encode_base64url(task.configuration_bytes)}
-            for task in tasks
-        ]
-    )
-
-
-def task_for_clients(task: Task) -> dict[str, str]:
-    """Return all that a client needs that can decode a `TaskConfiguration`.
-
-    Its bytes say where to ask for keys and to send reports, and they are what a report is bound to.
-    """
-    follows = {} if task.profile is DAP_18 else {"profile": task.profile.name}
-    configuration = encode_base64url(task.configuration_bytes)
-    return {"id": str(task.task_id), "configuration": configuration, **follows}
-
-
 def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
     if configuration.time_precision < 1:
         raise ParameterError("time_precision: must be at least one second")
@@ -473,80 +286,8 @@ def _check_extensions(configuration: TaskConfiguration) -> None:
         raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
 
 
-def _extensions(interval: TomlTable | None, policy: PrivacyPolicy | None) -> Extensions:
-    privacy = None if policy is None else encode_policy(policy)
-    if interval is None:
-        return task_extensions(privacy=privacy)
-    start, duration = interval.integer("start"), interval.integer("duration")
-    interval.finish()
-    if duration < 1 or start + duration >= 2**64:
-        raise ParameterError(
-            "interval: must last at least one unit and end before unit 2^64, "
-            f"not start {start} and duration {duration}"
-        )
-    return task_extensions(Interval.of(start, duration), privacy)
-
-
-def _text_or(reader: TomlTable, name: str, default: str) -> str:
-    return reader.text(name) if name in reader.values else default
-
-
-def _task_info(reader: TomlTable) -> bytes:
-    """Take `task_info`, given as text or, if it is no line of text, as bytes."""
-    if "task_info_bytes" not in reader.values:
-        text = reader.text("task_info")
-        if is_unsafe(text):
-            raise ParameterError("task_info: must be one line, without control characters")
-        return text.encode()
-    if "task_info" in reader.values:
-        raise ParameterError("task_info_bytes: give either this or task_info")
-    try:
-        return decode_base64url(reader.text("task_info_bytes"))
-    except DecodeError as error:
-        raise ParameterError(f"task_info_bytes: {error}") from error
-
-
-def _written_info(task_info: bytes) -> dict[str, str]:
-    try:
-        text = task_info.decode()
-    except UnicodeDecodeError:
-        text = None
-    if text is None or is_unsafe(text):
-        return {"task_info_bytes": encode_base64url(task_info)}
-    return {"task_info": text}
-
-
-def _batch_mode(name: str) -> BatchMode:
-    for mode in BATCH_MODES:
-        if mode.name.lower() == name:
-            return mode
-    raise ParameterError(f"batch_mode: only {served_modes()} is served, not {name!r}")
-
-
 def _policy(data: bytes) -> PrivacyPolicy:
     try:
         return decode_policy(data)
     except DecodeError as error:
         raise ParameterError(f"extensions: {error}") from error
-
-
-def _task_id(text: str) -> TaskId:
-    try:
-        return TaskId.parse(text)
-    except DecodeError as error:
-        raise ParameterError(f"id: {error}") from error
-
-
-def _collector_config(text: str) -> HpkeConfig:
-    try:
-        return decode(HpkeConfig, decode_base64url(text))
-    except DecodeError as error:
-        raise ParameterError(f"collector_hpke_config: {error}") from error
-
-
-def _check_configuration(text: str, task: Task) -> None:
-    if text != encode_base64url(task.configuration_bytes):
-        raise ParameterError(
-            "configuration: is not the encoding of the other settings, so one of them was changed "
-            "later"
-        )

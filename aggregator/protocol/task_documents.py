@@ -9,8 +9,8 @@
     type = "Prio3Histogram"
 
 JSON is the same document: `{"version": 1, "task": [{"id": "…", "vdaf": {…}}]}`. A file of one task
-may be its table alone, with `version` in it. This module reads and writes tables; `protocol.task`
-and `protocol.provisioning` interpret them.
+may be its table alone, with `version` in it. This module reads and writes tables;
+`protocol.task_file` and `protocol.provisioning` interpret them.
 """
 
 import json

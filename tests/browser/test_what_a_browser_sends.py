@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 from aggregator.client.module import integrity_of, joined_module
 from aggregator.client.text.question import TextQuestion
 from aggregator.dap.ids import TaskId
-from aggregator.protocol.task import task_for_clients
+from aggregator.protocol.task_file import task_for_clients
 from tests.support.browser import visiting
 from tests.support.module_pair import Site, elsewhere, module_site, other_keys
 from tests.support.pair import NOW

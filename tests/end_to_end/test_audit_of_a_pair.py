@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.audit.fault import FaultKind
 from tests.support.commands import Done
 from tests.support.processes import Processes

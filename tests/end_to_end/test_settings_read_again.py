@@ -19,7 +19,7 @@ from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from tests.support.engines import ON_SQLITE
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import WORKER, Processes

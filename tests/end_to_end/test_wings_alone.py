@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from aggregator.protocol.task import tasks_to_json
+from aggregator.protocol.task_file import tasks_to_json
 from tests.support.locks import NAME, ROOT
 from tests.support.processes import COMMANDS, Processes
 from tests.support.surveys import VISITS, department, task_of

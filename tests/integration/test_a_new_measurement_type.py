@@ -22,7 +22,7 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.sensitivity import furthest_move, l1_sensitivity
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from aggregator.steward.audit.runs import Audit, AuditedTask
 from aggregator.vdaf.circuits import Run
 from aggregator.vdaf.instances import (

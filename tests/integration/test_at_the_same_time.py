@@ -16,7 +16,8 @@ from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.protocol.reports import MAX_AGE_SECONDS
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.leader import job_creator, uploads
 from aggregator.service.leader.collections import CollectionDriver

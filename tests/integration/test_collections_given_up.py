@@ -17,7 +17,7 @@ from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.problems import InvalidMessage, UnrecognizedCollectionJob
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState, LedgerState
 from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger

@@ -13,7 +13,7 @@ from aggregator.collector.requests import new_collection
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.leader import routes
 from aggregator.service.leader.collections import LONGEST_POLL_SECONDS, CollectionDriver
 from aggregator.service.runtime.status import read_aggregator_health

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.protocol.task import task_for_clients
+from aggregator.protocol.task_file import task_for_clients
 from tests.support.module_pair import module_site
 from tests.support.node import SCRIPTS, node
 from tests.support.pair import NOW

@@ -12,7 +12,7 @@ from aggregator.dap.problems import OWN_NAMESPACE
 from aggregator.dap.profile import ERROR_NAMESPACE, Role
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction

@@ -30,7 +30,8 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import cost
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime import charge_of
 from aggregator.service.storage.ledger.charges import charge
 from aggregator.vdaf.circuits import Circuit

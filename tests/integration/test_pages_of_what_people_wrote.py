@@ -24,7 +24,8 @@ from aggregator.client.text.spelling import Spelling
 from aggregator.collector import models
 from aggregator.collector.pages import forms, word_lists
 from aggregator.dap.ids import encode_base64url
-from aggregator.protocol.task import Task, task_from_table, task_to_table
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.results import Words
 from aggregator.steward.text.decode import Decoded, decode
 from tests.support.collector_service import log_in

@@ -14,7 +14,7 @@ from aggregator.collector import schedule, store
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.errors import ConfigurationError
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import CollectorSettings, Schedule, read_settings_of
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionState

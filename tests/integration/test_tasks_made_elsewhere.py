@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.ids import encode_base64url
-from aggregator.protocol.task import task_from_table, task_to_table
+from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.service.storage.engine import tables
 from tests.support.between import Between
 from tests.support.pair import Pair

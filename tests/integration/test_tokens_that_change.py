@@ -28,7 +28,7 @@ from aggregator.dap.problems import (
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionState

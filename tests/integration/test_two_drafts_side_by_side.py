@@ -16,7 +16,8 @@ from aggregator.dap.messages import (
     VerifyRespReject,
 )
 from aggregator.dap.times import Time
-from aggregator.protocol.task import Task, task_to_table
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_table
 from tests.support.pair import LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import TIME_PRECISION, make_task
 

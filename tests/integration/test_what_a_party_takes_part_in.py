@@ -12,7 +12,7 @@ from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from aggregator.service.transport.peer import PeerUnreachable
 from tests.support.collector_world import task_asking

@@ -20,7 +20,8 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol import collection
 from aggregator.protocol.collection import release
-from aggregator.protocol.task import Task, task_from_toml, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from aggregator.steward.audit.by_scale import audit_by_scale, scales_of
 from aggregator.steward.audit.fault import FaultKind
 from aggregator.vdaf.circuits import Circuit

@@ -18,7 +18,8 @@ from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.client.text.unassigned import unassigned
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
-from aggregator.protocol.task import Task, task_for_clients
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_for_clients
 from tests.support.node import MODULE, run_tests
 from tests.support.processes import ROOT
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task

@@ -14,7 +14,7 @@ import psycopg
 import psycopg.sql
 import pytest
 
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from tests.load.test_twenty_thousand_reports import HOUR, LENGTH, requests, upload
 from tests.support.empty_store import SERVER, url_of
 from tests.support.postgresql import named

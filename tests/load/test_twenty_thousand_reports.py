@@ -24,7 +24,8 @@ from aggregator.codec import encode
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.transport.peer import Peer
 from tests.support.bounds import assert_near
 from tests.support.empty_store import SERVER

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 
 FALSE_ALARM = Fraction(1, 10**9)
 """How often a correct release fails `assert_near`, at most."""

@@ -10,7 +10,8 @@ from aggregator.collector import store
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.web.pages.host_page import Guest

@@ -34,7 +34,12 @@ from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.provisioning import provision, read_provisions
 from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.task import task_to_toml, tasks_from_toml, tasks_to_json, tasks_to_toml
+from aggregator.protocol.task_file import (
+    task_to_toml,
+    tasks_from_toml,
+    tasks_to_json,
+    tasks_to_toml,
+)
 from aggregator.service.transport.peer import Peer
 from aggregator.vdaf.outcomes import VerifyError
 from aggregator.vdaf.ping_pong import MessageType

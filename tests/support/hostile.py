@@ -22,7 +22,7 @@ from aggregator.dap.auth import bearer_header
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.ids import ReportId
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.reports import make_reports
 

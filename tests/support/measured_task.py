@@ -25,7 +25,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Interval
 from aggregator.protocol.results import open_result
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import LedgerState
 from tests.support.balance import check_books
 from tests.support.bounds import assert_near

@@ -35,7 +35,8 @@ from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.results import Result, open_result
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.helper.routes import HelperResources

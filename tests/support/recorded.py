@@ -21,7 +21,8 @@ from aggregator.dap.messages import (
     VerifyRespReject,
 )
 from aggregator.protocol.aggregation import VerificationKey
-from aggregator.protocol.task import Task, task_from_table
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_table
 
 FOLDER = Path(__file__).parents[1] / "interop" / "data"
 OURS = "ours"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from aggregator.codec import encode
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair
 from aggregator.dap.ids import TaskId, encode_base64url
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from tests.support.entropy import SeededEntropy
 
 TASK_ID = TaskId(bytes(range(32)))

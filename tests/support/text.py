@@ -14,7 +14,8 @@ from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
 from aggregator.dp.rationals import format_rational
-from aggregator.protocol.task import Task, task_from_table, task_to_table
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.steward.text.candidates import Listed, Prints
 from tests.support.tasks import make_task
 

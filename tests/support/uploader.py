@@ -12,7 +12,7 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError
 from aggregator.dap.resources import media_type
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from tests.support.processes import Processes
 from tests.support.reports import make_reports
 

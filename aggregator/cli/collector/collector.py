@@ -80,7 +80,7 @@ async def _give_up(desk: "CollectorDesk", text: str) -> str:
     from aggregator.collector.abandoning import abandon, tell_leader
     from aggregator.collector.collect import TaskCollector
     from aggregator.collector.store import get_collector_task
-    from aggregator.protocol.task import task_from_toml
+    from aggregator.protocol.task_file import task_from_toml
     from aggregator.service.transport.client import client_of
 
     try:

@@ -15,7 +15,8 @@ from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import BatchMode, Profile
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_table
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import TASK_FILE_VERSION, task_from_table
 
 TASK_INFO = "task-info"
 """The `task_info` that all implementations use, because the API cannot express it."""

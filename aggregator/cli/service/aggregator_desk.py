@@ -9,7 +9,7 @@ from aggregator.cli.options import time_text
 from aggregator.cli.service.parties import no_task
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.tasks import tasks as task_store
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aggregator.collector.documents import Document
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.provisioning import Provision
+    from aggregator.protocol.task import Task
     from aggregator.service.config import AggregatorSettings
     from aggregator.service.storage.engine.database import Database, Transaction
     from aggregator.service.storage.ledger.charges import LedgerEntry

@@ -10,7 +10,7 @@ from aggregator.cli.options import time_text
 from aggregator.cli.service.parties import no_task
 from aggregator.collector import store as collector_store
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import CollectionState
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aggregator.collector.documents import Document
     from aggregator.dap.hpke import HpkeKeypair
     from aggregator.dap.ids import TaskId
+    from aggregator.protocol.task import Task
     from aggregator.service.config import CollectorSettings
     from aggregator.service.storage.engine.database import Database, Transaction
 

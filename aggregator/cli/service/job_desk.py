@@ -13,7 +13,8 @@ from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import merge_agg_shares
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.backup.reconciliation import write_down_without_share
 from aggregator.service.storage.batches.selected import select_again
 from aggregator.service.storage.batches.sums import summarize_batch

@@ -148,7 +148,7 @@ def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy 
 
 def _check_bytes(task: "Task", data: bytes) -> None:
     """Refuse a task that one of our task files would not restore with these bytes."""
-    from aggregator.protocol.task import task_from_table, task_to_table
+    from aggregator.protocol.task_file import task_from_table, task_to_table
 
     again = task_from_table(task_to_table(task))
     if not task.configuration_bytes == again.configuration_bytes == data:

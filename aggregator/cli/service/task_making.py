@@ -43,7 +43,7 @@ def make_task(
     """
     from aggregator.codec import encode
     from aggregator.dap.ids import TaskId, encode_base64url
-    from aggregator.protocol.task import TASK_FILE_VERSION, task_from_table
+    from aggregator.protocol.task_file import TASK_FILE_VERSION, task_from_table
 
     top: dict[str, object] = {
         "version": TASK_FILE_VERSION,
@@ -111,7 +111,7 @@ def write_files(task: "Task", out: Path) -> None:
         FileExistsError: The folder exists.
     """
     from aggregator.protocol.provisioning import provision
-    from aggregator.protocol.task import task_to_toml
+    from aggregator.protocol.task_file import task_to_toml
 
     write_folder(out, {"task.toml": task_to_toml(task)}, provision(task, SystemEntropy()))
 

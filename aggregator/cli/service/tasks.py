@@ -243,7 +243,7 @@ def show(
 ) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
     from aggregator.cli.service.parties import open_desk, task_id_of
-    from aggregator.protocol.task import task_for_clients
+    from aggregator.protocol.task_file import task_for_clients
 
     with open_desk(config, may_make=False) as desk:
         if as_json:
@@ -302,7 +302,7 @@ def check(
     """Check a task file and print the fingerprints, which all parties must agree on."""
     from aggregator.cli.files import name_of, read_task, read_tasks
     from aggregator.dap.profile import DAP_18
-    from aggregator.protocol.task import tasks_to_json
+    from aggregator.protocol.task_file import tasks_to_json
 
     tasks = read_tasks(file) if which is None else [read_task(file, which)]
     if as_json:

@@ -42,7 +42,7 @@ def write_survey(
     """
     from aggregator.cli.service.task_making import write_folder
     from aggregator.protocol.provisioning import provision_all
-    from aggregator.protocol.task import task_to_toml, tasks_to_json
+    from aggregator.protocol.task_file import task_to_toml, tasks_to_json
 
     public = {"task.toml": task_to_toml(task), "task.json": tasks_to_json([task]), **beside}
     for name, (question, tasks) in texts.items():

@@ -32,7 +32,7 @@ def public_files(
     question: "TextQuestion | Spelling", tasks: "Sequence[Task]", description: str = DESCRIPTION
 ) -> dict[str, str]:
     """Return the public files of a question or a spelling, by name."""
-    from aggregator.protocol.task import task_for_clients, tasks_to_toml
+    from aggregator.protocol.task_file import task_for_clients, tasks_to_toml
 
     return {
         TASKS: tasks_to_toml(tasks),

@@ -68,7 +68,7 @@ def spell(
     from aggregator.client.text.spelling import LETTERS, Spelling, most_spelled
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.provisioning import provision_all
-    from aggregator.protocol.task import task_from_table, task_to_table
+    from aggregator.protocol.task_file import task_from_table, task_to_table
     from aggregator.service.config import read_text
 
     question, tasks = read_question(folder)

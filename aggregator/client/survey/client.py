@@ -21,7 +21,8 @@ from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 
 if TYPE_CHECKING:
     from aggregator.client.survey.texts import SpelledTexts, TextParts

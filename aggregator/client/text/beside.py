@@ -11,7 +11,8 @@ from pathlib import Path
 from aggregator.client.text import DESCRIPTION, TASKS, TEXTS
 from aggregator.client.text.question import TextQuestion, question_of_json
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, tasks_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import tasks_from_toml
 
 AskedTexts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
 """Each question with its tasks, by name."""

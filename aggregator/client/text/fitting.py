@@ -12,7 +12,8 @@ from pathlib import Path
 from aggregator.client.text import SPELLING, TASKS
 from aggregator.client.text.spelling import Spelling, spelling_of_json
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_to_table, tasks_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_table, tasks_from_toml
 
 _OWN = ("id", "task_info", "interval")
 """The settings in which the tasks of a spelling differ from those of its question."""

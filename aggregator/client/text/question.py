@@ -19,7 +19,8 @@ from aggregator.client.text.strings import NORMALISATION
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, info_with_digest, task_to_table
+from aggregator.protocol.task import Task, info_with_digest
+from aggregator.protocol.task_file import task_to_table
 from aggregator.words import acting_member
 
 _VERSION = 1

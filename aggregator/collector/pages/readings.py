@@ -19,7 +19,8 @@ from aggregator.collector.store import StoredCollection
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.web.pages.charts import Mark

@@ -39,7 +39,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.hpke_rotation import UPLOAD_SECONDS, HpkeRotation
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.batches.sums import is_window_open
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database, Transaction

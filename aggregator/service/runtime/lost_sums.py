@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.batches.lost_keys import without_key_for_good
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.tasks.tasks import list_all_tasks

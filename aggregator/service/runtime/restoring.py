@@ -22,7 +22,8 @@ from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import horizon
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.runtime.spending import charge_of, releases_left
 from aggregator.service.storage.backup.reconciliation import close, close_selected

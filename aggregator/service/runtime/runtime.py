@@ -23,7 +23,8 @@ from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.runtime.key_rotation import (
     KeyRotation,
     advertised_keys,

@@ -9,7 +9,8 @@ from aggregator.dap.problems import BudgetExceeded
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import check_budget, check_population, releases_of
 from aggregator.protocol.groups import check_alike, cost_of_a_person, group_in
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Transaction

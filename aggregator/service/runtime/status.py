@@ -17,7 +17,7 @@ from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.task import task_from_toml
+from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import STALLED_SECONDS, AggregatorSettings
 from aggregator.service.runtime.key_rotation import newest_keys
 from aggregator.service.storage.engine.condition import (

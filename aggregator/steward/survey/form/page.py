@@ -19,7 +19,8 @@ from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_for_clients
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_for_clients
 from aggregator.steward.survey.form.parts import Part
 from aggregator.steward.survey.form.promises import what_happens
 from aggregator.steward.survey.form.words import WORDS

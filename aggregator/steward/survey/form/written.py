@@ -7,7 +7,8 @@ from html import escape
 from aggregator.client.survey.sheet import Needs
 from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
-from aggregator.protocol.task import Task, task_for_clients
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_for_clients
 from aggregator.steward.survey.form.words import filled
 
 MOST_CHARACTERS = 200

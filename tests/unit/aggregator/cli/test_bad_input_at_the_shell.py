@@ -11,7 +11,7 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.dp.window import Window
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from tests.support.commands import Done, run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import LAPLACE, collector_keypair, make_task, task_text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config.text_files import MOST_BYTES
 from tests.support.commands import run_here
 from tests.support.tasks import make_task

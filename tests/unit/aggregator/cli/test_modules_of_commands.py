@@ -12,7 +12,7 @@ from aggregator.cli.commands import GROUPS
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from tests.support.commands import service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task

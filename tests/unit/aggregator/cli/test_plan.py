@@ -19,7 +19,7 @@ from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.protocol.budget import horizon
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.planning.output import to_json, to_text
 from aggregator.vdaf.instances import TYPES, VdafType
 from tests.support.tasks import make_task

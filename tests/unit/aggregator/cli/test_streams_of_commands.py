@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.tasks import make_task
 

@@ -10,7 +10,7 @@ from aggregator.collector.results import Noised, Table
 from aggregator.dap.ids import encode_base64url
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.budget import cost
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, task_asking
 from tests.support.commands import run_here
 from tests.support.ports import free_ports

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from tests.support.commands import Done, run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task

@@ -10,8 +10,8 @@ from aggregator.codec import encode
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision_all, read_provisions
-from aggregator.protocol.task import (
-    Task,
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import (
     task_to_toml,
     tasks_from_toml,
     tasks_to_json,

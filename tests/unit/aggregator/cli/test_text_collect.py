@@ -10,7 +10,8 @@ import pytest
 from aggregator.client.text.question import TextQuestion
 from aggregator.collector import store
 from aggregator.dap.ids import TaskId, encode_base64url
-from aggregator.protocol.task import Task, tasks_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import tasks_to_toml
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, seconds
 from tests.support.commands import Done, run_here
 from tests.support.ports import free_ports

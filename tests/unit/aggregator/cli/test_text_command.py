@@ -15,7 +15,8 @@ from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.strings import fingerprint
 from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, tasks_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import tasks_to_toml
 from aggregator.steward.text.released import documents_in, released_tables
 from tests.support.tasks import LAPLACE, make_task
 from tests.support.text import Fingerprints, released

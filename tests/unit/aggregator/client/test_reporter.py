@@ -33,7 +33,7 @@ from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task

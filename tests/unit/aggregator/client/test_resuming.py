@@ -14,7 +14,7 @@ from aggregator.client.resuming import ATTEMPTS, upload_from
 from aggregator.client.sending import Reason
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
 from tests.support.ports import free_ports

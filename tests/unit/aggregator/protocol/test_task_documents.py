@@ -18,8 +18,8 @@ from aggregator.protocol.provisioning import (
     read_provision,
     read_provisions,
 )
-from aggregator.protocol.task import (
-    Task,
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import (
     task_from_toml,
     task_to_toml,
     tasks_from_toml,

@@ -14,7 +14,8 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import PrivacyPolicy, encode_policy
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_from_toml, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from tests.support.tasks import LAPLACE, NO_NOISE, TASK_ID, collector_keypair, make_task, task_text
 
 INTERVAL = {"start": 1000, "duration": 50}

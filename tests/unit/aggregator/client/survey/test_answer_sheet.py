@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from aggregator.client.survey.answers import AnswerError
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, info_with_digest, task_from_toml, task_to_toml
+from aggregator.protocol.task import Task, info_with_digest
+from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from aggregator.steward.survey import AnswerError as CellError
 from aggregator.steward.survey import Meaning, Question, Sheet, Windows
 from aggregator.steward.survey.questions import AnyQuestion

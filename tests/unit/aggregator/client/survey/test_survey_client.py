@@ -20,7 +20,7 @@ from aggregator.client import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
-from aggregator.protocol.task import task_to_toml, tasks_to_json
+from aggregator.protocol.task_file import task_to_toml, tasks_to_json
 from tests.support.clock import ManualClock
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task

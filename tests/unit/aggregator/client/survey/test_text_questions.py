@@ -38,8 +38,8 @@ from aggregator.dap.ids import decode_base64url
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.task import (
-    Task,
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import (
     task_from_table,
     task_to_table,
     tasks_from_toml,

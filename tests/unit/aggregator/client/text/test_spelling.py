@@ -13,7 +13,8 @@ from aggregator.client.text.strings import fingerprint
 from aggregator.dp.filters import Cost
 from aggregator.errors import ParameterError
 from aggregator.protocol.groups import cost_of_a_person
-from aggregator.protocol.task import Task, task_from_table, task_to_table
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.steward.text.asked import text_tasks_in
 from aggregator.steward.text.spelled import named_from, spelled
 from tests.support.text import question_tasks, spelled_tables

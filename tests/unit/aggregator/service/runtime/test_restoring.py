@@ -11,7 +11,8 @@ from aggregator.dap.profile import Role
 from aggregator.dp.filters import Filter
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime import charge_of
 from aggregator.service.runtime.restoring import Presumed, close_without_keys, presume_released
 from aggregator.service.storage.batches.closed import closed_batches, freeze, mark_collected

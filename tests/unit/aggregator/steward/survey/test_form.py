@@ -18,7 +18,7 @@ from aggregator.cli.steward.form_site import form_site, surveys_in
 from aggregator.cli.steward.text_files import public_files
 from aggregator.client.module import joined_module, joined_text
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.parts import MOST_OPTIONS

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from aggregator.steward.survey import Meaning
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
