@@ -330,21 +330,20 @@ class Peer:
         except httpx.RequestError as error:
             is_cut = body is not None and not body.is_whole
             is_unsent = is_cut or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            raise self._unreachable(_cause(error), is_unprocessed=is_unsent) from error
-        retry_after = _retry_after(response.headers)
+            raise self._unreachable(cause_of(error), is_unprocessed=is_unsent) from error
+        retry_after = retry_after_of(response.headers)
         status = response.status_code
         note({"http.response.status_code": status})
-        is_error = response.is_server_error and status not in _LASTING_STATUSES
-        if is_error or status in _TRANSIENT_STATUSES:
+        if is_transient(response):
             is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
             cause = f"status {status}"
-            if is_turned_away and _is_problem(response):
-                cause += f": {_problem(response, content)}"
+            if is_turned_away and is_problem(response):
+                cause += f": {problem_of(response, content)}"
             raise self._unreachable(cause, retry_after, is_unprocessed=is_turned_away)
         if self._is_foreign(response):
             raise self._unreachable(f"status {status} without a problem document", retry_after)
         if not response.is_success:
-            raise PeerRefused(_problem(response, content), status)
+            raise PeerRefused(problem_of(response, content), status)
         location = response.headers.get("location")
         return Answer(
             body=content,
@@ -357,7 +356,7 @@ class Peer:
         """Return whether a refusal is taken for a proxy's, not the party's own."""
         is_too_large = response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
         is_refusal = not response.is_success and not is_too_large
-        return self._only_problems_refuse and is_refusal and not _is_problem(response)
+        return self._only_problems_refuse and is_refusal and not is_problem(response)
 
     def _unreachable(
         self, cause: str, retry_after: int | None = None, *, is_unprocessed: bool = False
@@ -429,7 +428,7 @@ def origin(endpoint: str) -> str:
     return f"{url.scheme}://{host}:{port}/"
 
 
-def _cause(error: BaseException) -> str:
+def cause_of(error: BaseException) -> str:
     """Return why a request failed: the operating system's message, or the kind of failure."""
     below: BaseException | None = error
     while below is not None:
@@ -444,13 +443,22 @@ def _cause(error: BaseException) -> str:
     return _FAILURES.get(type(error), type(error).__name__)
 
 
-def _is_problem(response: httpx.Response) -> bool:
+def is_transient(response: httpx.Response) -> bool:
+    """Return whether the same request may be answered otherwise soon."""
+    status = response.status_code
+    is_error = response.is_server_error and status not in _LASTING_STATUSES
+    return is_error or status in _TRANSIENT_STATUSES
+
+
+def is_problem(response: httpx.Response) -> bool:
+    """Return whether an answer carries a problem document."""
     media_type: str = response.headers.get("content-type", "").split(";")[0].strip().lower()
     return media_type == "application/problem+json"
 
 
-def _problem(response: httpx.Response, content: bytes) -> Problem:
-    if _is_problem(response):
+def problem_of(response: httpx.Response, content: bytes) -> Problem:
+    """Return why a request was refused, as far as the answer says it."""
+    if is_problem(response):
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):  # the latter if lists are nested too deeply
@@ -460,7 +468,7 @@ def _problem(response: httpx.Response, content: bytes) -> Problem:
     return Problem(detail=f"the peer answered with status {response.status_code}")
 
 
-def _retry_after(headers: httpx.Headers) -> int | None:
+def retry_after_of(headers: httpx.Headers) -> int | None:
     """Return the seconds that a `Retry-After` header names, as a number or as a date.
 
     A date counts from the answer's own `Date`, so that no two clocks are compared.
