@@ -7,7 +7,7 @@
         ├── ConfigurationError   an operator's setting or file
         ├── ParameterError       an argument out of range; names it and the limit
         ├── StoreError           the database (`service.storage.engine.database`)
-        └── PeerError            the other aggregator (`service.transport.peer`)
+        └── PeerError            the other aggregator (`service.transport.interpretation`)
 
 Each class lives in the module that raises it; this one holds the roots. A message never contains a
 share, a key, a seed or a token.

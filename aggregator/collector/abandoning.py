@@ -17,7 +17,7 @@ from aggregator.collector.store import StoredCollection
 from aggregator.dap.problems import InvalidMessage, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.states import CollectionState
-from aggregator.service.transport.peer import PeerRefused
+from aggregator.service.transport.interpretation import PeerRefused
 
 MEANING = (
     "the aggregators may have released the batch and charged its cost; whoever asks for it again "

@@ -35,7 +35,8 @@ from aggregator.protocol.results import (
 )
 from aggregator.protocol.task import Task
 from aggregator.service.transport.creation import COLLECTION_JOB
-from aggregator.service.transport.peer import Answer, Peer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.peer import Peer
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""

@@ -33,7 +33,8 @@ from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.telemetry.lines import log
-from aggregator.service.transport.peer import PeerRefused, PeerUnreachable, origin
+from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
+from aggregator.service.transport.peer import origin
 from aggregator.service.transport.permits import Demand, Permits
 
 RETRY_SECONDS = 5

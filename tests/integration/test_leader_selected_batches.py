@@ -39,7 +39,7 @@ from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import add_caller_token, end_caller_token
 from aggregator.service.storage.tasks.tasks import end_task, replace_peer_token
-from aggregator.service.transport.peer import PeerUnreachable
+from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.collector_service import CollectorService
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair, Service
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task

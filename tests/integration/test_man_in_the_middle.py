@@ -15,7 +15,7 @@ from aggregator.client import Client
 from aggregator.collector.collect import Collection, Pending, TaskCollector
 from aggregator.protocol.results import Result
 from aggregator.service.transport import peer
-from aggregator.service.transport.peer import PeerUnreachable
+from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Pair, Service
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task

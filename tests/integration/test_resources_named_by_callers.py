@@ -34,7 +34,7 @@ from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import aggregate_share_request, check_collection_request
 from aggregator.protocol.results import Result
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import (
     HELPER_URL,

@@ -39,7 +39,7 @@ from aggregator.service.storage.tasks.caller_tokens import (
     list_caller_tokens,
 )
 from aggregator.service.storage.tasks.tasks import replace_peer_token
-from aggregator.service.transport.peer import PeerRefused
+from aggregator.service.transport.interpretation import PeerRefused
 from tests.support.collector_service import CollectorService
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import upgraded

@@ -14,7 +14,7 @@ from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
-from aggregator.service.transport.peer import PeerUnreachable
+from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.collector_world import task_asking
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy

@@ -21,7 +21,7 @@ from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.interventions import abandon_collection_job
 from aggregator.service.storage.operator.job_lists import list_blocked_jobs
-from aggregator.service.transport.peer import PeerUnreachable
+from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.pair import LEASE_SECONDS, Pair, Service, pair_of
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, make_task

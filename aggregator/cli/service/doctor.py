@@ -122,7 +122,8 @@ async def _of_task(
     from aggregator.dap.resources import path
     from aggregator.service.storage.tasks.tasks import get_task
     from aggregator.service.transport.examination import Finding
-    from aggregator.service.transport.peer import Peer, PeerRefused
+    from aggregator.service.transport.interpretation import PeerRefused
+    from aggregator.service.transport.peer import Peer
 
     says = f"{task.task_id}, fingerprint {task.fingerprint}"
     is_ours_to_ask = isinstance(desk, AggregatorDesk) and desk.role is Role.LEADER

@@ -57,7 +57,8 @@ async def delete_at_helper(
     from aggregator.protocol.answers import Refusal
     from aggregator.protocol.task_file import task_from_toml
     from aggregator.service.storage.tasks.tasks import get_task
-    from aggregator.service.transport.peer import Peer, PeerRefused
+    from aggregator.service.transport.interpretation import PeerRefused
+    from aggregator.service.transport.peer import Peer
 
     stored = database.read_sync("task", lambda tx: get_task(tx, task_id))
     if stored is None:

@@ -311,7 +311,7 @@ def _run(
 
     from aggregator.collector.collect import CollectionTimeout
     from aggregator.service.transport.client import client_of
-    from aggregator.service.transport.peer import PeerRefused
+    from aggregator.service.transport.interpretation import PeerRefused
 
     missing = sum(window.released is None for window in windows)
     console = Console(stderr=True)

@@ -79,7 +79,7 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
 from aggregator.service.telemetry.tracing import span
 from aggregator.service.transport.creation import AGGREGATE_SHARE
-from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
 from aggregator.service.transport.scheduler import Jobs
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 

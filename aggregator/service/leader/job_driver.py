@@ -74,7 +74,7 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.transport.creation import AGGREGATION_JOB
-from aggregator.service.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
 from aggregator.service.transport.scheduler import Jobs
 
 _DEFAULT_POLL_SECONDS = 2

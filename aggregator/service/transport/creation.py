@@ -13,7 +13,8 @@ from aggregator.dap.ids import AggregateShareId, AggregationJobId, CollectionJob
 from aggregator.dap.messages import AggregateShareReq, AggregationJobInitReq, CollectionJobReq
 from aggregator.dap.resources import media_type, path
 from aggregator.protocol.task import Task
-from aggregator.service.transport.peer import Answer, Carried, Peer
+from aggregator.service.transport.interpretation import Answer, Carried
+from aggregator.service.transport.peer import Peer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

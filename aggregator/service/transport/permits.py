@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 
 LONGEST_REST_SECONDS = 60
 

@@ -28,7 +28,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS

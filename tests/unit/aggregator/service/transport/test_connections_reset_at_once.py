@@ -11,7 +11,8 @@ import anyio
 import httpx
 import pytest
 
-from aggregator.service.transport.peer import Peer, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerUnreachable
+from aggregator.service.transport.peer import Peer
 from tests.support.patience import PATIENCE_SECONDS
 
 CONNECTIONS = 8

@@ -12,7 +12,8 @@ from aggregator.codec import encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.resources import media_type
 from aggregator.service.transport.examination import Shown, examine, findings
-from aggregator.service.transport.peer import Peer, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerUnreachable
+from aggregator.service.transport.peer import Peer
 
 URL = "https://helper.example/prio/"
 CONFIG = HpkeConfig(7, 0x0020, 0x0001, 0x0001, bytes(range(1, 33)))

@@ -16,7 +16,8 @@ from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors
 from aggregator.dap.problems import BatchMismatch, BatchOverlap, UnsupportedExtension
 from aggregator.dap.resources import media_type
-from aggregator.service.transport.peer import MAX_LOCATION, Peer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
+from aggregator.service.transport.peer import MAX_LOCATION, Peer
 from tests.support.patience import PATIENCE_SECONDS
 
 BASE = "https://helper.example/dap/"

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from aggregator.dap.problems import Problem
-from aggregator.service.transport.peer import PeerRefused, PeerUnreachable
+from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 from aggregator.service.transport.permits import Demand, Permits
 from tests.support.clock import ManualClock
 from tests.support.patience import PATIENCE_SECONDS
