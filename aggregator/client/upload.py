@@ -238,7 +238,7 @@ class Client:
 
     async def _send(self, request: _Request) -> dict[ReportId, AnyReportError]:
         """Send reports, and return those that the leader refused."""
-        answer = await self._uploads.post(
+        answer = await self._uploads.send(
             path("reports", task_id=self._task.task_id),
             media_type(UploadRequest.message),
             request.body,

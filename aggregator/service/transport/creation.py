@@ -55,18 +55,20 @@ class Creation:
                 if the peer chooses the id.
             body: The encoded request.
             limit: The most bytes of the answer.
-            carrying: See `Peer.post`.
-            headers: See `Peer.post`.
+            carrying: See `Peer.send`.
+            headers: See `Peer.send`.
         """
         kind = media_type(self.message)
         if not task.profile.creator_names:
             target = path(self.collection, task_id=task.task_id)
-            return await peer.post(
+            return await peer.send(
                 target, kind, body, limit=limit, carrying=carrying, headers=headers
             )
         named = {f"{self.made}_id": self.identifier(name)}
         target = path(self.made, task_id=task.task_id, **named)
-        answer = await peer.put(target, kind, body, limit=limit, carrying=carrying, headers=headers)
+        answer = await peer.send(
+            target, kind, body, method="PUT", limit=limit, carrying=carrying, headers=headers
+        )
         return dataclasses.replace(answer, location=target + self.state)
 
 

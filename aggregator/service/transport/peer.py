@@ -14,6 +14,7 @@ Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Literal
 
 import anyio
 import httpx
@@ -126,39 +127,27 @@ class Peer:
             carrying: The message that the answer should be, unless it is empty. Any other answer
                 may have been truncated in transit, so we ask again; the last is returned as it is.
         """
-        return await self._send("GET", target, None, None, limit, carrying)
+        return await self._request("GET", target, None, None, limit, carrying)
 
-    async def post(
+    async def send(
         self,
         target: str,
         media_type: str,
         body: bytes,
         *,
+        method: Literal["POST", "PUT"] = "POST",
         limit: int = MAX_SHORT_ANSWER,
         carrying: type[Carried] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a message, with extra headers if given; for `limit` and `carrying` see `get`."""
-        return await self._send("POST", target, media_type, body, limit, carrying, headers)
-
-    async def put(
-        self,
-        target: str,
-        media_type: str,
-        body: bytes,
-        *,
-        limit: int = MAX_SHORT_ANSWER,
-        carrying: type[Carried] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Create a resource at a path that we choose; for the arguments see `post`."""
-        return await self._send("PUT", target, media_type, body, limit, carrying, headers)
+        return await self._request(method, target, media_type, body, limit, carrying, headers)
 
     async def delete(self, target: str) -> Answer:
         """Delete a resource."""
-        return await self._send("DELETE", target, None, None, MAX_SHORT_ANSWER, None)
+        return await self._request("DELETE", target, None, None, MAX_SHORT_ANSWER, None)
 
-    async def _send(
+    async def _request(
         self,
         method: str,
         target: str,

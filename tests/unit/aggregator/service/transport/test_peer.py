@@ -52,7 +52,7 @@ async def test_a_message_is_sent_below_the_endpoint_with_token_type_and_trace() 
         seen.append(request)
         return httpx.Response(200, content=b"answer")
 
-    answer = await peer_of(handler).post("/tasks/x/reports", "application/thing", b"body")
+    answer = await peer_of(handler).send("/tasks/x/reports", "application/thing", b"body")
     (request,) = seen
     assert str(request.url) == "https://helper.example/dap/tasks/x/reports"
     assert request.headers["authorization"] == f"Bearer {TOKEN}"
@@ -72,7 +72,7 @@ async def test_a_message_is_sent_below_the_endpoint_with_token_type_and_trace() 
     ],
 )
 async def test_every_form_of_location_within_the_origin_is_understood(location: str) -> None:
-    answer = await peer_of(answering(201, location=location)).post("/tasks/x/jobs", "a/b", b"")
+    answer = await peer_of(answering(201, location=location)).send("/tasks/x/jobs", "a/b", b"")
     assert answer.location == "https://helper.example/dap/tasks/x/jobs/1"
 
 
@@ -91,15 +91,15 @@ async def test_every_form_of_location_within_the_origin_is_understood(location: 
 )
 async def test_a_location_of_another_origin_is_refused(location: str) -> None:
     with pytest.raises(PeerRefused):
-        await peer_of(answering(201, location=location)).post("/tasks/x/jobs", "a/b", b"")
+        await peer_of(answering(201, location=location)).send("/tasks/x/jobs", "a/b", b"")
 
 
 async def test_a_location_that_is_too_long_to_keep_is_refused() -> None:
     longest = "/" + "a" * (MAX_LOCATION - 1)
-    answer = await peer_of(answering(201, location=longest)).post("/tasks/x/jobs", "a/b", b"")
+    answer = await peer_of(answering(201, location=longest)).send("/tasks/x/jobs", "a/b", b"")
     assert str(answer.location).endswith(longest)
     with pytest.raises(PeerRefused, match="too long"):
-        await peer_of(answering(201, location=longest + "a")).post("/tasks/x/jobs", "a/b", b"")
+        await peer_of(answering(201, location=longest + "a")).send("/tasks/x/jobs", "a/b", b"")
 
 
 async def test_a_redirect_is_not_followed_so_the_token_stays_within_the_origin() -> None:
@@ -178,7 +178,7 @@ async def test_only_what_never_got_through_has_surely_changed_nothing(
         return httpx.Response(status)
 
     with pytest.raises((PeerRefused, PeerUnreachable)) as failed:
-        await peer_of(answer, attempts=3).post("/x", "application/thing", b"")
+        await peer_of(answer, attempts=3).send("/x", "application/thing", b"")
     assert failed.value.is_unprocessed == is_unprocessed
 
 
@@ -334,7 +334,7 @@ async def test_a_peer_that_was_not_sent_all_of_a_request_has_not_processed_it(
         group.start_soon(listener.serve, slam)
         peer = Peer(http, f"http://127.0.0.1:{port}/", attempts=2, sleep=Waits())
         with pytest.raises(PeerUnreachable) as caught:
-            await peer.post("jobs", "a/b", bytes(size))
+            await peer.send("jobs", "a/b", bytes(size))
         group.cancel_scope.cancel()
     assert caught.value.is_unprocessed is is_unprocessed
 
@@ -349,5 +349,5 @@ async def test_an_answer_that_was_cut_is_asked_for_again() -> None:
         return httpx.Response(200, content=bodies.pop(0), headers=kind)
 
     peer = peer_of(handler, attempts=3)
-    answer = await peer.post("reports", "a/b", b"the same", carrying=UploadErrors)
+    answer = await peer.send("reports", "a/b", b"the same", carrying=UploadErrors)
     assert (answer.body, bodies) == (whole, [])
