@@ -97,7 +97,7 @@ _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
 
 
-def _beside(database_url: str, setting: str) -> str:
+def beside(database_url: str, setting: str) -> str:
     """Return the path of a store's file, next to which a setting's file lies by default.
 
     Raises:
@@ -117,7 +117,7 @@ def _beside(database_url: str, setting: str) -> str:
     return url.database or ""
 
 
-def _names(address: str, given: str) -> frozenset[str]:
+def host_names(address: str, given: str) -> frozenset[str]:
     """Return the names of this machine, the address's host and the given names, in lower case."""
     listening = address.rpartition(":")[0].strip("[]")
     named = (name.strip().lower() for name in given.split(","))
@@ -256,7 +256,7 @@ class ServiceSettings(BaseModel):
     @property
     def health_names(self) -> frozenset[str]:
         """The host names that the health listener answers to, in lower case."""
-        return _names(self.health_listen or "", self.health_hosts)
+        return host_names(self.health_listen or "", self.health_hosts)
 
 
 class AggregatorSettings(ServiceSettings):
@@ -357,7 +357,7 @@ class AggregatorSettings(ServiceSettings):
                 lie, or the store's own database is given.
         """
         if self.release_journal is None:
-            return f"{_beside(self.database_url, 'release_journal')}.journal"
+            return f"{beside(self.database_url, 'release_journal')}.journal"
         if self.release_journal in (self.database, self.database_url):
             raise ConfigurationError(
                 "release_journal: must be another database than the store's: a backup of the store "
@@ -579,12 +579,12 @@ class CollectorSettings(ServiceSettings):
         """
         if self.token_file is not None:
             return self.token_file
-        return Path(f"{_beside(self.database_url, 'token_file')}.token")
+        return Path(f"{beside(self.database_url, 'token_file')}.token")
 
     @property
     def hosts(self) -> frozenset[str]:
         """The host names that the service answers to, in lower case."""
-        return _names(self.listen, self.allowed_hosts)
+        return host_names(self.listen, self.allowed_hosts)
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
