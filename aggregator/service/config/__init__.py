@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from aggregator.lazily import exports
 
 if TYPE_CHECKING:
+    from aggregator.service.config.aggregator_settings import (
+        MAX_BYTES_IN_FLIGHT,
+        AggregatorSettings,
+        HelperSettings,
+        LeaderSettings,
+    )
+    from aggregator.service.config.collector_settings import CollectorSettings, Schedule
     from aggregator.service.config.constants import (
         ANSWER_SECONDS,
         DEFERRED_AT_ONCE,
@@ -20,25 +27,26 @@ if TYPE_CHECKING:
     )
     from aggregator.service.config.faults import in_words, place_of
     from aggregator.service.config.kinds import MAX_SECONDS
-    from aggregator.service.config.reading import check_private, read_settings, read_settings_of
-    from aggregator.service.config.settings import (
-        MAX_BYTES_IN_FLIGHT,
-        TABLES,
-        TUNING,
-        AggregatorSettings,
+    from aggregator.service.config.reading import (
         AnySettings,
-        CollectorSettings,
-        HelperSettings,
-        LeaderSettings,
-        Schedule,
-        ServiceSettings,
-        table_of,
+        check_private,
+        read_settings,
+        read_settings_of,
     )
+    from aggregator.service.config.service_settings import ServiceSettings
+    from aggregator.service.config.tables import TABLES, TUNING, table_of
     from aggregator.service.config.text_files import read_bytes, read_text
 else:
     __getattr__ = exports(
         __name__,
         {
+            "aggregator_settings": (
+                "MAX_BYTES_IN_FLIGHT",
+                "AggregatorSettings",
+                "HelperSettings",
+                "LeaderSettings",
+            ),
+            "collector_settings": ("CollectorSettings", "Schedule"),
             "constants": (
                 "ANSWER_SECONDS",
                 "DEFERRED_AT_ONCE",
@@ -54,20 +62,9 @@ else:
             ),
             "faults": ("in_words", "place_of"),
             "kinds": ("MAX_SECONDS",),
-            "reading": ("check_private", "read_settings", "read_settings_of"),
-            "settings": (
-                "MAX_BYTES_IN_FLIGHT",
-                "TABLES",
-                "TUNING",
-                "AggregatorSettings",
-                "AnySettings",
-                "CollectorSettings",
-                "HelperSettings",
-                "LeaderSettings",
-                "Schedule",
-                "ServiceSettings",
-                "table_of",
-            ),
+            "reading": ("AnySettings", "check_private", "read_settings", "read_settings_of"),
+            "service_settings": ("ServiceSettings",),
+            "tables": ("TABLES", "TUNING", "table_of"),
             "text_files": ("read_bytes", "read_text"),
         },
     )

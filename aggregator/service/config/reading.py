@@ -17,21 +17,15 @@ from pydantic_core import ErrorDetails
 
 from aggregator.errors import ConfigurationError
 from aggregator.protocol.task_documents import place_in_text
+from aggregator.service.config.aggregator_settings import HelperSettings, LeaderSettings
+from aggregator.service.config.collector_settings import CollectorSettings
 from aggregator.service.config.constants import NO_SETTINGS
 from aggregator.service.config.faults import in_words, place_of
-from aggregator.service.config.settings import (
-    SCHEDULE,
-    TABLES,
-    TUNING,
-    AnySettings,
-    CollectorSettings,
-    HelperSettings,
-    LeaderSettings,
-    table_of,
-)
+from aggregator.service.config.tables import SCHEDULE, TABLES, TUNING, table_of
 from aggregator.service.config.text_files import read_text
 from aggregator.words import meant
 
+AnySettings = LeaderSettings | HelperSettings | CollectorSettings
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
 
 _PASSWORD = re.compile(r"://[^@]*:[^@]*@|://.*[?&]password=")

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from aggregator.protocol.batches import Batch
-from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.config.settings import LeaderSettings
+from aggregator.service.config import GROUP_REPORTS, LeaderSettings
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.service.storage.batches.selected import batch_with_room, next_batch

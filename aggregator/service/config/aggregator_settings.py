@@ -1,23 +1,10 @@
-"""The settings of each party, and what each is for. Secrets are masked.
-
-A setting stands in one of the file's tables, `[service]`, `[keys]`, `[floor]` or `[tuning]`, under
-a name that no other table has. The environment overrides it, as `PRIO_` and the name in capitals.
-In code, all settings are attributes of one object.
-"""
+"""The settings of both aggregators, of the leader and of the helper."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    HttpUrl,
-    SecretStr,
-    model_validator,
-)
+from pydantic import Field, model_validator
 from typing_extensions import override
 
 from aggregator.dap.hpke_suites import NAMED, REQUIRED
@@ -36,92 +23,23 @@ from aggregator.protocol.reports import (
 )
 from aggregator.service.config.constants import MOST_LINGER_SECONDS
 from aggregator.service.config.kinds import (
-    Address,
     MaxDelta,
     ObjectStorage,
-    OptionalAddress,
     OptionalUrl,
     Populations,
     PositiveSeconds,
     Rational,
     Seconds,
     Suites,
-    Token,
     populations,
 )
+from aggregator.service.config.service_settings import ServiceSettings, beside
 
 MAX_BYTES_IN_FLIGHT = 64 * 2**20
 """The default for the most bytes that all request bodies may hold together."""
 
-TABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "service": (
-        "role",
-        "database",
-        "release_journal",
-        "report_bodies",
-        "listen",
-        "health_listen",
-        "allowed_hosts",
-        "word_lists",
-        "tls_certificate",
-        "tls_key",
-        "caller_ca",
-        "peer_ca",
-        "client_certificate",
-        "client_key",
-        "insecure_http",
-        "defer_jobs",
-        "log_format",
-        "retention_seconds",
-    ),
-    "keys": ("store_key_file", "store_key", "token_file", "token"),
-    "floor": (
-        "min_batch_size_floor",
-        "max_epsilon",
-        "max_delta",
-        "max_rho",
-        "limit_required",
-        "exact_results",
-        "population_required",
-    ),
-}
-"""The settings that an operator has to choose, by the table of the file in which they stand."""
-
-TUNING: Final = "tuning"
-"""The table of all other settings, whose defaults serve."""
-
-SCHEDULE: Final = "schedule"
-"""The one setting that is a list of tables."""
-
 _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
-
-
-def beside(database_url: str, setting: str) -> str:
-    """Return the path of a store's file, next to which a setting's file lies by default.
-
-    Raises:
-        ConfigurationError: The store is not a file, so the setting must be given.
-    """
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        url = make_url(database_url)
-    except (ArgumentError, ValueError):  # ValueError: the port is not a number
-        raise ConfigurationError("database: the store's URL cannot be read") from None
-    if url.get_backend_name() != "sqlite":
-        raise ConfigurationError(
-            f"{setting}: missing; only a store in a file has a place for it by default"
-        )
-    return url.database or ""
-
-
-def host_names(address: str, given: str) -> frozenset[str]:
-    """Return the names of this machine, the address's host and the given names, in lower case."""
-    listening = address.rpartition(":")[0].strip("[]")
-    named = (name.strip().lower() for name in given.split(","))
-    return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *named} - {""})
 
 
 def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
@@ -144,119 +62,6 @@ def _check_rotation(rotation: HpkeRotation) -> None:
             f"at once, more than {MOST_KEYS}, since each is kept for twice hpke_cache_seconds"
             f"{' and hpke_wait_seconds' if rotation.wait_seconds else ''}; set it longer"
         )
-
-
-class ServiceSettings(BaseModel):
-    """What every service needs."""
-
-    model_config = ConfigDict(
-        defer_build=True,  # a party validates its own settings only
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        validate_default=True,
-    )
-
-    database: str = Field(
-        repr=False,  # its URL may have a password
-        description="The SQLite file of this party's store, or the URL of an SQLite file or a "
-        "PostgreSQL database.",
-    )
-    store_key_file: Path | None = Field(
-        None,
-        description="The file with the key that encrypts the store's secrets; needed unless "
-        "store_key is given. Keep it on another disk and in other backups than the database: "
-        "anyone with both can read everything. A service makes it, readable by its owner only, "
-        "together with a new database and never later.",
-    )
-    store_key: SecretStr | None = Field(
-        None,
-        description="The key itself, base64url, instead of a file. Several are separated by "
-        "commas: the first encrypts, all decrypt. Meant for the environment (PRIO_STORE_KEY).",
-    )
-    listen: Address = Field(
-        "127.0.0.1:8000", description="The address at which the service listens, host:port."
-    )
-    health_listen: OptionalAddress = Field(
-        None,
-        description="The address at which GET /health and /metrics are answered, host:port, for "
-        "those who run the service. Not answered anywhere if not given or empty.",
-    )
-    health_hosts: str = Field(
-        "",
-        description="More host names that the health listener answers to, joined by commas, "
-        "besides those of this machine and of health_listen. IP addresses are allowed if "
-        "health_listen is no loopback address.",
-    )
-    max_connections: int = Field(
-        512,
-        ge=1,
-        le=65_536,
-        description="The most connections open at once, at each address. Above that, one of the "
-        "peer that has the most is closed, or else the new one is refused.",
-    )
-    tls_certificate: Path | None = Field(
-        None,
-        description="A PEM file with the certificate that the service shows at `listen`, and its "
-        "chain; the service then speaks TLS itself. Read again on SIGHUP. The health listener "
-        "stays plain HTTP.",
-    )
-    tls_key: Path | None = Field(
-        None,
-        description="A PEM file with the private key of tls_certificate, without a password, "
-        "readable by its owner only.",
-    )
-    peer_ca: Path | None = Field(
-        None,
-        description="A PEM file with the authorities whose certificates we accept from the "
-        "services that we call, instead of the system's authorities.",
-    )
-    client_certificate: Path | None = Field(
-        None,
-        description="A PEM file with the certificate that we show to the services that we call, "
-        "if they ask for one.",
-    )
-    client_key: Path | None = Field(
-        None, description="A PEM file with the private key of client_certificate; as tls_key."
-    )
-    insecure_http: bool = Field(
-        default=False,
-        description="Whether plain http:// to other machines is allowed. Everybody on the way "
-        "can then read reports, tokens and results.",
-    )
-    environment_proxy: bool = Field(
-        default=False,
-        description="Whether requests go through the proxies that HTTPS_PROXY and similar "
-        "variables name.",
-    )
-    log_format: Literal["json", "console"] = Field(
-        "console", description="The format of log lines."
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least serious lines that are logged."
-    )
-
-    @model_validator(mode="after")
-    def _have_keys(self) -> Self:
-        for certificate in ("tls_certificate", "client_certificate"):
-            key = certificate.replace("certificate", "key")
-            if (getattr(self, certificate) is None) != (getattr(self, key) is None):
-                raise ValueError(f"{certificate}: give both {certificate} and {key}, or neither")
-        return self
-
-    @property
-    def database_url(self) -> str:
-        """The store's URL; a plain path is quoted, since it may contain any character."""
-        if "://" in self.database:
-            return self.database
-        from sqlalchemy.engine import URL
-
-        return URL.create("sqlite", database=self.database).render_as_string()
-
-    @property
-    def health_names(self) -> frozenset[str]:
-        """The host names that the health listener answers to, in lower case."""
-        return host_names(self.health_listen or "", self.health_hosts)
 
 
 class AggregatorSettings(ServiceSettings):
@@ -518,83 +323,3 @@ class HelperSettings(AggregatorSettings):
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
         _check_rotation(self.rotation)
         return self
-
-
-class Schedule(BaseModel):
-    """A survey whose windows the collector service collects by itself."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-    survey: str = Field(description="The survey's title.")
-    grace_seconds: Seconds = Field(
-        3600, description="How long late answers are waited for after a window's end."
-    )
-    webhook: HttpUrl | None = Field(
-        None, description="An http(s) URL that is called at the end of each collection."
-    )
-    webhook_token: SecretStr | None = Field(
-        None, description="The bearer token that the webhook expects."
-    )
-
-
-class CollectorSettings(ServiceSettings):
-    """The collector's settings."""
-
-    role: Literal["collector"] = Field("collector", description="Which party this file is for.")
-    token: Token | None = Field(
-        None,
-        description="The bearer token that requests to the collector service must carry, of at "
-        "least 22 characters. Meant for the environment (PRIO_TOKEN).",
-    )
-    token_file: Path | None = Field(
-        None,
-        description="A file with the token instead; if not given, the SQLite file's path with "
-        ".token added. Made, readable by its owner only, if it does not exist; read again when "
-        "it changes. It may hold several tokens, one per line, each of at least 22 characters.",
-    )
-    allowed_hosts: str = Field(
-        "",
-        description="More host names that the collector service answers to, joined by commas, "
-        "such as that of a proxy in front of it, besides those of this machine and of listen.",
-    )
-    word_lists: Path | None = Field(
-        None,
-        description="A folder of lists, each a file NAME.txt in UTF-8 with one string per line, "
-        "at most 2^20. The pages try them on [what people wrote](text.md#on-pages). Read each "
-        "time one is tried.",
-    )
-    schedule: tuple[Schedule, ...] = Field(
-        (),
-        description="[Surveys](surveys.md) whose windows are collected as soon as they are over, "
-        "each a table `[[schedule]]`.",
-    )
-
-    @property
-    def token_path(self) -> Path:
-        """The file with the token, unless the settings hold the token.
-
-        Raises:
-            ConfigurationError: None is named, and the store is not a file next to which it could
-                lie.
-        """
-        if self.token_file is not None:
-            return self.token_file
-        return Path(f"{beside(self.database_url, 'token_file')}.token")
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """The host names that the service answers to, in lower case."""
-        return host_names(self.listen, self.allowed_hosts)
-
-
-AnySettings = LeaderSettings | HelperSettings | CollectorSettings
-
-
-def table_of(name: str) -> str | None:
-    """Return the table of the file in which a setting stands; None if there is no such setting."""
-    for table, names in TABLES.items():
-        if name in names:
-            return table
-    kinds = (LeaderSettings, HelperSettings, CollectorSettings)
-    is_one = name != SCHEDULE and any(name in kind.model_fields for kind in kinds)
-    return TUNING if is_one else None

@@ -1,0 +1,76 @@
+"""The settings of the collector's service, and the surveys that it collects by itself."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr
+
+from aggregator.service.config.kinds import Seconds, Token
+from aggregator.service.config.service_settings import ServiceSettings, beside, host_names
+
+
+class Schedule(BaseModel):
+    """A survey whose windows the collector service collects by itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    survey: str = Field(description="The survey's title.")
+    grace_seconds: Seconds = Field(
+        3600, description="How long late answers are waited for after a window's end."
+    )
+    webhook: HttpUrl | None = Field(
+        None, description="An http(s) URL that is called at the end of each collection."
+    )
+    webhook_token: SecretStr | None = Field(
+        None, description="The bearer token that the webhook expects."
+    )
+
+
+class CollectorSettings(ServiceSettings):
+    """The collector's settings."""
+
+    role: Literal["collector"] = Field("collector", description="Which party this file is for.")
+    token: Token | None = Field(
+        None,
+        description="The bearer token that requests to the collector service must carry, of at "
+        "least 22 characters. Meant for the environment (PRIO_TOKEN).",
+    )
+    token_file: Path | None = Field(
+        None,
+        description="A file with the token instead; if not given, the SQLite file's path with "
+        ".token added. Made, readable by its owner only, if it does not exist; read again when "
+        "it changes. It may hold several tokens, one per line, each of at least 22 characters.",
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="More host names that the collector service answers to, joined by commas, "
+        "such as that of a proxy in front of it, besides those of this machine and of listen.",
+    )
+    word_lists: Path | None = Field(
+        None,
+        description="A folder of lists, each a file NAME.txt in UTF-8 with one string per line, "
+        "at most 2^20. The pages try them on [what people wrote](text.md#on-pages). Read each "
+        "time one is tried.",
+    )
+    schedule: tuple[Schedule, ...] = Field(
+        (),
+        description="[Surveys](surveys.md) whose windows are collected as soon as they are over, "
+        "each a table `[[schedule]]`.",
+    )
+
+    @property
+    def token_path(self) -> Path:
+        """The file with the token, unless the settings hold the token.
+
+        Raises:
+            ConfigurationError: None is named, and the store is not a file next to which it could
+                lie.
+        """
+        if self.token_file is not None:
+            return self.token_file
+        return Path(f"{beside(self.database_url, 'token_file')}.token")
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The host names that the service answers to, in lower case."""
+        return host_names(self.listen, self.allowed_hosts)
