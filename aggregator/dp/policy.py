@@ -81,11 +81,11 @@ _MAX_POPULATION_SIZE = 255
 _ALWAYS_SHOWN = 2**64 - 1
 """Stands for "no threshold"; a threshold is below 2^63."""
 
-_PARAMETERS = ("epsilon", "delta", "rho")
+PARAMETERS = ("epsilon", "delta", "rho")
 """The parameters that the encoding has room for, in order; each mechanism uses some of them."""
 
 _SETTINGS = (
-    *("mechanism", *_PARAMETERS, "shares", "max_reports_per_person", "max_batches_per_person"),
+    *("mechanism", *PARAMETERS, "shares", "max_reports_per_person", "max_batches_per_person"),
     *("window", "window_start", "budget", "max_releases", "population", "group", "group_place"),
     *("private_threshold", "public_buckets", "public_threshold"),
     *("suppress_at_or_below", "assumed_probability", "bound"),
@@ -132,13 +132,13 @@ class PrivacyPolicy:
     def __post_init__(self) -> None:
         if _kind(self.mechanism) not in MECHANISMS.values():
             raise ParameterError(f"mechanism {self.mechanism.name}: has no row in MECHANISMS")
-        for name in self.mechanism.parameters().keys() - set(_PARAMETERS):
+        for name in self.mechanism.parameters().keys() - set(PARAMETERS):
             raise ParameterError(f"mechanism {self.mechanism.name}: no policy has room for {name}")
         delta = self.mechanism.parameters().get("delta")
         if delta is not None:
             check_delta(delta)
-        _check_count(self.max_batches_per_person, "max_batches_per_person")
-        _check_count(self.max_releases, "max_releases")
+        check_count(self.max_batches_per_person, "max_batches_per_person")
+        check_count(self.max_releases, "max_releases")
         if self.budget is not None:
             require_positive(self.budget, "budget")
         if is_unsafe(self.population):
@@ -221,7 +221,7 @@ class PrivacyPolicy:
         writer.u8(code_points[_kind(self.mechanism)])
         writer.u8(_REPLACEMENT)
         parameters = self.mechanism.parameters()
-        for name in _PARAMETERS:
+        for name in PARAMETERS:
             _write_rational(writer, parameters.get(name))
         if self.shares:
             write_shares(writer, self.shares)
@@ -258,15 +258,15 @@ class PrivacyPolicy:
         if code_point not in MECHANISMS:
             raise reader.error(f"privacy mechanism {code_point} is not known")
         _expect(reader, "neighbour relation", _REPLACEMENT)
-        parameters = {name: reader.text8(name) or None for name in _PARAMETERS}
+        parameters = {name: reader.text8(name) or None for name in PARAMETERS}
         try:
             shares = read_shares(reader) if more & _BY_SECTION else None
-            mechanism = _read_mechanism(MECHANISMS[code_point], parameters, reader.u32())
+            mechanism = read_mechanism(MECHANISMS[code_point], parameters, reader.u32())
             return cls(
                 mechanism=mechanism if shares is None else split(mechanism, shares),
                 window=Window.of(reader.u64() or None, reader.u64() or None),
                 max_batches_per_person=reader.u32() or None,
-                budget=_optional(reader.text8("budget") or None, "budget", parse_rational),
+                budget=optional(reader.text8("budget") or None, "budget", parse_rational),
                 max_releases=reader.u32() or None,
                 population=reader.text8("population"),
                 group=Group(reader.text8("group"), reader.u32()) if more & _IN_GROUP else None,
@@ -312,18 +312,18 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
             misspelt = near("mechanism", values)
             raise ParameterError(f"{known}{f'; there is {misspelt}' if misspelt else ''}")
         raise ParameterError(f"{known}, not {name!r}{meant(str(name), kinds)}")
-    parameters = {key: values.pop(key, None) for key in _PARAMETERS}
-    mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
+    parameters = {key: values.pop(key, None) for key in PARAMETERS}
+    mechanism = read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
     window = Window.of(values.pop("window", None), values.pop("window_start", None))
     if (shares := values.pop("shares", None)) is not None:
         mechanism = split(mechanism, shares_of_text(shares))
-    max_batches = _check_count(values.pop("max_batches_per_person", None), "max_batches_per_person")
-    max_releases = _check_count(values.pop("max_releases", None), "max_releases")
+    max_batches = check_count(values.pop("max_batches_per_person", None), "max_batches_per_person")
+    max_releases = check_count(values.pop("max_releases", None), "max_releases")
     population = values.pop("population", "")
     if not isinstance(population, str):
         raise ParameterError(f"population must be text, not {population!r}")
     group = Group.of(values.pop("group", None), values.pop("group_place", None))
-    budget = _optional(values.pop("budget", None), "budget", parse_rational)
+    budget = optional(values.pop("budget", None), "budget", parse_rational)
     thresholds = Thresholds.from_settings(values, mechanism)
     suppression = Suppression.from_settings(values)
     for key in values:
@@ -347,7 +347,7 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
     hides_by_default = mechanism.default_private_threshold != "none"
     settings: dict[str, str | int | None] = {
         "mechanism": mechanism.name,
-        **{name: format_rational(parameters[name]) for name in _PARAMETERS if name in parameters},
+        **{name: format_rational(parameters[name]) for name in PARAMETERS if name in parameters},
         "shares": text_of_shares(policy.shares) or None,
         "max_reports_per_person": policy.max_reports_per_person,
         **(policy.window.settings() if policy.window else {}),
@@ -368,16 +368,18 @@ def _kind(mechanism: Mechanism) -> type[Mechanism]:
     return type(mechanism.base if isinstance(mechanism, BySection) else mechanism)
 
 
-def _read_mechanism(
+def read_mechanism(
     kind: type[Mechanism], given: Mapping[str, object], max_reports_per_person: object
 ) -> Mechanism:
+    """Return the mechanism of a row with its parameters; raises what its `of` raises."""
     parameters = PolicyParameters(kind.name, given)
     mechanism = kind.of(parameters, check_max_reports_per_person(max_reports_per_person))
     parameters.finish()
     return mechanism
 
 
-def _check_count(value: object, name: str) -> int | None:
+def check_count(value: object, name: str) -> int | None:
+    """Return a limit on how many of something there may be; None for no limit."""
     return None if value is None else integer_in(value, name, 1, 2**32 - 1)
 
 
@@ -392,7 +394,8 @@ def _write_rational(writer: Writer, value: Fraction | None) -> None:
     writer.opaque8(text.encode(), maximum=MAX_RATIONAL_TEXT, name="rational")
 
 
-def _optional(text: object, name: str, parse: Callable[[object, str], Fraction]) -> Fraction | None:
+def optional(text: object, name: str, parse: Callable[[object, str], Fraction]) -> Fraction | None:
+    """Return the number that a text gives; None for None."""
     return None if text is None else parse(text, name)
 
 
@@ -405,7 +408,7 @@ def _read_selection(reader: Reader) -> "_Selection":
     if kind == _SUPPRESSION:
         limit = reader.u64()
         assumed = reader.text8("assumed_probability") or None
-        probability = _optional(assumed, "assumed_probability", parse_probability)
+        probability = optional(assumed, "assumed_probability", parse_probability)
         return {"suppression": Suppression(limit, probability)}
     raise reader.error(f"privacy policy selection {kind} is not known")
 
