@@ -8,7 +8,8 @@ import typer
 
 from aggregator.cli.options import with_options
 from aggregator.dp import mechanisms
-from aggregator.dp.policy import MECHANISMS, policy_from_mapping
+from aggregator.dp.policy import MECHANISMS
+from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import TYPES, Value, VdafType
 

@@ -17,12 +17,8 @@ from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.profile import DAP_18, BatchMode, profile_named
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
-from aggregator.dp.policy import (
-    PrivacyPolicy,
-    encode_policy,
-    policy_from_mapping,
-    policy_to_mapping,
-)
+from aggregator.dp.policy import PrivacyPolicy, encode_policy
+from aggregator.dp.policy_table import policy_from_mapping, policy_to_mapping
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import BATCH_MODES, Task, served_modes, without_digest
 from aggregator.protocol.task_documents import (

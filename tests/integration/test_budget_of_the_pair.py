@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete
 
 from aggregator.dp.filters import Filter
-from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.service.runtime.spending import fix_population
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import LedgerState

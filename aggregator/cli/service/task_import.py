@@ -129,7 +129,7 @@ def _configuration(text: str) -> "tuple[TaskConfiguration, bytes]":
 
 def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy | None":
     from aggregator.cli.service.task_making import assignment
-    from aggregator.dp.policy import policy_from_mapping
+    from aggregator.dp.policy_table import policy_from_mapping
 
     if decoded.privacy is not None:
         if privacy:

@@ -216,7 +216,7 @@ class _Wanted:
 
     def check(self, task: "Task") -> None:
         """Refuse options that differ from the task in the folder."""
-        from aggregator.dp.policy import policy_from_mapping, policy_to_mapping
+        from aggregator.dp.policy_table import policy_from_mapping, policy_to_mapping
 
         stated = {
             "leader": task.configuration.leader_aggregator_endpoint,
@@ -272,7 +272,7 @@ def _like(file: Path) -> "Task":
 
 def _mechanism_of(task: "Task") -> "dict[str, Setting]":
     """Return a task's mechanism as a policy table: all of its noise, and none of its limits."""
-    from aggregator.dp.policy import policy_to_mapping
+    from aggregator.dp.policy_table import policy_to_mapping
 
     own = task.policy.mechanism.parameters()
     wanted = {"mechanism", "max_reports_per_person", "shares", *own}

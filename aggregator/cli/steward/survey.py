@@ -330,7 +330,8 @@ def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
 def _plan_document(
     survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]", *, is_guessed: bool
 ) -> dict[str, object]:
-    from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
+    from aggregator.dp.policy import PrivacyPolicy
+    from aggregator.dp.policy_table import policy_to_mapping
     from aggregator.dp.rationals import format_rational
 
     return {

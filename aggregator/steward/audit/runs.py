@@ -33,7 +33,8 @@ from aggregator.dap.messages import CollectionJobReq, TimeIntervalQuery, aggrega
 from aggregator.dap.profile import BatchMode, Role
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
-from aggregator.dp.policy import encode_policy, policy_from_mapping
+from aggregator.dp.policy import encode_policy
+from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError

@@ -20,7 +20,7 @@ from aggregator.dp.partial_knowledge import (
     against_active_attacker,
     level_in,
 )
-from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.steward.planning import published_composition

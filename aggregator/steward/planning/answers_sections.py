@@ -20,7 +20,8 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import check_delta
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
+from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.values import PlanAnswer, Value
 from aggregator.vdaf.circuits import Circuit, Sections

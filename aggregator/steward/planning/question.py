@@ -9,7 +9,8 @@ from aggregator.dp.by_section import with_equal_errors
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import MECHANISMS, policy_from_mapping
+from aggregator.dp.policy import MECHANISMS
+from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import furthest_move, max_entry, nothing_changes
 from aggregator.dp.window import Window

@@ -18,7 +18,8 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import PrivacyPolicy, policy_to_mapping
+from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE

@@ -15,7 +15,8 @@ from aggregator.cli.steward.plan import app
 from aggregator.dp.by_section import with_equal_errors
 from aggregator.dp.certified import to_float
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import MECHANISMS, policy_from_mapping
+from aggregator.dp.policy import MECHANISMS
+from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.protocol.budget import horizon

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from aggregator.client import Contributions, TooManyReports
-from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.errors import ConfigurationError
 from aggregator.protocol.task import Task
 from aggregator.steward.planning.advise import advise

@@ -21,13 +21,8 @@ from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import (
-    PrivacyPolicy,
-    decode_policy,
-    encode_policy,
-    policy_from_mapping,
-    policy_to_mapping,
-)
+from aggregator.dp.policy import PrivacyPolicy, decode_policy, encode_policy
+from aggregator.dp.policy_table import policy_from_mapping, policy_to_mapping
 from aggregator.dp.release import check_no_wrap
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError

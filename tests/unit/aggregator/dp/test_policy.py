@@ -8,13 +8,8 @@ from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.group import Group
 from aggregator.dp.no_privacy import NoPrivacy
-from aggregator.dp.policy import (
-    PrivacyPolicy,
-    decode_policy,
-    encode_policy,
-    policy_from_mapping,
-    policy_to_mapping,
-)
+from aggregator.dp.policy import PrivacyPolicy, decode_policy, encode_policy
+from aggregator.dp.policy_table import policy_from_mapping, policy_to_mapping
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric

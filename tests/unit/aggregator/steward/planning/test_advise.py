@@ -9,7 +9,7 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.composition import Releases
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.budget import horizon

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.dp.policy import policy_from_mapping
+from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.answers_sections import sections

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aggregator.collector.results import Noised
 from aggregator.dp.certified import to_float
-from aggregator.dp.policy import policy_from_mapping
+from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import (
     NO_ANSWER,
