@@ -5,7 +5,6 @@ out of range is named on standard error and ends the command with status 2.
 """
 
 import csv
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,17 @@ import typer
 from aggregator.cli.faults import reported
 from aggregator.cli.files import read_task
 from aggregator.cli.options import WhichTask
+from aggregator.cli.steward.plan_options import (
+    Delta,
+    Epsilon,
+    Epsilon0,
+    Json,
+    Kappa,
+    MaxReportsPerPerson,
+    NeighbourChoice,
+    Neighbours,
+    print_answer,
+)
 from aggregator.cli.steward.plan_sections import sections
 from aggregator.cli.steward.plan_serve import serve
 from aggregator.cli.steward.plan_text import text
@@ -35,8 +45,6 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aggregator.steward.planning.values import Value
     from aggregator.vdaf import circuits
 
@@ -44,25 +52,6 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Delta = Annotated[str, typer.Option(help="Chance of a failure, from 0 to 1.")]
-Kappa = Annotated[int, typer.Option(help="The most buckets that one person is in.")]
-Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
-MaxReportsPerPerson = Annotated[
-    int, typer.Option(help="The most reports of one person in one release.")
-]
-Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
-
-
-class NeighbourChoice(StrEnum):
-    """Which data sets a guarantee compares."""
-
-    ADD_REMOVE = "add-remove"
-    REPLACEMENT = "replacement"
-
-
-Neighbours = Annotated[NeighbourChoice, typer.Option(help="add-remove or replacement.")]
 
 LAPLACE = "laplace"
 """Instead of a type of measurement, continuous Laplace noise."""
@@ -94,7 +83,7 @@ def selection(
         found = answers_selection.selection(
             epsilon, delta, count, kappa, neighbours, public_threshold
         )
-        _print(found, json=json)
+        print_answer(found, json=json)
 
 
 @app.command()
@@ -119,7 +108,7 @@ def keep(
     with reported():
         buckets = _bucket_counts(read_text(counts))
         found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
-        _print(found, json=json)
+        print_answer(found, json=json)
 
 
 @app.command()
@@ -149,7 +138,7 @@ def threshold(
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon
             )
-        _print(answer, json=json)
+        print_answer(answer, json=json)
         if problem is not None:
             raise problem
 
@@ -180,7 +169,7 @@ def risk(
         move = None if summed is None else worst_move(summed, honest_draws=aggregators)
         with spinning("adding up losses"):
             answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
-        _print(answer, json=json)
+        print_answer(answer, json=json)
 
 
 @app.command()
@@ -219,7 +208,7 @@ def claims(
         found = answers_claims.claims(
             epsilon0, epsilon, confidence, k, coverage, accuracy, samples, sampled
         )
-        _print(found, json=json)
+        print_answer(found, json=json)
 
 
 @app.command()
@@ -249,7 +238,7 @@ def budget(
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
         answer = answers.budget(people, compensation, epsilon0, error, money, summed)
-        _print(answer, json=json)
+        print_answer(answer, json=json)
 
 
 @app.command()
@@ -292,7 +281,7 @@ def compose(
         else:
             noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
             summed = _circuit(circuit, parameters)
-        _print(answers.compose(noise, summed, releases, delta), json=json)
+        print_answer(answers.compose(noise, summed, releases, delta), json=json)
 
 
 @app.command()
@@ -366,10 +355,10 @@ def advise(
                 stream.write(section.encode())
         answer = answers.advice(found)
         if json:
-            _print(answer, json=True)
+            print_answer(answer, json=True)
         else:
             del answer["privacy"]
-            _print(answer, json=False)
+            print_answer(answer, json=False)
             print(f"\n{section}", end="")
 
 
@@ -414,7 +403,7 @@ def error(
         answer = answers_error.error(noise, summed, confidence, reports, relative_error)
         if not json:
             print(f"confidence: {confidence}")
-        _print(answer, json=json)
+        print_answer(answer, json=json)
 
 
 app.command(
@@ -445,7 +434,7 @@ def figures(
             for name, make in pictures.items():
                 advance(f"drawing {name}")
                 written += [str(path) for path in draw_all({name: make}, out)]
-        _print({"files": written}, json=json)
+        print_answer({"files": written}, json=json)
 
 
 def _bucket_counts(text: str) -> dict[str, int]:
@@ -468,9 +457,3 @@ def _circuit(name: str, parameters: Parameters) -> "circuits.Circuit | None":
         return None
     row = type_of(name)
     return row.prio3({**row.least(), **parameters}).circuit
-
-
-def _print(answer: "Mapping[str, Value]", *, json: bool) -> None:
-    from aggregator.steward.planning.output import to_json, to_text
-
-    print(to_json({"version": 1, **answer}) if json else to_text(answer))
