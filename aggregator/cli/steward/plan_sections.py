@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.faults import reported
+from aggregator.cli.steward.plan_options import Json, MaxReportsPerPerson, print_answer
 from aggregator.vdaf.instances import SECTIONS
 
 
@@ -23,13 +24,11 @@ def sections(
             "equally bad. If not given, the largest value of an entry, which is 1 for counts."
         ),
     ] = None,
-    max_reports_per_person: Annotated[
-        int, typer.Option(help="The most reports of one person in one release.")
-    ] = 1,
+    max_reports_per_person: MaxReportsPerPerson = 1,
     confidence: Annotated[
         str, typer.Option(help="Confidence of the intervals, such as 0.95.")
     ] = "0.95",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    json: Json = False,
 ) -> None:
     """One epsilon for everything that a report holds, split over its sections.
 
@@ -37,7 +36,6 @@ def sections(
     the smallest difference between two releases that can be told; then the privacy table to use.
     """
     from aggregator.steward.planning import answers_sections
-    from aggregator.steward.planning.output import to_json, to_text
 
     with reported():
         circuit = SECTIONS.prio3({"sections": sections}).circuit
@@ -45,4 +43,4 @@ def sections(
         answer = answers_sections.sections(
             circuit, epsilon, delta, given, confidence, max_reports_per_person
         )
-        print(to_json({"version": 1, **answer}) if json else to_text(answer))
+        print_answer(answer, json=json)

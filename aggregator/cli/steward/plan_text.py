@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.faults import reported
+from aggregator.cli.steward.plan_options import Json, print_answer
 from aggregator.steward.text import GUESSED_STRINGS
 
 
@@ -50,7 +51,7 @@ def text(
             "estimated from it instead of guessed."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    json: Json = False,
 ) -> None:
     """Which written answers would be found that nobody listed beforehand.
 
@@ -61,11 +62,10 @@ def text(
     """
     from aggregator.service.config import read_text
     from aggregator.steward.planning import answers_text
-    from aggregator.steward.planning.output import to_json, to_text
 
     with reported():
         last = None if found is None else read_text(found)
         answer = answers_text.text(
             epsilon, reports, buckets, tasks, strings, exponent, candidates, last
         )
-        print(to_json({"version": 1, **answer}) if json else to_text(answer))
+        print_answer(answer, json=json)
