@@ -4,7 +4,6 @@ Each command prints text for a reader, or with `--json` the same figures for a p
 out of range is named on standard error and ends the command with status 2.
 """
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,17 +13,13 @@ from aggregator.cli.faults import reported
 from aggregator.cli.files import read_task
 from aggregator.cli.options import WhichTask
 from aggregator.cli.steward.plan_options import (
-    Delta,
-    Epsilon,
     Epsilon0,
     Json,
-    Kappa,
     MaxReportsPerPerson,
-    NeighbourChoice,
-    Neighbours,
     print_answer,
 )
 from aggregator.cli.steward.plan_sections import sections
+from aggregator.cli.steward.plan_selection import keep, selection
 from aggregator.cli.steward.plan_serve import serve
 from aggregator.cli.steward.plan_text import text
 from aggregator.cli.types import (
@@ -40,7 +35,6 @@ from aggregator.cli.types import (
     type_of,
 )
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import COUNT
 
@@ -55,60 +49,14 @@ app = typer.Typer(
 
 LAPLACE = "laplace"
 """Instead of a type of measurement, continuous Laplace noise."""
-_COLUMNS = 2
-"""Fields per line of a file of bucket counts: the name and the number of persons."""
 
 CircuitOrLaplace = Annotated[
     str, typer.Option(help=f"Type of measurement: {CIRCUITS}; or {LAPLACE}, without a type.")
 ]
 
 
-@app.command()
-def selection(
-    epsilon: Epsilon,
-    delta: Delta,
-    count: Annotated[int, typer.Option(help="How many people are in the bucket in question.")],
-    kappa: Kappa = 1,
-    neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
-    public_threshold: Annotated[
-        int | None,
-        typer.Option(help="The threshold for buckets of a public list, over the same noise."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
-    from aggregator.steward.planning import answers_selection
-
-    with reported():
-        found = answers_selection.selection(
-            epsilon, delta, count, kappa, neighbours, public_threshold
-        )
-        print_answer(found, json=json)
-
-
-@app.command()
-def keep(
-    epsilon: Epsilon,
-    delta: Delta,
-    counts: Annotated[
-        Path, typer.Option(help="A CSV file with one bucket and its number of people per line.")
-    ],
-    kappa: Kappa = 1,
-    neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
-    json: Json = False,
-) -> None:
-    """Draw which private buckets are shown, by the optimal rule.
-
-    Draw only once: showing the names of two draws spends epsilon and delta twice. Publish nothing
-    but the names, neither the counts nor how many buckets were left out.
-    """
-    from aggregator.service.config import read_text
-    from aggregator.steward.planning import answers_selection
-
-    with reported():
-        buckets = _bucket_counts(read_text(counts))
-        found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
-        print_answer(found, json=json)
+app.command()(selection)
+app.command()(keep)
 
 
 @app.command()
@@ -435,18 +383,6 @@ def figures(
                 advance(f"drawing {name}")
                 written += [str(path) for path in draw_all({name: make}, out)]
         print_answer({"files": written}, json=json)
-
-
-def _bucket_counts(text: str) -> dict[str, int]:
-    """Return the persons in each bucket; error messages name lines, not their contents."""
-    buckets: dict[str, int] = {}
-    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
-        if len(row) != _COLUMNS or not row[1].strip().isdecimal() or not row[1].isascii():
-            raise ParameterError(f"counts: line {number} is not a name, a comma and a whole number")
-        if row[0] in buckets:
-            raise ParameterError(f"counts: line {number} has a name that stood there before")
-        buckets[row[0]] = int(row[1])
-    return buckets
 
 
 def _circuit(name: str, parameters: Parameters) -> "circuits.Circuit | None":
