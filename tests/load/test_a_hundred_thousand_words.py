@@ -1,9 +1,9 @@
 """Words of a hundred thousand people through the real services: reports, noise, results, decoder.
 
 On demand: `pytest -m bench -s tests/load/test_a_hundred_thousand_words.py`, which repeats what
-docs/text.md has of real reports, with the words of this machine's manual pages. `PRIO_TEST_PEOPLE`
-sets how many people there are. Reports are sealed and sent as fast as they can be, task after task,
-and not by `prio text upload`, which keeps files for each person.
+docs/benchmarks.md has of real reports, with the words of this machine's manual pages.
+`PRIO_TEST_PEOPLE` sets how many people there are. Reports are sealed and sent as fast as they can
+be, task after task, and not by `prio text upload`, which keeps files for each person.
 """
 
 import os
