@@ -228,10 +228,9 @@ async def _read_query(request: Request) -> dict[str, int]:
     try:
         return _QUERY.validate_json(body)
     except ValidationError as error:
-        faults = "; ".join(
-            ": ".join(
-                filter(None, (place_of(fault), in_words(fault, table="an object", member="member")))
-            )
+        faults = [
+            (place_of(fault["loc"]), in_words(fault, table="an object", member="member"))
             for fault in error.errors(include_url=False)
-        )
-        raise InvalidMessage(faults) from None
+        ]
+        said = "; ".join(": ".join(filter(None, each)) for each in faults)
+        raise InvalidMessage(said) from None

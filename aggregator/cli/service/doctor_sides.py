@@ -110,7 +110,7 @@ def read_side(file: Path) -> Side:
         return Side.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        says = ": ".join(filter(None, (place_of(first), in_words(first))))
+        says = ": ".join(filter(None, (place_of(first["loc"]), in_words(first))))
         raise ParameterError(f"theirs: {file}: not what --ours prints: {escaped(says)}") from None
 
 

@@ -1,9 +1,9 @@
 """Says in plain words what is wrong with a value that pydantic refuses.
 
-Only a number out of range is repeated: any other value could be a secret.
+Unless a caller says that no value is a secret, only a number out of range is repeated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pydantic_core import ErrorDetails
@@ -15,6 +15,7 @@ _URL: Final = "a URL that starts with http:// or https://"
 
 _MUST_BE: Final[Mapping[str, str]] = {
     "string_type": _TEXT,
+    "string_too_long": "at most {max_length} characters",
     "path_type": _TEXT,
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
@@ -29,9 +30,13 @@ _MUST_BE: Final[Mapping[str, str]] = {
     "url_scheme": _URL,
     "tuple_type": "a list",
     "list_type": "a list",
+    "datetime_type": "a date such as 2026-11-02",
     "literal_error": "{expected}",
 }
 """What a value must be, by pydantic's name for the fault."""
+
+_UNQUOTED: Final = ("int_type", "float_type", "bool_type", "datetime_type")
+"""Faults of a text that should have been a bare value."""
 
 _TABLES: Final = ("model_type", "dict_type")
 
@@ -44,32 +49,43 @@ _LIMITS: Final[Mapping[str, str]] = {
 """What a number must be."""
 
 
-def in_words(fault: ErrorDetails, *, table: str = "a table", member: str = "setting") -> str:
+def in_words(
+    fault: ErrorDetails,
+    *,
+    table: str = "a table",
+    member: str = "setting",
+    shown: Callable[[object], str] | None = None,
+) -> str:
     """Return what is wrong with a value; where it stands is for the caller to say.
 
     Args:
         fault: As pydantic describes it.
         table: What its format calls a table.
         member: What it calls an entry of one.
+        shown: How a refused value is repeated, where no value is a secret.
     """
-    kind, context = fault["type"], fault.get("ctx", {})
+    kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     if kind == "missing":
         return "missing"
     if kind == "extra_forbidden":
         return f"no such {member}"
     if kind in _LIMITS:
-        return f"must be {_LIMITS[kind].format(**context)}, not {fault['input']}"
-    if kind in _TABLES:
-        return f"must be {table}"
-    if kind in _MUST_BE:
-        return f"must be {_MUST_BE[kind].format(**context).replace(chr(39), '')}"
-    return fault["msg"].removeprefix("Value error, ")
+        said, shown = _LIMITS[kind].format(**context), shown or str
+    elif kind in _TABLES:
+        said = table
+    elif kind in _MUST_BE:
+        said = _MUST_BE[kind].format(**context).replace(chr(39), "")
+        if kind in _UNQUOTED and isinstance(given, str):
+            said += " without quotation marks"
+    else:
+        return fault["msg"].removeprefix("Value error, ")
+    return f"must be {said}" + (f", not {shown(given)}" if shown else "")
 
 
-def place_of(fault: ErrorDetails) -> str:
+def place_of(location: tuple[int | str, ...]) -> str:
     """Return where a value stands, such as `schedule 2.survey`; empty for a whole document."""
     parts: list[str] = []
-    for part in fault["loc"]:
+    for part in location:
         if isinstance(part, int) and parts:
             parts[-1] += f" {part + 1}"
         else:

@@ -209,7 +209,7 @@ def _validated(
 
 def _fault(kind: type[BaseModel], fault: ErrorDetails) -> str:
     """Return what is wrong with one setting, and which variable set it if it was one."""
-    name = place_of(fault)
+    name = place_of(fault["loc"])
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         return f"{name}: {_unknown(kind, name)}"
     variable = f"PRIO_{str(fault['loc'][0]).upper()}" if fault["loc"] else ""

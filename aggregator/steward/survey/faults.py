@@ -1,6 +1,7 @@
 """Faults of a survey file, in the words of its author: what a value must be, and what it is.
 
-Faults that our own models raise say that already; those that pydantic finds are translated here.
+Faults that our own models raise say that already. Those that pydantic finds are translated as for
+settings, with hints that are a survey's.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from aggregator.service.config import in_words, place_of
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.words import escaped, meant
 
@@ -32,21 +34,10 @@ _TABLES: Mapping[str, str] = {
     "question": "a table [[question]] for each",
     "column": "a table [[question.column]] for each",
 }
-_SAID: Mapping[str, str] = {
-    "string_type": "text in quotation marks",
-    "string_too_long": "at most {max_length} characters",
-    "string_pattern_mismatch": (
-        "at most 40 letters from A to Z or a to z, digits, - and _, of which the first is a letter "
-        "or a digit"
-    ),
-    "int_type": "a whole number without quotation marks",
-    "int_from_float": "a whole number",
-    "bool_type": "true or false without quotation marks",
-    "datetime_type": "a date such as 2026-11-02 without quotation marks",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "below {lt}",
-}
-"""What a value must be, by pydantic's name for the fault."""
+_A_NAME = (
+    "at most 40 letters from A to Z or a to z, digits, - and _, of which the first is a letter "
+    "or a digit"
+)
 _OTHERS: Mapping[str, str] = {
     "string_too_short": "must not be empty",
     "union_tag_not_found": f"kind: missing; must be one of {', '.join(_ALL_KINDS)}",
@@ -107,13 +98,7 @@ def _place(location: tuple[int | str, ...], table: Mapping[str, object]) -> list
         if location[:1] == ("question",):  # words of ours that are not in the file
             location = location[2:]
         place = [f"question {name_of(table, index)}"]
-    parts: list[str] = []
-    for part in location:
-        if isinstance(part, int) and parts:
-            parts[-1] += f" {part + 1}"
-        else:
-            parts.append(str(part))
-    return [*place, ".".join(parts)] if parts else place
+    return [*place, place_of(location)] if location else place
 
 
 def name_of(table: Mapping[str, object], index: int | str) -> object:
@@ -131,9 +116,8 @@ def _words(error: ErrorDetails, model: type[BaseModel]) -> str:
         return "missing" + _for_example(name, ", such as ", ": ")
     if kind == "extra_forbidden":
         return f"no such setting here{meant(name, _known(error['loc'][:-1], model))}"
-    context = error.get("ctx", {})
     if kind == "union_tag_invalid":
-        tag = context["tag"]
+        tag = error["ctx"]["tag"]
         return (
             f"kind: must be one of {', '.join(_ALL_KINDS)}{_instead(tag)}{meant(tag, _ALL_KINDS)}"
         )
@@ -141,9 +125,9 @@ def _words(error: ErrorDetails, model: type[BaseModel]) -> str:
         a_table = "a list" if kind == "tuple_type" else "a table"
         said = _TABLES.get(name, a_table + _for_example(name, " such as ", " "))
         return f"must be {said}{_instead(error['input'])}"
-    if kind in _SAID:
-        return f"must be {_SAID[kind].format(**context)}{_instead(error['input'])}"
-    return _OTHERS.get(kind, error["msg"].removeprefix("Value error, "))
+    if kind == "string_pattern_mismatch":
+        return f"must be {_A_NAME}{_instead(error['input'])}"
+    return _OTHERS.get(kind) or in_words(error, shown=_shown)
 
 
 def _for_example(name: str, list_: str, table: str) -> str:
