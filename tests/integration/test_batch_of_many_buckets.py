@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
-from aggregator.service.runtime import commit
+from aggregator.service.runtime import aggregate_verified
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
@@ -63,7 +63,7 @@ def fill(database: Database, task: Task, share: int) -> None:
         times = np.array([FIRST + number for number in numbers], np.uint64)
         shares = Vector.from_ints(prio3.field, [vector] * len(numbers))
         verified = Verified(task, NO_PARAMETER, (), ids, times, OutShares(shares, {}))
-        database.run_sync("commit", lambda tx, v=verified: commit(tx, v, bytes(32)))
+        database.run_sync("commit", lambda tx, v=verified: aggregate_verified(tx, v, bytes(32)))
 
 
 def stored(database: Database) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import psycopg
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.runtime.commitment import commit
+from aggregator.service.runtime.commitment import aggregate_verified
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Database, Transaction
 from aggregator.service.storage.engine.postgresql import Postgresql
@@ -146,7 +146,7 @@ def _aggregate(task: Task) -> tuple[int, Work]:
     def work(tx: Transaction) -> None:
         ids = [os.urandom(16) for _ in range(JOB_REPORTS)]
         verified = Verified(task, NO_PARAMETER, (), ids, times, out_shares)
-        assert not commit(tx, verified, os.urandom(32))
+        assert not aggregate_verified(tx, verified, os.urandom(32))
         count_reports(tx, TASK_ID, Stage.AGGREGATION, {AGGREGATED: JOB_REPORTS})
 
     return JOB_REPORTS, work

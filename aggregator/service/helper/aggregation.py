@@ -20,7 +20,7 @@ from aggregator.dap.problems import NameTaken, TooManyRequests
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper_init
 from aggregator.protocol.reports import report_sizes
-from aggregator.service.runtime import Runtime, ServedTask, commit
+from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.jobs.answered_jobs import AnsweredJob, put_answered_job
@@ -173,7 +173,7 @@ class AggregationJobs:
     ) -> AnsweredJob:
         task_id = served.task.task_id.value
         unopened = self._unopened(tx, init)
-        refused = commit(tx, init.verified, digest, first_day, unopened)
+        refused = aggregate_verified(tx, init.verified, digest, first_day, unopened)
         count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused, unopened))
         return put_answered_job(tx, task_id, digest, init.response(refused), job_id)
 

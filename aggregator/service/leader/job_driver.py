@@ -42,7 +42,7 @@ from aggregator.protocol.verified import Verified
 from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.rejects import Rejects, log_outcome
-from aggregator.service.runtime import ServedTask, commit
+from aggregator.service.runtime import ServedTask, aggregate_verified
 from aggregator.service.storage.engine.backends import BodyGone
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
@@ -245,7 +245,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         digest = hashlib.sha256(body).digest()
 
         def finish(tx: Transaction) -> tuple[int, list[str]]:
-            refused = commit(tx, verified, digest)
+            refused = aggregate_verified(tx, verified, digest)
             aggregated = [each for each, _ in verified.accepted() if each not in refused]
             rejects = Rejects.of(rejected)
             left_out = {each: reason(error) for each, error in refused.items()}

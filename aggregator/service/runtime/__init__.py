@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from aggregator.lazily import exports
 
 if TYPE_CHECKING:
-    from aggregator.service.runtime.commitment import commit
+    from aggregator.service.runtime.commitment import aggregate_verified
     from aggregator.service.runtime.fair_queue import FairQueue, Threads
     from aggregator.service.runtime.runtime import Runtime, ServedTask, UploadTerms
     from aggregator.service.runtime.spending import charge_of, check_limits
@@ -13,7 +13,7 @@ else:
     __getattr__ = exports(
         __name__,
         {
-            "commitment": ("commit",),
+            "commitment": ("aggregate_verified",),
             "runtime": ("Runtime", "ServedTask", "UploadTerms"),
             "spending": ("charge_of", "check_limits"),
             "fair_queue": ("Threads", "FairQueue"),
@@ -26,7 +26,7 @@ __all__ = [
     "ServedTask",
     "Threads",
     "UploadTerms",
+    "aggregate_verified",
     "charge_of",
     "check_limits",
-    "commit",
 ]

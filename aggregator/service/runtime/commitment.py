@@ -16,7 +16,7 @@ from aggregator.service.storage.reports.room import room_to_add
 from aggregator.vdaf.prio3 import Prio3
 
 
-def commit(
+def aggregate_verified(
     tx: Transaction,
     verified: Verified,
     job: bytes,

@@ -10,7 +10,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
-from aggregator.service.runtime import commit
+from aggregator.service.runtime import aggregate_verified
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.sums import summarize_batch
 from aggregator.service.storage.engine.database import Database
@@ -52,7 +52,9 @@ def sums(store: Database) -> list[int]:
 
 
 def put(store: Database, *reports: tuple[int, int], task: Task = TASK) -> dict[bytes, ReportError]:
-    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports), bytes(32), 0))
+    return store.run_sync(
+        "commit", lambda tx: aggregate_verified(tx, verified(task, *reports), bytes(32), 0)
+    )
 
 
 def test_reports_are_added_to_their_buckets(store: Database) -> None:
