@@ -38,7 +38,7 @@ from aggregator.service.storage.reports.counters import (
     PAST_UNITS,
     Stage,
     count_reports,
-    reason,
+    counted_reason,
 )
 from aggregator.service.storage.reports.past_units import not_opened, past_before
 from aggregator.service.telemetry.tracing import note
@@ -204,7 +204,9 @@ def _counts(
     arrivals = init.verified.accepted() if unopened else []
     past = {each for each, bucket in arrivals if bucket in unopened}
     counts.update(
-        PAST_UNITS if error is ReportError.REPORT_DROPPED and each in past else reason(error)
+        PAST_UNITS
+        if error is ReportError.REPORT_DROPPED and each in past
+        else counted_reason(error)
         for each, error in refused.items()
     )
     counts[AGGREGATED] = len(init.ids) - counts.total()

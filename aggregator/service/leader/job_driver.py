@@ -69,7 +69,7 @@ from aggregator.service.storage.reports.claims import (
     reports_in_job,
     reports_of_job,
 )
-from aggregator.service.storage.reports.counters import reason
+from aggregator.service.storage.reports.counters import counted_reason
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
@@ -248,7 +248,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             refused = aggregate_verified(tx, verified, digest)
             aggregated = [each for each, _ in verified.accepted() if each not in refused]
             rejects = Rejects.of(rejected)
-            left_out = {each: reason(error) for each, error in refused.items()}
+            left_out = {each: counted_reason(error) for each, error in refused.items()}
             finish_aggregation_job(
                 tx,
                 leased.lease,

@@ -31,7 +31,7 @@ from aggregator.service.storage.ledger.journal import (
     Release,
     Released,
 )
-from aggregator.service.storage.reports.counters import reason
+from aggregator.service.storage.reports.counters import counted_reason
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.tasks.tasks import end_task, list_tasks
 from aggregator.service.telemetry.lines import log
@@ -261,7 +261,7 @@ def close_selected(tx: Transaction, task_id: bytes) -> None:
     backup, so in another batch they could be released again.
     """
     close(tx, task_id, Batch(bytes(BatchId.size), b"\xff" * BatchId.size))
-    reject_waiting(tx, task_id, Batch(b"", b""), reason(ReportError.BATCH_COLLECTED))
+    reject_waiting(tx, task_id, Batch(b"", b""), counted_reason(ReportError.BATCH_COLLECTED))
     end_task(tx, task_id)
 
 
@@ -270,7 +270,7 @@ def close(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     closed_batches.close_for_ever(tx, task_id, batch)
     _fail_collections(tx, task_id, batch)
     ledger.cancel_in(tx, task_id, batch)
-    reject_waiting(tx, task_id, batch, reason(ReportError.BATCH_COLLECTED))
+    reject_waiting(tx, task_id, batch, counted_reason(ReportError.BATCH_COLLECTED))
 
 
 def _fail_collections(tx: Transaction, task_id: bytes, batch: Batch) -> None:

@@ -26,7 +26,7 @@ class Stage(StrEnum):
     AGGREGATION = "aggregation"
 
 
-def reason(error: ReportError) -> str:
+def counted_reason(error: ReportError) -> str:
     """Return the reason under which a report that the store refuses is counted.
 
     A report that the store drops would overfill its batch; the draft has no error for that.

@@ -13,7 +13,7 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.reports.claims import damaged_in_job, places_in_job
-from aggregator.service.storage.reports.counters import Stage, count_reports, reason
+from aggregator.service.storage.reports.counters import Stage, count_reports, counted_reason
 from aggregator.service.storage.reports.groups import take_away
 from aggregator.service.storage.reports.waiting import count_left
 
@@ -47,7 +47,7 @@ def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> 
     if not buckets:
         return 0
     closed = closed_among(tx, task_id, buckets)
-    why = reason(ReportError.BATCH_COLLECTED)
+    why = counted_reason(ReportError.BATCH_COLLECTED)
     return sum(
         reject_waiting(tx, task_id, Batch(bucket, bucket), why)
         for bucket in sorted(buckets)

@@ -22,7 +22,7 @@ from aggregator.service.storage.reports.counters import (
     STORED,
     Stage,
     count_reports,
-    reason,
+    counted_reason,
 )
 from aggregator.service.storage.reports.groups import StoredReport, packed, put_groups
 from aggregator.service.storage.reports.ids import Room, admit
@@ -86,7 +86,7 @@ def put_reports(
     reasons = Counter(
         PAST_UNITS
         if error is ReportError.REPORT_DROPPED and report.bucket in unopened
-        else reason(error)
+        else counted_reason(error)
         for report, error in zip(reports, errors, strict=True)
         if error is not None
     )
