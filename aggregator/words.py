@@ -58,7 +58,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {found}?" if found else ""
 
 
-def acting_member(
+def first_unsafe_member(
     document: object,
     of_lines: AbstractSet[str] = frozenset(),
     is_fault: Callable[[str], bool] = is_unsafe,

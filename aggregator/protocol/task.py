@@ -40,7 +40,7 @@ from aggregator.vdaf.instances import (
     prio3_from_configuration,
 )
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.words import acting_member, escaped, is_unsafe
+from aggregator.words import escaped, first_unsafe_member, is_unsafe
 
 _MAX_TASK_INFO = 255
 _DIGEST_MARK = " meaning:"
@@ -262,7 +262,7 @@ def _check_words(configuration: TaskConfiguration, meaning: str) -> None:
         "helper": configuration.helper_aggregator_endpoint,
         "meaning": meaning,
     }
-    if name := acting_member(texts):
+    if name := first_unsafe_member(texts):
         raise ParameterError(f"{name}: must be one line, without control characters")
 
 

@@ -21,7 +21,7 @@ from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_to_table
-from aggregator.words import acting_member
+from aggregator.words import first_unsafe_member
 
 _VERSION = 1
 _DOMAIN = b"prio text question"
@@ -50,7 +50,7 @@ class TextQuestion:
     def __post_init__(self) -> None:
         if not self.title.strip():
             raise ParameterError("title: must not be empty")
-        if acting_member({"title": self.title}):
+        if first_unsafe_member({"title": self.title}):
             raise ParameterError("title: must be one line, without control characters")
         _ = self.hashes
 

@@ -18,7 +18,7 @@ from aggregator.steward.survey.questions.base import MAY_HAVE_LINES, Conditions
 from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.sheet import Sheet
 from aggregator.steward.survey.windows import Windows
-from aggregator.words import acting_member
+from aggregator.words import first_unsafe_member
 
 _VERSION = 2
 _CONDITIONS: TypeAdapter[Conditions] = TypeAdapter(Conditions)
@@ -171,7 +171,7 @@ def _of_json(text: str) -> Meaning:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ValidationError):
         raise ParameterError("meaning: not that of a survey") from None
-    if name := acting_member(table, MAY_HAVE_LINES):
+    if name := first_unsafe_member(table, MAY_HAVE_LINES):
         raise ParameterError(f"meaning: {name}: must be without control characters")
     if meaning.to_json() != text:
         raise ParameterError("meaning: not as a survey writes it")

@@ -20,7 +20,7 @@ from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.texts import KIND, Text, Texts, check_texts
 from aggregator.steward.survey.windows import Windows
-from aggregator.words import acting_member, escaped, is_unsafe_or_misleads
+from aggregator.words import escaped, first_unsafe_member, is_unsafe_or_misleads
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -222,9 +222,9 @@ def _with_controls(table: Mapping[str, object]) -> str | None:
     """Return where in a survey file a text has characters that act on its display, if any."""
     questions = table.get("question")
     for index, each in enumerate(questions if isinstance(questions, list) else []):
-        if name := acting_member(each, MAY_HAVE_LINES, is_unsafe_or_misleads):
+        if name := first_unsafe_member(each, MAY_HAVE_LINES, is_unsafe_or_misleads):
             return f"question {escaped(str(name_of(table, index)))}: {name}"
-    return acting_member(table, MAY_HAVE_LINES, is_unsafe_or_misleads)
+    return first_unsafe_member(table, MAY_HAVE_LINES, is_unsafe_or_misleads)
 
 
 def survey_from_toml(text: str) -> Survey:

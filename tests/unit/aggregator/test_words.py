@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.words import acting_member, defused, escaped, is_unsafe
+from aggregator.words import defused, escaped, first_unsafe_member, is_unsafe
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_the_member_of_a_document_is_named_wherever_it_is() -> None:
     deep: object = "\x1b"
     for _ in range(10_000):
         deep = [deep]
-    assert acting_member({"labels": deep}) == "labels"
-    assert acting_member({"labels": [{"\x1b": 1}]}) == "labels"
-    assert acting_member({"text": "one\ntwo", "n": 1}, {"text"}) is None
-    assert acting_member({"text": "one\ntwo"}) == "text"
-    assert acting_member({"text": "one\n\x1b"}, {"text"}) == "text"
+    assert first_unsafe_member({"labels": deep}) == "labels"
+    assert first_unsafe_member({"labels": [{"\x1b": 1}]}) == "labels"
+    assert first_unsafe_member({"text": "one\ntwo", "n": 1}, {"text"}) is None
+    assert first_unsafe_member({"text": "one\ntwo"}) == "text"
+    assert first_unsafe_member({"text": "one\n\x1b"}, {"text"}) == "text"
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
