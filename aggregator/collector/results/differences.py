@@ -80,7 +80,7 @@ class Difference(Quantity):
             found = self._by_both(confidence + 2 * aside)
             return dataclasses.replace(found, confidence=confidence)
         found = _by_linear_parts(parts[0], parts[1], aside, confidence)
-        if parts[0].is_near or parts[1].is_near:
+        if parts[0].is_borderline or parts[1].is_borderline:
             both = self._by_both(confidence + 2 * aside)
             low, high = min(found.low, both.low), max(found.high, both.high)
             found = dataclasses.replace(found, low=low, high=high)

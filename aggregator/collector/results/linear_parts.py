@@ -26,8 +26,8 @@ class LinearPart:
         slack: A bound on L - L' and the rest together.
         asides: The number of events, each with the probability set aside, in which the slack may be
             exceeded.
-        is_near: Whether the estimate is so near to where the slack has no bound that an interval
-            found in another way must be used too.
+        is_borderline: Whether the estimate is so near to where the slack has no bound that an
+            interval found in another way must be used too.
         low: The least that the truth can be.
         high: The most that the truth can be.
     """
@@ -35,6 +35,6 @@ class LinearPart:
     noise: "Noised"
     slack: Fraction = Fraction(0)
     asides: int = 0
-    is_near: bool = False
+    is_borderline: bool = False
     low: Bound = NO_LOWER
     high: Bound = NO_UPPER

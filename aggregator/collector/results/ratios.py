@@ -32,10 +32,10 @@ from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import Noised, Quantity, Source, check_noised, combination
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
-_ASIDE = Fraction(1, 20)
+_DENOMINATOR_SHARE = Fraction(1, 20)
 """The part of the miss that is set aside for the noise of the denominator."""
 
-_HINT = Fraction(1, 1024)
+_REMAINDER_SHARE = Fraction(1, 1024)
 """The part of the miss that is left for the rest where the denominator gets nearly all of it."""
 
 _ROUNDS = 4
@@ -86,7 +86,7 @@ class Ratio(Quantity):
         over, under = self._upright()
         if not under.terms and under.value:
             return (over / under.value).interval(confidence)
-        usual = under.law.width(confidence + _HINT * (1 - confidence)).size
+        usual = under.law.width(confidence + _REMAINDER_SHARE * (1 - confidence)).size
         if under.value <= usual:
             return ConfidenceInterval(
                 NO_LOWER, NO_UPPER, confidence, "no bounds: the denominator may be zero"
@@ -128,7 +128,7 @@ class Ratio(Quantity):
             dataclasses.replace(noise / scale, value=seen),
             slack,
             asides=5,
-            is_near=under.value <= (_LINEAR + 2) * furthest,
+            is_borderline=under.value <= (_LINEAR + 2) * furthest,
         )
 
     def _upright(self) -> tuple[Noised, Noised]:
@@ -152,13 +152,13 @@ def _least(over: Noised, under: Noised, usual: Fraction, confidence: Fraction) -
         usual: y', what the denominator's noise exceeds with nearly the probability of the miss.
         confidence: Of w(r).
     """
-    aside = _ASIDE * (1 - confidence)
+    aside = _DENOMINATOR_SHARE * (1 - confidence)
     furthest = under.law.width(1 - aside).size
     if under.value > furthest:
         return _least_from_anywhere(over, under, furthest, confidence + aside)
     centre = _rounded(over.value / under.value)
     noise = combination([(over, 1), (under, -centre)])
-    width = noise.law.width(1 - _HINT * (1 - confidence)).size
+    width = noise.law.width(1 - _REMAINDER_SHARE * (1 - confidence)).size
     # D(r) = over - r under grows by under for each 1 that r falls, and the bound of w(r) by usual.
     start = centre - (width - noise.value) / (under.value - usual)
     return _least_by_steps(over, under, confidence, start)
@@ -187,7 +187,7 @@ def _least_by_steps(over: Noised, under: Noised, confidence: Fraction, start: Fr
     out before, there is no gap. The more is set aside for y, the further it reaches; the less, the
     nearer to the end there is some slack.
     """
-    asides = [_ASIDE * (1 - confidence), _HINT * (1 - confidence)]
+    asides = [_DENOMINATOR_SHARE * (1 - confidence), _REMAINDER_SHARE * (1 - confidence)]
     slack, width = Fraction(0), Fraction(0)
     found, part, end = start, Fraction(1, 2), over.value / under.value
     for _ in range(_STEPS):

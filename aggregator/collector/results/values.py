@@ -86,8 +86,8 @@ class Quantity(ABC):
     def linear_part(self, aside: Fraction) -> LinearPart | None:  # noqa: ARG002 - others need it
         """Return the part that is linear in the noise; None if that part says too little.
 
-        Whether it is None or `is_near` follows from limits that the noise cannot lift a quantity
-        over both of, unless an event of the probability `aside` happens; see `Difference`.
+        Whether it is None or `is_borderline` follows from limits that the noise cannot lift a
+        quantity over both of, unless an event of the probability `aside` happens; see `Difference`.
 
         Args:
             aside: The probability of each event that is set aside.
