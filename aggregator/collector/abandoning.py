@@ -15,8 +15,9 @@ from aggregator.collector import store
 from aggregator.collector.collect import Collection, TaskCollector
 from aggregator.collector.store import StoredCollection
 from aggregator.dap.problems import InvalidMessage, UnrecognizedCollectionJob, UnrecognizedTask
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.transport.interpretation import PeerRefused
 
 MEANING = (

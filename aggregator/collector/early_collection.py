@@ -7,8 +7,8 @@ from aggregator.collector import store
 from aggregator.collector.store import StoredCollection
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.protocol.task import Task
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 
 _RESULTS = 8
 """How many of the newest results are used to estimate how many reports to expect."""

@@ -3,7 +3,8 @@
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeKeypair, generate_keypair
 from aggregator.entropy import SystemEntropy
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, find_advertised_key, put_hpke_key
 
 

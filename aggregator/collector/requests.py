@@ -11,7 +11,8 @@ from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 
 COLLECTION_ID_SIZE = 16
 

@@ -25,8 +25,9 @@ from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import Schedule
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.lines import log
 from aggregator.steward.survey import Meaning
 

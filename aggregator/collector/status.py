@@ -8,8 +8,9 @@ from aggregator.service.storage.engine.condition import (
     common_metrics,
     disk_faults,
 )
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.health import Health, Metric
 
 

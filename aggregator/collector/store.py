@@ -8,8 +8,8 @@ from sqlalchemy import Row, func, insert, select, update
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction, UnknownTask
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 
 _HAS_JOB = (CollectionState.PENDING, CollectionState.ABANDONED)
 """The states in which the Leader may still keep a collection's job."""

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from tests.support.measured_task import HOUR, make_measured_task
 from tests.support.mortal import Fate
 from tests.support.patience import PATIENCE_SECONDS

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.dap.ids import TaskId
 from aggregator.service.config import LeaderSettings, read_settings_of
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.tasks.tasks import get_task, list_tasks, put_task
 from tests.support.patience import yardstick

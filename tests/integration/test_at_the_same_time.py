@@ -24,7 +24,7 @@ from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.uploads import Grouping, Uploads
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.reports import put_reports

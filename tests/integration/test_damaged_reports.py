@@ -11,7 +11,7 @@ from aggregator.dap.messages import Report
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import leave_out
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports.counters import Stage, report_counts

@@ -17,7 +17,7 @@ from aggregator.dap.times import DAY
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.between import Between
 from tests.support.pair import LEADER_TOKEN, Pair, Service

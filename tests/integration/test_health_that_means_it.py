@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from aggregator.cli.service.running import run_services
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import condition, tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import TOO_EARLY_SECONDS
 from aggregator.service.storage.ledger.journal import journal_faults
 from aggregator.service.telemetry.health import Health, exposition

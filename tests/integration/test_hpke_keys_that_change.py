@@ -19,8 +19,9 @@ from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.key_rotation import SETTLING_SECONDS, KeyRotation, new_key
 from aggregator.service.runtime.status import read_aggregator_health
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import hpke_keys
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.hpke_keys import (
     CONFIG_IDS,

@@ -22,8 +22,8 @@ from aggregator.service.runtime.lost_sums import sum_faults
 from aggregator.service.runtime.status import examine_aggregator
 from aggregator.service.storage.batches import lost_keys
 from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key, shard_row
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.tables import bucket_keys, tasks
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import StoredAggregateShare
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.job_lists import list_blocked_jobs

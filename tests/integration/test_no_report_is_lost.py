@@ -15,7 +15,7 @@ from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.operator.interventions import (
     abandon_aggregation_job,
     retry_aggregation_job,

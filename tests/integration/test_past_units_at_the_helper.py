@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.dap.times import DAY
 from aggregator.service.leader import uploads
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import past_units
 from aggregator.service.storage.reports.counters import PAST_UNITS, Stage, report_counts
 from tests.support.pair import NOW, Pair, Service

@@ -17,7 +17,7 @@ from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.service.leader.uploads import Uploads
 from aggregator.service.runtime import UploadTerms
 from aggregator.service.runtime.key_rotation import new_key
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.hpke_keys import destroy_hpke_key, retire_hpke_key

@@ -16,9 +16,10 @@ from aggregator.collector.schedule import Scheduler
 from aggregator.errors import ConfigurationError
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import CollectorSettings, Schedule, read_settings_of
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.tables import collections
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded

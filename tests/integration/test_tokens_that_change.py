@@ -30,8 +30,9 @@ from aggregator.protocol.provisioning import provision
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import (
     add_caller_token,

@@ -16,8 +16,8 @@ from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.runtime.restoring import presume_released
 from aggregator.service.runtime.witness import check_witness, released
 from aggregator.service.storage.batches.selected import select_again
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.interventions import abandon_collection_job
 from aggregator.service.storage.operator.job_lists import list_blocked_jobs

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.store import TASK_ID, make_store, new_reports, stored
 

@@ -5,7 +5,7 @@ from collections import Counter
 from sqlalchemy import func, select
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.bodies import bodies_of
 from aggregator.service.storage.reports.counters import STORED, Stage, report_counts
 from aggregator.service.storage.reports.groups import ID_SIZE, as_groups

@@ -16,7 +16,7 @@ from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import disclose
 from aggregator.protocol.results import Result, collection_request
 from aggregator.protocol.task import Task
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.host_page import Guest
 from tests.support.clock import ManualClock
 from tests.support.collector_service import CollectorService, put_task

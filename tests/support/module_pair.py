@@ -23,7 +23,7 @@ from aggregator.protocol.floor import Floor
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.key_rotation import new_key
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import form_page

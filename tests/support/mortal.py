@@ -29,8 +29,9 @@ from aggregator.cli.service import services as _services  # noqa: F401 - read be
 from aggregator.cli.service.warm import _take_through
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy
-from aggregator.service.storage.engine.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.engine.database import Database, OnTransaction
 from aggregator.service.storage.engine.objects import Objects
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.vdaf.instances import vdaf_from_parameters
 

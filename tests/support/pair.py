@@ -47,7 +47,8 @@ from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.endpoint_paths import EndpointPaths
 from aggregator.service.storage.backup.reconciliation import reconcile
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import put_caller_token

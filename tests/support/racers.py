@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from aggregator.errors import StoreError
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.store import STORE_KEY, make_store, store_url
 

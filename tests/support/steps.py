@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 
 STEPS = 10
 """Work is counted in so many steps of the machine at once."""

@@ -15,9 +15,10 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.storage.batches.sums import Addition, accumulate, read_shards
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, OnTransaction, Transaction
+from aggregator.service.storage.engine.database import Database, OnTransaction
 from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.engine.tables import aggregated_reports
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,

@@ -18,7 +18,8 @@ from aggregator.service.storage.backup.reconciliation import reconcile, write_do
 from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.service.storage.batches.sums import summarize_batch
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     find_aggregate_share,

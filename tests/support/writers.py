@@ -22,8 +22,9 @@ from aggregator.protocol.verified import Verified
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.runtime.commitment import aggregate_verified
 from aggregator.service.storage.engine.backends import Busy
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.postgresql import Postgresql
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from aggregator.protocol.provisioning import Provision
     from aggregator.protocol.task import Task
     from aggregator.service.config import AggregatorSettings
-    from aggregator.service.storage.engine.database import Database, Transaction
+    from aggregator.service.storage.engine.database import Database
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.ledger.charges import LedgerEntry
     from aggregator.service.storage.ledger.journal import Journal
     from aggregator.service.storage.ledger.populations import Population

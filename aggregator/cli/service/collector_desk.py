@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.task import Task
     from aggregator.service.config import CollectorSettings
-    from aggregator.service.storage.engine.database import Database, Transaction
+    from aggregator.service.storage.engine.database import Database
+    from aggregator.service.storage.engine.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

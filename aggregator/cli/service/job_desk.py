@@ -18,7 +18,8 @@ from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.backup.reconciliation import write_down_without_share
 from aggregator.service.storage.batches.selected import select_again
 from aggregator.service.storage.batches.sums import summarize_batch
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import CountedJob, leave_out, list_counted_jobs
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.operator import interventions

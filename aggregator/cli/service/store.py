@@ -87,7 +87,7 @@ def restored(
     from aggregator.service.config import CollectorSettings, read_settings
     from aggregator.service.runtime.restoring import Presumed, close_without_keys, presume_released
     from aggregator.service.storage.backup.reconciliation import mend, write_down
-    from aggregator.service.storage.engine.database import Transaction
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.opening import open_aggregator_store
 
     settings = read_settings(config)

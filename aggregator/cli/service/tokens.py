@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.dap.ids import TaskId
-    from aggregator.service.storage.engine.database import Transaction
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.tasks.caller_tokens import CallerToken
 
 app = typer.Typer(no_args_is_help=True, help="Replace the tokens by which parties know each other.")
@@ -51,7 +51,7 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 def list_(task_id: TaskArgument, config: Config = None) -> None:
     """Print the names of the tokens that this party's caller may use, and until when."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of
-    from aggregator.service.storage.engine.database import Transaction
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.tasks.caller_tokens import CallerToken, list_caller_tokens
 
     known = task_id_of(task_id)
@@ -81,7 +81,7 @@ def retire(
 ) -> None:
     """Refuse a token from soon on; the task must have another one."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of
-    from aggregator.service.storage.engine.database import Transaction
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.tasks.caller_tokens import end_caller_token, list_caller_tokens
 
     known = task_id_of(task_id)

@@ -21,8 +21,8 @@ from aggregator.dp.rationals import at_most
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import curve
 from aggregator.service.web.pages.html import Html, isolated, table, tag
 from aggregator.steward.survey import NO_ANSWER, Design, Part

@@ -15,8 +15,8 @@ from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.store import StoredCollection
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.survey import Windows
 

@@ -17,8 +17,8 @@ from aggregator.collector.pages.texts import (
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
 from aggregator.protocol.task import Task
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import sparkline
 from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
 from aggregator.steward.text.asked import is_of_letters

@@ -23,8 +23,8 @@ from aggregator.collector.pages.view import (
 )
 from aggregator.collector.store import count_collections
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, Mark, over_time
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 

@@ -21,8 +21,8 @@ from aggregator.protocol.budget import horizon
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Mark
 from aggregator.steward.survey import Figure, Meaning, Part, Windows
 

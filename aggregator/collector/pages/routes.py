@@ -40,7 +40,8 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.errors import Abort
 from aggregator.protocol.task import Task
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, standalone
 from aggregator.service.web.pages.frame import HEADERS
 from aggregator.service.web.pages.html import tag

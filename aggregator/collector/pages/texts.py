@@ -14,8 +14,8 @@ from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Readings
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.steward.text.asked import TextTasks, text_tasks_in
 
 CostsOfTexts: TypeAlias = Mapping[str, Sequence[tuple[Asked, int]]]

@@ -32,7 +32,8 @@ from aggregator.collector.pages.words import OWN, PASTED, Looked, chosen_window,
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.errors import Abort
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.html import tag
 from aggregator.service.web.problems import abort_response
 

@@ -27,7 +27,7 @@ from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.batches.lost_keys import lost_for_good
 from aggregator.service.storage.batches.sums import check_unchanged, summarize_batch
 from aggregator.service.storage.engine import locks
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,

@@ -22,7 +22,7 @@ from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
 from aggregator.service.runtime.report_ages import ReportAges
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.answered_jobs import AnsweredJob, put_answered_job
 from aggregator.service.storage.jobs.deferred_jobs import (
     DeferredJob,

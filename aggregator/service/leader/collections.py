@@ -55,8 +55,8 @@ from aggregator.service.storage.batches.sums import (
     summarize_batch,
 )
 from aggregator.service.storage.engine import locks
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import (
     CollectionJob,
     CollectionResult,

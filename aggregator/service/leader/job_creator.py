@@ -19,7 +19,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.batches.selected import batch_with_room
 from aggregator.service.storage.engine.backends import Unreachable
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,

@@ -44,7 +44,7 @@ from aggregator.service.leader.lease_driver import LeaseDriver
 from aggregator.service.leader.rejects import Rejects, log_outcome
 from aggregator.service.runtime import ServedTask, aggregate_verified
 from aggregator.service.storage.engine.backends import BodyGone
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     due_aggregation_jobs,

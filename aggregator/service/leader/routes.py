@@ -25,8 +25,8 @@ from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.release_steps import try_delete_leftovers
 from aggregator.service.storage.batches.closed import closed_batches
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import (
     CollectionJob,
     CollectionResult,

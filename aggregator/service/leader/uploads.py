@@ -38,7 +38,7 @@ from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.backends import Busy
-from aggregator.service.storage.engine.database import Transaction, UnknownTask
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.past_units import past_before

@@ -8,8 +8,8 @@ from aggregator.protocol.verified import Verified
 from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.batches.sums import Addition, accumulate
 from aggregator.service.storage.engine import locks
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.tables import aggregated_reports
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
 from aggregator.service.storage.reports.ids import Room, admit, let_in
 from aggregator.service.storage.reports.room import room_to_add

@@ -42,7 +42,8 @@ from aggregator.protocol.hpke_rotation import UPLOAD_SECONDS, HpkeRotation
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.batches.sums import is_window_open
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import LATE_SECONDS
 from aggregator.service.storage.reports.reports import received_between
 from aggregator.service.storage.tasks.hpke_keys import (

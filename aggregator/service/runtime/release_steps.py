@@ -13,7 +13,8 @@ from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.service.storage.batches.sums import StoredShard, read_shards
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.tracing import span
 from aggregator.vdaf.prio3 import Prio3

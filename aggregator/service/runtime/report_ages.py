@@ -11,7 +11,8 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.replay import days_remembered, first_day_remembered
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.runtime import Runtime
-from aggregator.service.storage.engine.database import Database, UnknownTask
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import UnknownTask
 from aggregator.service.storage.reports.id_memory import (
     IdsForgotten,
     begin_memories,

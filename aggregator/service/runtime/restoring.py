@@ -29,7 +29,7 @@ from aggregator.service.runtime.spending import charge_of, releases_left
 from aggregator.service.storage.backup.reconciliation import close, close_selected
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.batches.sums import buckets_without_key, open_buckets
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.operator.progress import newest_entry_at
 from aggregator.service.storage.reports.waiting import waiting_buckets

@@ -36,7 +36,8 @@ from aggregator.service.storage.backup.reconciliation import (
     write_down_share,
     write_down_without_share,
 )
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal import Journal, share_sha256
 from aggregator.service.storage.tasks.caller_tokens import valid_token_hashes
 from aggregator.service.storage.tasks.hpke_keys import (

@@ -13,7 +13,7 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import Charge, costs_in, has_released, releases_made
 from aggregator.service.storage.ledger.populations import Population, get_population, put_population
 from aggregator.service.storage.tasks.tasks import list_all_tasks, list_tasks

@@ -26,7 +26,8 @@ from aggregator.service.storage.engine.condition import (
     common_metrics,
     disk_faults,
 )
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal import Journal, journal_faults
 from aggregator.service.storage.operator.job_lists import (
     COLLECTION,

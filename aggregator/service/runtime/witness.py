@@ -7,7 +7,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task
 from aggregator.protocol.witness import MOST_BATCHES
 from aggregator.service.storage.batches.closed import closed_batches
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import is_requested
 from aggregator.service.storage.ledger.charges import is_charged_for, recently_released
 from aggregator.service.telemetry.lines import log

@@ -23,7 +23,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.backends import Unreachable
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome, timed_step

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from aggregator.dap.ids import Identifier
 from aggregator.dap.problems import NotNamedByCaller, Problem
 from aggregator.service.runtime import Runtime, ServedTask
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.auth import require_token
 from aggregator.service.web.messages import empty_response, encoded_response, id_of, task_id_of

@@ -19,8 +19,9 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches import closed as closed_batches
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import COLLECTION_JOB, CollectionJobState, LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.charges import LedgerEntry
 from aggregator.service.storage.ledger.journal import (

@@ -14,8 +14,8 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 
 _NEAR = 256
 """Buckets at most this far apart are looked up together with all that lies between them."""

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Column, Row, bindparam, delete, func, select, update
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 _SHARES_PER_STEP = 256
 _BYTES_PER_STEP = 2**20

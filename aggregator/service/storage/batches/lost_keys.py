@@ -6,7 +6,8 @@ has their rows, so to it they look lost. The next one has them no more.
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.sums import WithoutKey, buckets_without_key
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 
 
 async def lost_for_good(

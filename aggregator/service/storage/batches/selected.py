@@ -13,8 +13,8 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import new_bucket
 from aggregator.service.storage.batches.sums import has_share
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 
 
 def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, int]:

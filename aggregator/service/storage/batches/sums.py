@@ -33,7 +33,7 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.service.storage.batches.closed import BatchClosed, closed_among
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Insert
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import (
     KEY_SIZE,
     Crypter,

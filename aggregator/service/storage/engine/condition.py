@@ -1,7 +1,7 @@
 """The condition of any party's store: its size, and the free space on its disk."""
 
 import aggregator
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.health import Metric
 
 SHOWN_JOBS = 20

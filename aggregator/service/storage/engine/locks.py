@@ -10,7 +10,7 @@ while a transaction stores something for it, since `Transaction.task_key` locks 
 
 from typing import Final
 
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 ORDER: Final = (
     "new tasks",

@@ -9,8 +9,8 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches import closed as closed_batches
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import AGGREGATE_SHARE, ResourceState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.charges import Charge
 

@@ -16,8 +16,8 @@ from sqlalchemy import bindparam, func, insert, or_, select, update
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import AGGREGATION_JOB, AggregationJobState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs import leases
 from aggregator.service.storage.jobs.leases import Lease, Leased
 from aggregator.service.storage.reports.claims import (

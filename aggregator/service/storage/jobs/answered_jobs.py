@@ -9,8 +9,8 @@ import dataclasses
 from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import ANSWERED_JOB, ResourceState
+from aggregator.service.storage.engine.transaction import Transaction
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

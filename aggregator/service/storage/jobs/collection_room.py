@@ -7,8 +7,8 @@ Collector one request each: those that wait, and those that have ended and came 
 from sqlalchemy import delete, func, select
 
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 
 MOST_PENDING = 256
 """A task's jobs that have not ended, at most. Each is looked at every ten seconds, in a transaction

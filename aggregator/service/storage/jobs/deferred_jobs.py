@@ -12,8 +12,8 @@ import hashlib
 from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import ANSWERED_JOB
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs import leases
 from aggregator.service.storage.jobs.answered_jobs import (
     AnsweredJob,

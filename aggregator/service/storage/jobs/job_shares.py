@@ -21,8 +21,8 @@ from aggregator.service.storage.batches.sums import (
     totals_of,
 )
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import ANSWERED_JOB, ResourceState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
 
 LEFT_OUT = "left_out_by_operator"

@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, Select, Table, Update, bindparam, func, se
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import Machine
+from aggregator.service.storage.engine.transaction import Transaction
 
 T = TypeVar("T")
 _TOKEN_SIZE = 16

@@ -16,8 +16,8 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.groups import cost_of_a_person, group_in
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from aggregator.dp.filters import Filter
 from aggregator.dp.rationals import format_rational, parse_cost
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import has_released
 
 

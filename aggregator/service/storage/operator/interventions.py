@@ -12,7 +12,6 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches import closed as closed_batches
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import (
     AGGREGATION_JOB,
     COLLECTION_JOB,
@@ -20,6 +19,7 @@ from aggregator.service.storage.engine.states import (
     CollectionJobState,
     Machine,
 )
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.reports.claims import return_reports
 from aggregator.service.storage.reports.counters import Stage, count_reports

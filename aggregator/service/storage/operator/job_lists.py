@@ -10,8 +10,8 @@ from sqlalchemy import Column, ColumnElement, FromClause, Row, Select, func, sel
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import AggregationJobState, CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.claims import is_due
 
 AGGREGATION = "aggregation"

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Table, func, null, select
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import (
     AggregationJobState,
     CollectionJobState,
 )
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage
 
 _AGGREGATING = (

@@ -10,8 +10,9 @@ from sqlalchemy import func, select, update
 
 from aggregator.service.storage.batches.sums import shard_row
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.secret_columns import SECRETS, SecretColumn
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.key_file import KeyGone
 
 SECRETS_PER_STEP = 100

@@ -25,8 +25,8 @@ from sqlalchemy import ColumnElement, Table, bindparam, delete, func, select
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import AS_BYTES, Busy, Insert
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.objects import LEAST_BYTES, NAME_SIZE, Objects
+from aggregator.service.storage.engine.transaction import Transaction
 
 MOST_DELETED = 500
 """The most objects that one transaction deletes."""

@@ -24,7 +24,7 @@ from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.closed import is_closed
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.groups import (
     GROUPS,
     ID_SIZE,

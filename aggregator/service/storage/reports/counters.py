@@ -11,7 +11,7 @@ from sqlalchemy import Table, func, select
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Insert
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 STORED = "stored"  # counts reports waiting to be aggregated
 AGGREGATED = "aggregated"  # counts reports in a batch

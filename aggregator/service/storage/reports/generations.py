@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from sqlalchemy import func, select, update
 
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.bodies import delete_objects, put_bodies
 from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, whole_bodies
 

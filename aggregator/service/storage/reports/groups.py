@@ -19,7 +19,7 @@ from sqlalchemy.sql.dml import ReturningInsert, Update
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import BodyGone, Insert
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation, put_bodies
 
 ID_SIZE: Final = 16

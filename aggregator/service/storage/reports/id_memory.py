@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, select, update
 from aggregator.dap.times import DAY
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 TABLES = ("report_ids", "aggregated_reports")
 """The tables of ids."""

@@ -13,7 +13,7 @@ from aggregator.dap.times import DAY
 from aggregator.protocol.replay import refusal
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Insert
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.id_memory import check_memory
 
 _IDS_PER_QUERY = 500

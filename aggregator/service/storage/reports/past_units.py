@@ -15,7 +15,7 @@ from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 PAST_SECONDS = DAY
 """A unit that lies further back than this is of the past."""

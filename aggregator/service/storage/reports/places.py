@@ -15,7 +15,8 @@ from sqlalchemy import Select, delete, func, select
 from aggregator.errors import ConfigurationError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Busy
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.bodies import PLACE, are_names, place_of
 
 T = TypeVar("T")

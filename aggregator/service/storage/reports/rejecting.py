@@ -10,8 +10,8 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import BatchState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.claims import damaged_in_job, places_in_job
 from aggregator.service.storage.reports.counters import Stage, count_reports, counted_reason
 from aggregator.service.storage.reports.groups import take_away

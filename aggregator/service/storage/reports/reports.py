@@ -15,7 +15,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import closed_to_uploads
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.claims import is_due
 from aggregator.service.storage.reports.counters import (
     PAST_UNITS,

@@ -19,7 +19,7 @@ from sqlalchemy import Column, bindparam, func, select, union_all
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.ids import Room
 
 FEW_REPORTS = 1024

@@ -12,7 +12,7 @@ from sqlalchemy import Table, bindparam, func, select
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Insert
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 
 def count_waiting(tx: Transaction, task: int, change: Mapping[bytes, int]) -> None:

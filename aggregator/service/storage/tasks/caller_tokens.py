@@ -12,7 +12,7 @@ from sqlalchemy import insert, or_, select, update
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 _NAME_SIZE = 4
 

@@ -11,8 +11,9 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.batches.closed import destroy_shares
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.version import settings_changed
 
 ROWS_PER_STEP = 1000

@@ -31,13 +31,13 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers
 from aggregator.service.storage.batches.sums import has_share
 from aggregator.service.storage.engine import locks, tables
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.states import (
     AggregationJobState,
     BatchState,
     CollectionJobState,
     ResourceState,
 )
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.forgetting import forget_some
 
 ROWS_PER_STEP = 500

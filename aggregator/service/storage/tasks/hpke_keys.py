@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, delete, insert, or_, select, true, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import LATE_SECONDS
 from aggregator.service.storage.tasks.version import settings_changed
 

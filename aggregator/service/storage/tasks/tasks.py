@@ -7,7 +7,7 @@ from sqlalchemy import Row, insert, select, update
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import CrypterError
 from aggregator.service.storage.tasks.version import settings_changed
 

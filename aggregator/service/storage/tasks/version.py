@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, update
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 
 _VERSION = select(tables.settings_versions.c.version)
 _CHANGES = update(tables.settings_versions).values(version=bindparam("drawn"))

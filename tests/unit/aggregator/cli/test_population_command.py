@@ -16,7 +16,7 @@ from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import charge_of, check_limits
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import charge
 from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy

@@ -7,7 +7,7 @@ from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import Charge, reserve, settle
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import put_reports

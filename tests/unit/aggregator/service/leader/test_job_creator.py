@@ -14,7 +14,8 @@ from aggregator.protocol.floor import Floor
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task

@@ -24,8 +24,9 @@ from aggregator.service.storage.batches.sums import (
     summarize_batch,
 )
 from aggregator.service.storage.engine.backends import Unreachable
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from field import Vector
 from tests.support.store import add_to_bucket, make_store, report_id, totals, unit, units

@@ -17,8 +17,9 @@ from aggregator.service.runtime import charge_of
 from aggregator.service.runtime.restoring import Presumed, close_without_keys, presume_released
 from aggregator.service.storage.batches.closed import closed_batches, freeze, mark_collected
 from aggregator.service.storage.batches.sums import open_buckets
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import list_ledger, releases_made, reserve, spent_by
 from aggregator.service.storage.ledger.populations import Population, put_population
 from aggregator.service.storage.reports.groups import StoredReport

@@ -7,9 +7,10 @@ from sqlalchemy import update
 from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.sums import summarize_batch
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import AggregationJobState
 from aggregator.service.storage.engine.tables import aggregation_jobs, tasks
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     finish_aggregation_job,

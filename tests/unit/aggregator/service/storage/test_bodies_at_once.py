@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import current_generation, put_bodies
 from aggregator.service.storage.reports.claims import reports_of_job, return_reports

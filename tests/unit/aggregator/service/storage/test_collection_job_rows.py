@@ -3,8 +3,9 @@ from collections.abc import Callable
 import pytest
 
 from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import (
     BatchBusy,
     CollectionJob,

@@ -16,8 +16,9 @@ import pytest
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.batches.closed import mark_collected
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.postgresql import Postgresql
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.secrets.key_file import SLOT_SIZE, KeyFile, KeyGone, KeysMissing
 from tests.support.engines import ON_SQLITE

@@ -9,7 +9,8 @@ from sqlalchemy import bindparam, func, insert, select
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from tests.support.engines import ON_SQLITE
 from tests.support.store import TASK_ID, make_store, unit
 

@@ -10,9 +10,9 @@ from types import FrameType
 from aggregator.entropy import SystemEntropy
 from aggregator.service.config import LeaderSettings
 from aggregator.service.runtime.key_rotation import new_key
-from aggregator.service.storage.engine.database import Transaction
 from aggregator.service.storage.engine.schema import check, is_made, make
 from aggregator.service.storage.engine.sqlite import Sqlite
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.secrets.files import create_secret, read_secret

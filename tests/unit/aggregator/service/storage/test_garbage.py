@@ -13,8 +13,9 @@ from aggregator.service.storage.batches.leftovers import delete_some_leftovers, 
 from aggregator.service.storage.batches.selected import batch_with_room, next_batch
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction, UnknownTask
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     delete_aggregate_share,

@@ -5,8 +5,9 @@ import pytest
 
 from aggregator.service.storage.batches.closed import BatchClosed
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,

@@ -7,7 +7,8 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.protocol.replay import days_remembered, first_day_remembered
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import id_memory
 from aggregator.service.storage.reports.id_memory import (
     PASS_DAYS,

@@ -10,9 +10,10 @@ from sqlalchemy import select
 from aggregator.errors import StoreError
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.sums import shard_row
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.key_table import KeyTable, SlotRows
 from aggregator.service.storage.engine.tables import bucket_key_slots, bucket_keys
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter, CrypterError
 from aggregator.service.storage.secrets.key_file import KeyGone
 from tests.support.engines import ON_POSTGRESQL

@@ -10,8 +10,9 @@ from sqlalchemy import delete, insert
 
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import AggregationJobState, BatchState, ResourceState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,
     lease_aggregation_jobs,

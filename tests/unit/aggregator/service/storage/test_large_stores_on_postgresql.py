@@ -13,8 +13,9 @@ from sqlalchemy import text
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import AggregationJobState, BatchState, ResourceState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import create_aggregation_job
 from aggregator.service.storage.reports.claims import JobSize, claimable_reports
 from aggregator.service.storage.tasks.garbage import collect_garbage

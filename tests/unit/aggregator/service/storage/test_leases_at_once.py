@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     lease_aggregation_jobs,
     release_aggregation_job,

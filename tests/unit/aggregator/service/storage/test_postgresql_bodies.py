@@ -12,8 +12,9 @@ from psycopg import Cursor
 from sqlalchemy import Connection, Engine, Table, event
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.postgresql import Postgresql
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import groups
 from aggregator.service.storage.reports.bodies import put_bodies
 from aggregator.service.storage.reports.generations import (

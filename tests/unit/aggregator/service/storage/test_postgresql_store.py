@@ -25,9 +25,10 @@ from aggregator.service.storage.engine.backends import (
     backend,
     translated,
 )
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.locks import change_batches, keep_batches
 from aggregator.service.storage.engine.schema import check, make
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal_table import JournalTable
 from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.secrets.crypter import Crypter

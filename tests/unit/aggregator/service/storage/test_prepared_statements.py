@@ -7,7 +7,8 @@ from sqlalchemy.sql import coercions
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.sums import Addition, accumulate
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     due_aggregation_jobs,
     finish_aggregation_job,

@@ -4,8 +4,9 @@ import pytest
 
 from aggregator.dp.filters import Cost, cost_of_dp, cost_of_zcdp, rho_of_pure, total
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.charges import (
     Charge,

@@ -29,8 +29,9 @@ from aggregator.service.storage.batches.selected import batch_with_room, next_ba
 from aggregator.service.storage.batches.sums import summarize_batch
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionJobState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import NewAggregateShare, put_aggregate_share
 from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,

@@ -16,7 +16,7 @@ from aggregator.service.storage.backup.reconciliation import enter_releases
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.sums import check_unchanged
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Transaction
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs, store_request
 from aggregator.service.storage.jobs.collection_jobs import (
     create_collection_job,

@@ -8,7 +8,8 @@ from sqlalchemy import Table, insert, select
 
 from aggregator.service.storage.engine import sqlite, tables
 from aggregator.service.storage.engine.backends import BodyGone
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation

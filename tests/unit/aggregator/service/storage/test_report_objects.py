@@ -10,8 +10,9 @@ from sqlalchemy import select
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import BodyGone, Unreachable
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, _Folder, objects_at
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.places import (

@@ -17,8 +17,9 @@ from aggregator.service.storage.backup.reconciliation import (
     write_down_without_share,
 )
 from aggregator.service.storage.batches.closed import closed_batches, mark_collected
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     finish_aggregation_job,
     store_request,

@@ -8,7 +8,8 @@ from sqlalchemy import func, select
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction, UnknownTask
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.jobs.aggregate_shares import (
     NewAggregateShare,
     delete_aggregate_share,

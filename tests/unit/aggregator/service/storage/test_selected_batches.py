@@ -8,7 +8,8 @@ from aggregator.service.storage.batches.selected import (
     next_batch,
     select_again,
 )
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs import collection_room
 from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,

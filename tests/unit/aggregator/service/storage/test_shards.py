@@ -15,7 +15,8 @@ from aggregator.service.storage.batches.sums import (
     summarize_batch,
 )
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
 from aggregator.service.storage.operator.progress import task_progress
 from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts

@@ -11,8 +11,9 @@ import pytest
 
 from aggregator.service.storage.batches.sums import read_shards
 from aggregator.service.storage.engine import locks
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.postgresql import Postgresql
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import room
 from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts
 from aggregator.service.storage.reports.reports import put_reports

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Connection
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.rejecting import drop_reports

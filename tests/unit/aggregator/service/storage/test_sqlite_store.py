@@ -17,9 +17,10 @@ from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers
 from aggregator.service.storage.engine import schema, sqlite
 from aggregator.service.storage.engine.backends import Busy, Unreachable
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import make
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.commands import run_here
 from tests.support.empty_store import version

@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.database import Database, Transaction, UnknownTask
+from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import metadata
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.tasks.hpke_keys import (
     HpkeKey,
     StoredConfig,

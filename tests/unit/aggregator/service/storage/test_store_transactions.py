@@ -9,7 +9,8 @@ from sqlalchemy import text
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.batches.closed import BatchClosed, freeze
-from aggregator.service.storage.engine.database import Database, Transaction, UnknownTask
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
 from tests.support.store import (

@@ -16,7 +16,8 @@ from aggregator.clock import Clock, SystemClock
 from aggregator.dap.profile import Role
 from aggregator.errors import AggregatorError, StoreError
 from aggregator.service.runtime import Runtime
-from aggregator.service.storage.engine.database import Database, Transaction
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,
