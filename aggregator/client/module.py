@@ -34,6 +34,7 @@ _EXPORT = re.compile(r"^export (?=[a-z])", re.MULTILINE)
 _INDENT = re.compile(r"^\s+", re.MULTILINE)
 _LITERAL = re.compile(
     r"""('(?:[^'\\\n]|\\.)*'
+    |"(?:[^"\\\n]|\\.)*"
     |`[^`]*`
     |(?<=[(,=:!&|?])[ ]?/(?:[^/\\\n[]|\\.|\[(?:[^]\\\n]|\\.)*])+/\w*)""",
     re.VERBOSE,
