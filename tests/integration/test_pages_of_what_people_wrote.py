@@ -23,7 +23,10 @@ from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.collector import models
 from aggregator.collector.pages import forms, word_lists
+from aggregator.collector.pages.readings import Readings
+from aggregator.collector.pages.texts import costs_of_texts
 from aggregator.dap.ids import encode_base64url
+from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.results import Words
@@ -33,7 +36,7 @@ from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, 
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import TIME_PRECISION
-from tests.support.text import question_tasks, released_words
+from tests.support.text import question_tasks, released_words, spelling_tasks
 
 QUESTION = TextQuestion("A fruit?", Fraction(4), 8, 128)
 HELD = {"fig": 500, SCRIPT: 300, "pear": 200}
@@ -144,11 +147,29 @@ async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
     found = models.Overview.model_validate_json(overview).questions
     titles = [each.question.partition(" meaning:")[0] for each in found]
     assert titles == ["letter by letter: A fruit?", "A fruit?"]
+    card = (await look(browser, "/")).all("li")[0].text
+    assert "Letters of frequent strings that no list has" in card
     one = await look(browser, f"/questions/{TASKS[3].task_id}")
     assert PATH in [each.attributes.get("href") for each in one.all("a")]
     assert (
         "fig" in (await look(browser, f"/questions/{TASKS[3].task_id}/words")).all("main")[0].text
     )
+
+
+def test_letters_are_in_what_a_question_costs_for_the_windows_in_which_they_are_asked_for(
+    world: CollectorWorld,
+) -> None:
+    """A steward who asks for letters would otherwise promise people less than they pay."""
+    interval = Interval.of(seconds(MONDAY + WEEK) // TIME_PRECISION, UNITS)
+    tasks = spelling_tasks(Spelling(QUESTION, (1, 2), letters=8), TASKS, interval)
+    for task in tasks:
+        world.add(task)
+    world.finish(tasks[2], MONDAY + WEEK, [0] * 128)
+    found = world.database.read_sync("costs", lambda tx: costs_of_texts(tx, Readings()))
+    assert [
+        (each.task.task_id, each.most_releases, made)
+        for each, made in found[QUESTION.meaning.hex()]
+    ] == [(TASKS[0].task_id, None, 2), (tasks[0].task_id, 1, 1)]
 
 
 async def test_the_python_of_the_page_finds_the_same(

@@ -54,7 +54,12 @@ def overview(tx: Transaction, readings: Readings) -> View:
         group = "" if asked.meaning is None else asked.path
         titles[group] = asked.survey
         costs.setdefault(group, _cost(asked, made, known))
-        cards.setdefault(group, []).append(_card(asked, results, made, changed))
+        card = (
+            _letters_card(asked, results, made)
+            if is_of_letters(asked.task)
+            else _card(asked, results, made, changed)
+        )
+        cards.setdefault(group, []).append(card)
         latest = results[-1] if results else None
         head: Row = {
             "question": asked.title,
@@ -140,6 +145,24 @@ def _text_card(asked: AskedText, windows: Sequence[TextWindow], made: int) -> Ht
         tag("p", f"{period}; {tasks}, of which a person is in one", class_="soft"),
         tag("p", "Which strings people wrote, of lists that nobody was shown.") if whole else None,
         budget(made, first.most_releases),
+        class_="card",
+    )
+
+
+def _letters_card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
+    """Return the card of a spelling, whose buckets say nothing to a reader one by one."""
+    period = results[-1].period if results else "No result yet"
+    return tag(
+        "li",
+        tag("h3", tag("a", isolated(asked.title), href=asked.address())),
+        tag("p", f"{period}; tasks of which a person is in one", class_="soft"),
+        tag(
+            "p",
+            "Letters of frequent strings that no list has, one place in each task. ",
+            tag("code", "prio text results"),
+            " makes strings of them.",
+        ),
+        budget(made, asked.most_releases),
         class_="card",
     )
 

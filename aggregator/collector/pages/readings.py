@@ -105,7 +105,12 @@ class Asked:
     @cached_property
     def most_releases(self) -> int | None:
         """The most results that each aggregator allows; None if there is no limit."""
-        return horizon(self.task)
+        most, window, interval = horizon(self.task), self.task.policy.window, self.task.interval
+        if window is None or interval is None:
+            return most
+        first = window.first_unit(interval.start.units)
+        windows = -((first - interval.end.units) // window.length)
+        return windows if most is None else min(most, windows)
 
     @property
     def windows(self) -> Windows | None:

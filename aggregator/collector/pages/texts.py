@@ -4,6 +4,7 @@ Nothing is decoded here, and only the results of the window that is shown are re
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
@@ -14,9 +15,11 @@ from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Readings
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
+from aggregator.dp.group import Group
+from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.steward.text.asked import TextTasks, text_tasks_in
+from aggregator.steward.text.asked import TextTasks, is_of_letters, text_tasks_in
 
 CostsOfTexts: TypeAlias = Mapping[str, Sequence[tuple[Asked, int]]]
 """For each text question, by meaning: its tasks of one place, each with its number of results."""
@@ -71,10 +74,7 @@ class AskedText:
 
     def made(self, tx: Transaction) -> int:
         """Return the largest number of results that one of its tasks has."""
-        return max(
-            store.count_collections(tx, each.task_id.value, CollectionState.FINISHED)
-            for each in self.text.tasks
-        )
+        return max(_made(tx, each) for each in self.text.tasks)
 
     def windows(self, tx: Transaction) -> list[TextWindow]:
         """Return the newest windows that are at least partly collected, the latest first."""
@@ -134,9 +134,34 @@ def text_of(texts: Sequence[AskedText], task_id: TaskId) -> AskedText | None:
 def costs_of_texts(tx: Transaction, readings: Readings) -> CostsOfTexts:
     """Return, for each text question by meaning, its tasks of one place and their results.
 
-    A question that was asked again under the same title has another task in the same place.
+    A question that was asked again under the same title has another task in the same place, and so
+    has one that was asked for letters in some window.
     """
     found: dict[str, list[tuple[Asked, int]]] = {}
-    for each in texts_in(readings.asked(tx)):
+    asked = readings.asked(tx)
+    for each in texts_in(asked):
         found.setdefault(each.meaning, []).append((each.first, each.made(tx)))
+    for meaning, tasks in _letters_in(asked):
+        if meaning in found:
+            made = max(_made(tx, task) for task in tasks)
+            found[meaning].append((Asked(tasks[0], None), made))
     return found
+
+
+def _letters_in(asked: Sequence[Asked]) -> list[tuple[str, list[Task]]]:
+    """Return the tasks of each spelling, with the meaning of its question.
+
+    Those of one place are of several spellings, in the order in which the collector got them.
+    """
+    found: dict[tuple[str, int], list[Task]] = {}
+    seen = Counter[Group]()
+    for task in {each.task.task_id: each.task for each in asked}.values():
+        group = task.policy.group
+        if group is not None and is_of_letters(task):
+            seen[group] += 1
+            found.setdefault((group.name, seen[group]), []).append(task)
+    return [(meaning, tasks) for (meaning, _), tasks in found.items()]
+
+
+def _made(tx: Transaction, task: Task) -> int:
+    return store.count_collections(tx, task.task_id.value, CollectionState.FINISHED)
