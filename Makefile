@@ -14,8 +14,9 @@ LOCKED := --require-hashes --only-binary :all:
 unexport PYTHONDONTWRITEBYTECODE
 
 WORKERS := --numprocesses auto --maxprocesses 8
-# Tests of services wait as long as they compute, so one more worker than there are cores keeps these busy.
-MORE_WORKERS := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 8
+# Tests of services wait as long as they compute, and those with containers take turns: two more workers than there are
+# cores keep these busy.
+MORE_WORKERS := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --maxprocesses 8
 NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .PHONY: demo check test lint bench fuzz soak docs lock clean picture
