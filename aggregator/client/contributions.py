@@ -10,10 +10,9 @@ Without a window, the collector or the leader decides later which reports share 
 is then on all reports of the person for the task, for ever, and they cost no more than one release.
 
 A changed survey is a new task for the same people. Reports for the old and the new task are counted
-together, by the survey's title and who is asked, so nobody is in both within one window.
-
-Whoever makes tasks that are counted together may give them other windows: reports are held to the
-windows of each task that one was ever counted for.
+together, by the survey's title and who is asked, so nobody is in both within one window. So are
+other tasks, under a common name. Whoever makes tasks that are counted together may give them other
+windows: reports are held to the windows of each task that one was ever counted for.
 
 In a group of tasks a person keeps one place for ever: the first task that a report is counted for
 decides it, and tasks of other places are refused. So nobody pays for two places, even if a task
@@ -32,6 +31,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from aggregator.client.held import survey_name
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task
 
@@ -92,7 +92,7 @@ class Contributions:
                     f"group: this person is in place {places[group.name]} of {group.name!r}, so in "
                     f"no task with place {group.place}, ever"
                 )
-            survey = _survey_of(task)
+            survey = survey_name(task)
             names = [(survey or str(task.task_id), survey is not None)]
             names += [] if under is None else [(under, True)]
             for name, is_shared in names:
@@ -100,12 +100,15 @@ class Contributions:
                 precision = task.time_precision if is_shared else 1
                 unit = str(task.time(seconds).units * precision)
                 counted[unit] = counted.get(unit, 0) + reports
-                _check(task, {int(unit) // precision: count for unit, count in counted.items()})
-            if under is not None:
-                known, own = bounds.setdefault(under, []), _bound_of(task)
-                if own not in known:
-                    known.append(own)
-                _check_bounds(known, tasks[under])
+                of_unit = Counter[int]()
+                for second, count in counted.items():
+                    of_unit[int(second) // precision] += count
+                _check(task, of_unit)
+                if is_shared:
+                    known, own = bounds.setdefault(name, []), _bound_of(task)
+                    if own not in known:
+                        known.append(own)
+                    _check_bounds(known, counted)
             self._write(tasks, places, bounds)
 
     @contextlib.contextmanager
@@ -169,15 +172,6 @@ class Contributions:
 
     def _unusable(self, reason: str) -> ConfigurationError:
         return ConfigurationError(f"the count of reports {self.path}: {reason}")
-
-
-def _survey_of(task: Task) -> str | None:
-    """Return the name that a survey keeps through its changes; None if the task is of no survey."""
-    try:
-        meaning = json.loads(task.meaning)
-        return f"{meaning['survey']}, asked of {meaning['asked']}"
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
 
 
 def _check(task: Task, counted: Mapping[int, int]) -> None:

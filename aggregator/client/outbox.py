@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
+from aggregator.client.held import Hold
 from aggregator.errors import ConfigurationError, LocalError
 
 MAX_BYTES = 2**30
@@ -198,15 +199,21 @@ class Outbox:
         with self._lock:
             self._connection.close()
 
-    def add(self, records: Sequence[Record], digests: Sequence[bytes] | None = None) -> None:
+    def add(
+        self,
+        records: Sequence[Record],
+        digests: Sequence[bytes] | None = None,
+        holds: Sequence[Hold] = (),
+    ) -> None:
         """Store records and their claims, all of them or none.
 
         Args:
             records: The records.
             digests: A digest of what each record was made of; it is deleted with the record.
+            holds: What people have no other report of, of these tasks or others.
 
         Raises:
-            AlreadyAnswered: A claim has a report.
+            AlreadyAnswered: A claim or a hold has a report.
             OutboxFull: There is no room.
         """
         with self._transaction() as execute:
@@ -218,6 +225,11 @@ class Outbox:
                     except sqlite3.IntegrityError:
                         raise AlreadyAnswered(f"{record.claim!r} was answered before") from None
                 execute(f"INSERT INTO records ({_COLUMNS}) VALUES ({_PLACES})", _row(record))  # noqa: S608  names of our own fields
+            for hold in holds:
+                if not hold.add(execute):
+                    raise AlreadyAnswered(
+                        f"{hold.person!r} has answered this in another task, in the same window"
+                    )
             for record, digest in zip(records, digests or (), strict=digests is not None):
                 execute("INSERT INTO digests VALUES (?, ?)", (record.key, digest))
 

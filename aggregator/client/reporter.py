@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from aggregator.client.held import Hold
 from aggregator.client.outbox import Outbox, Outcome, Record
 from aggregator.client.posting import Posting
 from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
@@ -60,6 +61,7 @@ class Reporter:
         max_age_seconds: How long a report may wait; then it is given up.
         reports_per_request: The most reports of one request.
         claim_at: Makes the stored claim from a claim and a time; the claim itself by default.
+        holds_at: Makes what a claim holds beside, for all tasks that share the outbox.
         beside: Further tasks of the same aggregators. The caller keeps a person to one of a group.
 
     Raises:
@@ -80,6 +82,7 @@ class Reporter:
         max_age_seconds: int = MAX_AGE_SECONDS,
         reports_per_request: int = REPORTS_PER_REQUEST,
         claim_at: Callable[[str, int], str] = lambda claim, _seconds: claim,
+        holds_at: Callable[[str, int], Sequence[Hold]] = lambda _claim, _seconds: (),
         beside: Sequence[Beside] = (),
     ) -> None:
         for each in (task, *(each for each, _ in beside)):
@@ -103,7 +106,7 @@ class Reporter:
             posting = PlainPosting()
             self._owned.append(posting.close)
         self._posting = posting
-        self._claim_at = claim_at
+        self._claim_at, self._holds_at = claim_at, holds_at
         self._sendings = {
             each.task_id.value: Sending(
                 each,
@@ -277,7 +280,10 @@ class Reporter:
             records += of_task
             for (place, _, _), record in zip(given, of_task, strict=True):
                 made[place][key] = record.key
-        self._outbox.add(records, digests)
+        holds = [
+            hold for _, claim in put if claim is not None for hold in self._holds_at(claim, now)
+        ]
+        self._outbox.add(records, digests, holds)
         return [
             [ids[task.task_id.value] for task, _ in parts]
             for ids, (parts, _) in zip(made, put, strict=True)

@@ -13,6 +13,7 @@ from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.form.page import form_page
 from tests.support.browser import Visit, visiting
@@ -427,6 +428,12 @@ def test_in_a_window_of_letters_the_report_goes_to_the_place_of_the_toss_and_tel
         assert posts_in(sent) == {str(task.task_id): 1, str(letters[PLACE].task_id): 1}
         # The page of before, which knows nothing of letters, sends no second report.
         page = see(visit, now)
+        expect(page.get_by_role("button")).not_to_be_visible()
+        # Nor does that of a survey that was changed, which has another task.
+        changed = task_from_table(task_to_table(task) | {"id": "E" * 43})
+        site.pages["changed.html"] = form_page(changed, Meaning.of_task(changed), texts=site.texts)
+        page = see(visit, now, path="/changed.html")
+        says(page, "This browser remembers that you have answered.")
         expect(page.get_by_role("button")).not_to_be_visible()
     site.pair.clock.advance(7 * DAY)
     values = site.collect(letters[PLACE], interval).values

@@ -171,6 +171,28 @@ test('in a window of letters a report goes to the spelling, in the place of the 
     for (const client of text.clients) assert.equal(await client.waiting(), 2);
   });
 
+test('a question asked again by other tasks has one report of a person in a window of the first ones',
+  async () => {
+    const outbox = new MemoryOutbox(), clock = { now: NOW }, now = () => clock.now;
+    const opened = async ({ description, tasks }) =>
+      TextClient.open(await read(description, tasks), { outbox, now });
+    const text = await opened(made), [same, shorter] = await Promise.all(made.again.map(opened));
+    const task = text.client.task, { length, start } = task.policy.window;
+    const time = task.time(NOW), end = time - ((time - start) % length) + length;
+    const moments = [end - length, end - 1n].map((each) => 1000 * Number(each * task.timePrecision));
+    for (const [first, others] of [[text, [same, shorter]], [shorter, [text, same]]]) {
+      clock.now = moments[0];
+      await first.put('a word');
+      for (clock.now of moments) {
+        for (const other of others) await assert.rejects(other.put(null), { name: 'AlreadyAnswered' });
+      }
+      for (const other of others) assert.equal(other.place, first.place);
+      // And so in the next window.
+      moments.forEach((each, i) => (moments[i] = each + 1000 * Number(length * task.timePrecision)));
+    }
+    assert.equal(await text.client.waiting() + await shorter.client.waiting(), 2);
+  });
+
 test('a client that knows people by task takes no task of a group', async () => {
   const [, second] = (await read()).tasks;
   assert.throws(() => new Client(second), /group: the task has place 1 in .* nobody is kept to one/);
@@ -248,7 +270,8 @@ test('a toss that cannot be read is an error and no reason to toss again', async
   const place = folder(context), question = await read();
   const open = () => TextClient.open(question, { outbox: new FolderOutbox(place) });
   await open();
-  const [name] = readdirSync(join(place, 'claims'));
+  const content = (name) => readFileSync(join(place, 'claims', name), 'utf8');
+  const [name] = readdirSync(join(place, 'claims')).filter((each) => /:\s*\d/.test(content(each)));
   for (const broken of ['', '{"kept": 8}', '{"kept": -1}', '{"kept": "1"}', '{}']) {
     writeFileSync(join(place, 'claims', name), broken);
     await assert.rejects(open());

@@ -19,7 +19,7 @@ from aggregator.client.text.unassigned import unassigned
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_for_clients
+from aggregator.protocol.task_file import task_for_clients, task_from_table, task_to_table
 from tests.support.node import MODULE, run_tests
 from tests.support.processes import ROOT
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
@@ -42,11 +42,11 @@ LETTERS_START = 17_000_002
 NAMES = ("caf\u00e9", "a", "bac\U0001f375abcabc")
 
 
-def task(place: int, length: int = 32, **settings: str | int) -> Task:
+def task(place: int, length: int = 32, first: int = 0, **settings: str | int) -> Task:
     return make_task(
         {"type": "Prio3Histogram", "length": length},
         {**LAPLACE, **WINDOWS, **QUESTION.group(place).settings(), **settings},
-        id=str(TaskId(bytes([place]) * 32)),
+        id=str(TaskId(bytes([first + place]) * 32)),
         task_info=QUESTION.info(place),
     )
 
@@ -64,10 +64,20 @@ def described() -> dict[str, object]:
         "spelling": spelled(),
         "description": json.loads(QUESTION.to_json(tasks)),
         "tasks": [task_for_clients(each) for each in tasks],
+        "again": [asked_again(100), asked_again(200, window=1, window_start=0)],
         "bad": [
             {"says": says, "tasks": [task_for_clients(t) for t in (tasks[0], each, *tasks[2:])]}
             for says, each in wrong.items()
         ],
+    }
+
+
+def asked_again(first: int, **settings: int) -> dict[str, object]:
+    """Return the question with other tasks, which take reports while the first ones do."""
+    tasks = [task(place, first=first, **settings) for place in range(QUESTION.tasks)]
+    return {
+        "description": json.loads(QUESTION.to_json(tasks)),
+        "tasks": [task_for_clients(each) for each in tasks],
     }
 
 
@@ -84,6 +94,7 @@ def spelled() -> dict[str, object]:
     tasks = letters()
     wrong = {
         "has other settings than the question's": letters(window=1, window_start=0),
+        "task 1 of 8: has other settings": list(map(of_another_size, tasks)),
         "must take reports of whole windows": letters(LETTERS_START + 1, 3),
         "was not made for this spelling": [tasks[1], tasks[0], *tasks[2:]],
     }
@@ -101,6 +112,12 @@ def spelled() -> dict[str, object]:
             for says, bad in wrong.items()
         ],
     }
+
+
+def of_another_size(task: Task) -> Task:
+    """Return a task whose reports have proofs of another size."""
+    parameters = {**task.prio3.circuit.parameters, "chunk_length": 4}
+    return task_from_table(task_to_table(task) | {"vdaf": {"type": "Prio3Histogram", **parameters}})
 
 
 def of_code_points(firsts: list[int]) -> dict[str, object]:

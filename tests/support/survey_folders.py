@@ -10,7 +10,11 @@ from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_
 
 
 def write_survey_folder(
-    folder: Path, survey: str, leader: str = LEADER_URL, helper: str = HELPER_URL
+    folder: Path,
+    survey: str,
+    leader: str = LEADER_URL,
+    helper: str = HELPER_URL,
+    **settings: object,
 ) -> dict[str, list[Task]]:
     """Write a survey's folder; return its task, under "", and those of each text question.
 
@@ -19,10 +23,12 @@ def write_survey_folder(
         survey: As survey.toml has it.
         leader: The leader's address.
         helper: The helper's.
+        settings: Of its task, such as another id.
     """
     parsed = survey_from_toml(survey)
     tables = task_tables(parsed, plan(parsed))
-    task = make_task(tables.vdaf, tables.privacy, leader=leader, helper=helper, **tables.settings)
+    of_task = {"leader": leader, "helper": helper, **tables.settings, **settings}
+    task = make_task(tables.vdaf, tables.privacy, **of_task)
     config = collector_keypair().config
     texts = text_tasks(parsed, plan_texts(parsed), config, leader, helper)
     write_survey(task, texts, folder)

@@ -140,6 +140,8 @@ export interface OutboxRecord extends PreparedReport {
   key: string;
   task: string;
   claim: string | null;
+  /** What else may have only one report, whatever its task. */
+  also?: string[];
   created: number;
   configs: [HpkeConfig, HpkeConfig] | null;
   body: Uint8Array | null;
@@ -160,10 +162,10 @@ export interface Outbox {
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
   /**
-   * Keep a number under a name for ever, unless one is kept already, and return the kept one: all
+   * Keep a value under a name for ever, unless one is kept already, and return the kept one: all
    * other and later callers get the same. Text questions need it.
    */
-  keep?(name: string, value: number): Promise<number>;
+  keep?<T extends number | string>(name: string, value: T): Promise<T>;
 }
 
 /** In IndexedDB: what it keeps survives the page and the browser. */
@@ -174,7 +176,7 @@ export class BrowserOutbox implements Outbox {
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
-  keep(name: string, value: number): Promise<number>;
+  keep<T extends number | string>(name: string, value: T): Promise<T>;
 }
 
 /** In memory, for as long as the page or the process lives; fit for shared devices. */
@@ -184,7 +186,7 @@ export class MemoryOutbox implements Outbox {
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
-  keep(name: string, value: number): Promise<number>;
+  keep<T extends number | string>(name: string, value: T): Promise<T>;
 }
 
 export interface ClientOptions {

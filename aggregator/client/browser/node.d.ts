@@ -8,5 +8,5 @@ export class FolderOutbox implements Outbox {
   settle(record: OutboxRecord, outcome: Outcome): Promise<void>;
   list(task: string): Promise<OutboxRecord[]>;
   claimed(claim: string): Promise<Outcome | null>;
-  keep(name: string, value: number): Promise<number>;
+  keep<T extends number | string>(name: string, value: T): Promise<T>;
 }

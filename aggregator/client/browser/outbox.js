@@ -25,7 +25,8 @@ export class OutboxFull extends Error {
 
 /** What records claim, and what is claimed beside them; nothing may be claimed twice. */
 export function claimsOfAll(records, claims) {
-  const all = [...records.map((record) => record.claim).filter((claim) => claim !== null), ...claims];
+  const own = records.flatMap(({ claim, also = [] }) => (claim === null ? also : [claim, ...also]));
+  const all = [...own, ...claims];
   const twice = all.find((claim, i) => all.indexOf(claim) !== i);
   if (twice !== undefined) throw new AlreadyAnswered(twice);
   return all;

@@ -150,6 +150,10 @@ export function tossed(count, entropy = random) {
   }
 }
 
+/** The windows of a task in seconds, as text: `LENGTH START`; no length is all time. */
+const windowsOf = ({ policy: { window }, timePrecision }) =>
+  window ? [window.length, window.start].map((each) => each * timePrecision).join(' ') : '0 0';
+
 /** One person's part in a question. */
 export class TextClient {
   /**
@@ -172,14 +176,18 @@ export class TextClient {
     }
     const clients = [question, ...spelled].map(({ tasks }) =>
       new Client(tasks[place], { ...options, keepsPlaces: true }));
-    return new TextClient(question, place, name, spelled, clients);
+    const own = windowsOf(question.tasks[place]);
+    const first = await outbox.keep(`windows ${name}`, own);
+    return new TextClient(question, place, name, spelled, clients, new Set([first, own]));
   }
 
-  constructor(question, place, name, spelled, clients) {
+  constructor(question, place, name, spelled, clients, windows) {
     this.question = question;
     this.place = place;
     this.name = name;
     this.spelled = spelled;
+    /** Those of the task, and those with which the question was first asked here. */
+    this.windows = [...windows];
     /** The clients of the person's tasks, the question's first, which send reports that wait. */
     this.clients = clients;
     [this.client] = clients;
@@ -195,6 +203,18 @@ export class TextClient {
     const { window } = this.client.task.policy;
     // A window starts below its length, so this is a whole number from 0 on.
     return `${this.name} ${window ? (time + window.length - window.start) / window.length : 'once'}`;
+  }
+
+  /**
+   * What a moment's report claims of the question, which may be asked again by other tasks while
+   * these still run: whoever makes them would have two reports of a person in one window.
+   */
+  claimsBeside(moment) {
+    const seconds = BigInt(Math.floor(moment / 1000));
+    return this.windows.map((each) => {
+      const [length, start] = each.split(' ').map(BigInt);
+      return `${this.name} in ${each} ${length ? (seconds + length - start) / length : 'once'}`;
+    });
   }
 
   /** What became of the answer in a moment's window, by default the current one. */
@@ -214,6 +234,7 @@ export class TextClient {
       if (this.at(record.time) !== at) continue; // another window has begun
       // One claim for the question and its spellings: a person pays for one report of a window.
       record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
+      record.also = this.claimsBeside(record.created);
       return record;
     }
   }

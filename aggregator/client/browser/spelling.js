@@ -18,7 +18,8 @@ const PRINT = /^[0-9a-f]{8}$/;
 /** What a spelling has as its question: all of a task but its id, name and interval. */
 const settingsOf = ({ leader, helper, timePrecision, minBatchSize, batchMode, profile, type, prio3, policy }) =>
   JSON.stringify(
-    [leader, helper, timePrecision, minBatchSize, batchMode, profile, type, prio3.circuit.length, policy],
+    [leader, helper, timePrecision, minBatchSize, batchMode, profile, type, prio3.circuit.length,
+      prio3.circuit.arity, policy],
     (_, value) => (typeof value === 'bigint' ? String(value) : value),
   );
 

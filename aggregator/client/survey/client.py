@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from aggregator.client.held import Hold, survey_digest
 from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
@@ -86,6 +87,8 @@ class SurveyClient:
         self._clock = SystemClock() if clock is None else clock
         self._on_settled = on_settled
         asked = self._asked_beside(path)
+        meanings = [question.meaning for question, _ in asked.values()]
+        self._held = [survey_digest(task), *meanings]
         letters = self._letters_of(asked, [Path(folder) for folder in spelled])
         self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
         try:
@@ -101,6 +104,7 @@ class SurveyClient:
                 floor=floor,
                 max_age_seconds=max_age_seconds,
                 claim_at=self._claim,
+                holds_at=self._holds,
                 beside=[
                     (each, partial(self._settled, name))
                     for name, (_, tasks) in asked.items()
@@ -132,7 +136,8 @@ class SurveyClient:
 
         Raises:
             AnswerError: A question does not take its answer; the message does not have the answer.
-            AlreadyAnswered: The person has a report in this window.
+            AlreadyAnswered: The person has a report in this window; or in one that meets it, of
+                another task of this survey or of one of its text questions, in the same outbox.
             OutboxFull: There is no room for it.
             ParameterError: There are text questions, and no person is named.
         """
@@ -192,6 +197,10 @@ class SurveyClient:
         window = self._task.policy.window
         first = 0 if window is None else window.first_unit(self._task.time(seconds).units)
         return f"window {first}{_MARK}{person}"
+
+    def _holds(self, person: str, seconds: int) -> list[Hold]:
+        """Return that the person has no other report, even if survey or questions change."""
+        return [Hold.of(asked, person, self._task, seconds) for asked in self._held]
 
     def _asked_beside(self, path: Path) -> "AskedTexts":
         if not self.sheet.texts:

@@ -186,7 +186,8 @@ async function outboxHere() {
 const { seconds, offset } = survey.window;
 /** The window of a moment, of which a browser takes one answer: a page may stay open beyond it. */
 const windowOf = (moment) => `window ${Math.floor((moment / 1000 - offset) / seconds)}`;
-const answeredIn = (window) => `${survey.task.id} answered in ${window}`;
+/** By the survey's name and not its task: a changed survey has another, and asks the same people. */
+const answeredIn = (window) => `${survey.name} answered in ${window} of ${seconds} from ${offset}`;
 /** The moment of the answers; when the page was opened, until there are any. */
 let moment = Date.now();
 let frozen = null;

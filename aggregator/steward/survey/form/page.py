@@ -14,6 +14,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from aggregator.client.held import survey_digest
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
@@ -108,6 +109,7 @@ def form_page(
     style = _file("form.css")
     data = json.dumps(
         {
+            "name": survey_digest(task).hex(),
             "task": task_for_clients(task),
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [

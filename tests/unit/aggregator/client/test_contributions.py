@@ -94,6 +94,22 @@ def test_a_changed_survey_may_have_another_unit_of_time(tmp_path: Path) -> None:
     state.count(halves, 1, 720 * day)
 
 
+def test_a_survey_that_is_changed_is_held_to_the_windows_and_the_time_of_each(
+    tmp_path: Path,
+) -> None:
+    """Whoever made it again with shorter windows would have several reports in one of the first."""
+    weeks = task_of(VISITS + department())
+    halves = task_of(VISITS.replace('"week"', '"12 hours"') + department(), id="A" * 43)
+    day = 24 * 3600
+    for name, tasks in {"one": (weeks, halves), "two": (halves, weeks)}.items():
+        state = Contributions(tmp_path / name)
+        state.count(tasks[0], 1, 701 * day)  # a week begins at 697, a unit of it at 700
+        for moment in (699 * day, 702 * day):
+            with pytest.raises(TooManyReports):
+                state.count(tasks[1], 1, moment)
+        state.count(tasks[1], 1, 720 * day)
+
+
 @pytest.mark.parametrize("other", [{"window": 1}, {"window": 36, "window_start": 7}, {}])
 def test_tasks_that_are_counted_together_are_held_to_the_windows_of_each(
     tmp_path: Path, other: dict[str, int]

@@ -88,8 +88,14 @@ class Leader(ToldLeader):
 class World:
     """An application's machine, whose process may die and start again."""
 
-    def __init__(self, made: Path, tasks: Mapping[str, Sequence[Task]], outbox: Path) -> None:
-        self.made, self.outbox = made, outbox
+    def __init__(
+        self,
+        made: Path,
+        tasks: Mapping[str, Sequence[Task]],
+        outbox: Path,
+        seed: bytes = b"process",
+    ) -> None:
+        self.made, self.outbox, self.seed = made, outbox, seed
         self.name_of = {
             each.task_id.value: name for name, of_name in tasks.items() for each in of_name
         }
@@ -106,7 +112,7 @@ class World:
                 spelled=spelled,
                 clock=self.clock,
                 posting=self.leader,
-                entropy=SeededEntropy(b"process %d" % len(self._begun)),
+                entropy=SeededEntropy(b"%b %d" % (self.seed, len(self._begun))),
                 on_settled=lambda *said: self.settled.append(said),
             )
         )
@@ -248,6 +254,44 @@ def test_a_process_that_dies_between_any_two_steps_neither_loses_nor_doubles_nor
     [(question, _)] = texts_beside(made / "task.json", survey.task, survey.sheet.texts).values()
     # The second process would have tossed otherwise.
     assert Toss.of(question.hashes, SeededEntropy(b"process 1")).number != number
+
+
+DAY = 86400
+
+
+@pytest.mark.parametrize(
+    ("changed", "later"),
+    [
+        (SURVEY, 0),
+        (SURVEY.replace("medicine", "eyes"), 0),
+        (SURVEY.replace(WORD, ""), 0),
+        (SURVEY.replace("patients", "staff"), 0),  # the text question is the same
+        (SURVEY.replace('"week"', '"12 hours"'), DAY),  # in another of its own windows
+        (SURVEY.replace('"week"', '"5 weeks"'), WEEK),  # in another of the first one's
+    ],
+)
+def test_a_survey_that_is_changed_while_its_tasks_run_asks_nobody_twice_in_a_window(
+    world: World, tmp_path: Path, changed: str, later: int
+) -> None:
+    """Whoever makes the tasks would have two reports of a person, or one in two windows."""
+    world.begin().put({"word": "knee"}, person="17")
+    folder = tmp_path / "changed"
+    tasks = write_survey_folder(folder, changed, id="A" * 43)
+    other = World(folder, tasks, world.outbox, b"another")
+    survey = other.begin()
+    assert survey.task.task_id.value not in world.name_of
+    other.clock.advance(later)
+    with pytest.raises(AlreadyAnswered, match="in another task, in the same window"):
+        survey.put({}, person="17")
+    assert survey.reporter.waiting() == 0
+    for someone in ("1", "7", "17 ", "2 17"):
+        survey.put({}, person=someone)
+    other.clock.advance(5 * WEEK)
+    survey.put({}, person="17")
+    world.clock.advance(later + 5 * WEEK)
+    with pytest.raises(AlreadyAnswered):
+        world.begin().put({}, person="17")
+    other.close()
 
 
 def test_two_processes_that_meet_keep_one_toss_and_one_report(world: World) -> None:
