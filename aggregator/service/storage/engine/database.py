@@ -146,13 +146,15 @@ class Database:
             return self._persist(self._readers, name, work)
 
     def prove_objects(self) -> None:
-        """Try the object storage, if there is one.
+        """Try the object storage, if there is one, and leave something there to know it by.
 
         Raises:
             ConfigurationError: It does not keep what is put there.
+            Unreachable: It went away meanwhile.
         """
         if self._objects is not None:
             self._objects.prove()
+            self._objects.leave_witness()
 
     def missing_objects(self, names: Iterable[bytes]) -> set[bytes]:
         """Return those of the named objects that are not in the object storage.

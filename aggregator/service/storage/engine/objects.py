@@ -66,6 +66,7 @@ class Objects:
         self._place = place
         self._threads = ThreadPoolExecutor(_AT_ONCE, "object storage")
         self._trying: Future[None] | None = None
+        self._witness: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -89,11 +90,18 @@ class Objects:
         """Return those of the named objects that exist.
 
         Raises:
-            Unreachable: We cannot tell whether an object exists.
+            Unreachable: We cannot tell whether an object exists; also when the place does not even
+                have the object of `leave_witness`: a bucket that was deleted, or a disk that
+                is no longer mounted, has lost nothing of ours.
         """
         some = list(names)
         with self._noting_faults():
             found = self._all(lambda name: self._place.get(name.hex()), some)
+            if None in found and self._witness and self._place.get(self._witness.hex()) is None:
+                raise Unreachable(
+                    f"object storage {self.name}: has nothing any more of what was put there, so "
+                    "no report is taken for lost: is it the same bucket, or the disk still there?"
+                )
         return {name: body for name, body in zip(some, found, strict=True) if body is not None}
 
     def missing(self, names: Iterable[bytes]) -> set[bytes]:
@@ -144,6 +152,16 @@ class Objects:
                 "the answer must say so: on S3, grant s3:ListBucket"
             ) from error
 
+    def leave_witness(self) -> None:
+        """Put an object that stays until `close`: a place without it is not the one we know.
+
+        Raises:
+            Unreachable: It could not be stored.
+        """
+        witness = os.urandom(NAME_SIZE)
+        self.put({witness: _PROBE})
+        self._witness = witness
+
     def try_again(self) -> None:
         """Begin to find out whether it can be used by now, unless that is under way.
 
@@ -160,6 +178,8 @@ class Objects:
     def close(self) -> None:
         """Wait for requests under way, and end the threads."""
         self._threads.shutdown()
+        if self._witness and self.fault is None:  # if it is away, we would wait for it
+            self.try_delete([self._witness])
 
     def _all(self, work: Callable[[S], T], each: Iterable[S]) -> list[T]:
         """Return what comes of each; when it raises, because one failed, none is under way."""

@@ -151,6 +151,36 @@ def test_an_object_that_is_gone_is_a_body_that_is_gone(store: Database, folder: 
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
 
 
+def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
+    store: Database, folder: Path, tmp_path: Path
+) -> None:
+    """A bucket deleted by mistake, or an unmounted disk: it answers that each object is gone."""
+    upload(store, range(9))
+    upload(store, range(10, 15))
+    (lost, *_) = folder.iterdir()
+    store.prove_objects()
+    job = create_job(store)
+    assert job is not None
+    folder.rename(tmp_path / "away")
+    folder.mkdir()
+    with pytest.raises(Unreachable, match=f"folder {folder}: has nothing any more of what was put"):
+        reports_in(store, job.key)
+    for _ in range(2):  # trying again does not make an empty place ours
+        (fault,) = store.object_faults()
+        assert "is it the same bucket" in fault
+        store._objects._trying.result()
+    shutil.rmtree(folder)
+    (tmp_path / "away").rename(folder)
+    assert len(reports_in(store, job.key)) == 14
+    assert store.object_faults() == []
+    lost.unlink()
+    with pytest.raises(BodyGone):
+        store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
+    assert store.object_faults() == []
+    store.close()
+    assert objects_in(folder) == 1  # what the store put to know the place by has gone with it
+
+
 @pytest.mark.parametrize("set_to", [None, "another folder"])
 def test_a_leader_that_is_told_another_place_for_its_bodies_does_not_start_and_loses_none(
     store: Database, folder: Path, tmp_path: Path, clock: ManualClock, set_to: str | None
