@@ -20,11 +20,16 @@ function fraction(text) {
   return [sign === '' || sign === '+' ? size : -size, 10n ** BigInt(decimals.length)];
 }
 
+/** Whether some write a thousand so, others one, and the question asks for no thousandths. */
+const isUnclear = (text, [low, step]) =>
+  /^\s*[-+\u2212]?[1-9]\d{0,2}[.,]\d{3}\s*$/.test(text) &&
+  [low, step].every(([above, below]) => (100n * above) % below === 0n);
+
 /** How many steps above the least a number is, as a fraction; null beyond the range. */
 function above(text, grid) {
   const given = fraction(text);
-  if (!given) return null;
   const [low, step] = [grid.low, grid.step].map((each) => each.map(BigInt));
+  if (!given || isUnclear(text, [low, step])) return null;
   // (given - low) / step
   const top = (given[0] * low[1] - low[0] * given[1]) * step[1];
   const bottom = given[1] * low[1] * step[0];

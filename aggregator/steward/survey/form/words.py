@@ -32,8 +32,10 @@ WORDS: Final[Mapping[str, str]] = {
     "faults": "Please look at these again:",
     "fault_one": "Choose an answer, or “I'd rather not say”.",
     "fault_most": "Choose at most {most}.",
-    "fault_number": "Write a number from {low} to {high}, or choose “I'd rather not say”.",
-    "fault_numbers": "Write a number in its range for each, or choose “I'd rather not say”.",
+    "fault_number": "Write a number from {low} to {high}, without a mark for thousands, or choose "
+    "“I'd rather not say”.",
+    "fault_numbers": "Write a number in its range for each, without a mark for thousands, or "
+    "choose “I'd rather not say”.",
     "fault_text": "Write an answer, or choose “I'd rather not say”.",
     "not_here": "Questions that you would answer in your own words are not asked here: this "
     "browser is too old for them, or keeps nothing.",
