@@ -4,13 +4,14 @@ Source: DAP, "Input Share Decryption" and "Input Share Validation".
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeKeypair, input_share_info
 from aggregator.dap.hpke_batch import open_many
+from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.messages import PlaintextInputShare
 from aggregator.dap.messages.columns import ByteRows, Places, ShareColumns, Times, strings
 from aggregator.dap.profile import Role
@@ -87,26 +88,17 @@ def open_shares(
             rejected.setdefault(row, ReportError.HPKE_UNKNOWN_CONFIG_ID)
     wanted = [row for row in range(len(shares)) if row not in rejected]
     sealed = shares.take(wanted)
-    prefix = task.input_share_aad_prefix
-    plaintexts = open_many(
-        keypairs,
-        input_share_info(task.profile.tag, role),
-        sealed.config_ids,
-        sealed.encs,
-        strings(sealed.payloads),
-        [prefix + head for head in strings(sealed.head)],
-    )
-    opened = [row for row, text in zip(wanted, plaintexts, strict=True) if text is not None]
+    places, plaintexts = _decrypted(task, role, keypairs, sealed)
+    opened = [wanted[place] for place in places]
     rejected |= dict.fromkeys({*wanted} - {*opened}, ReportError.HPKE_DECRYPT_ERROR)
-    framed = [text for text in plaintexts if text is not None]
-    input_shares, faults = _unframed(framed, task.prio3.input_share_size(_AGG_ID[role]))
+    input_shares, faults = _unframed(plaintexts, task.prio3.input_share_size(_AGG_ID[role]))
     rejected |= {opened[place]: fault for place, fault in faults.items()}
     kept = [place for place in range(len(opened)) if place not in faults]
-    places = np.array([opened[place] for place in kept], np.intp)
-    public = shares.take(places)
+    rows = np.array([opened[place] for place in kept], np.intp)
+    public = shares.take(rows)
     words = task.profile.at_aggregation
     return OpenedShares(
-        rows=places,
+        rows=rows,
         nonces=public.nonces,
         times=public.times,
         public_shares=public.public_shares,
@@ -116,6 +108,31 @@ def open_shares(
 
 
 _AGG_ID = {Role.LEADER: 0, Role.HELPER: 1}
+AT_ONCE = 2**20
+"""How many bytes of ciphertexts are opened at once. For more, the strings in between would take
+memory that the process has to ask the system for each time."""
+
+
+def _decrypted(
+    task: Task, role: Role, keypairs: Mapping[int, HpkeKeypair], sealed: ShareColumns
+) -> tuple[list[int], ByteRows]:
+    """Return the places of the shares that open, and their plaintexts, one a row."""
+    info, prefix = input_share_info(task.profile.tag, role), task.input_share_aad_prefix
+    size = sealed.payloads.shape[1]
+    step = max(1, AT_ONCE // size)
+    rows = np.empty((len(sealed), size - TAG_SIZE), np.uint8)
+    opened: list[int] = []
+    for start in range(0, len(sealed), step):
+        some = sealed.between(start, start + step)
+        aads = [prefix + head for head in strings(some.head)]
+        payloads = strings(some.payloads)
+        found = open_many(keypairs, info, some.config_ids, some.encs, payloads, aads)
+        texts = [text for text in found if text is not None]
+        before = len(opened)
+        opened += [place for place, text in enumerate(found, start) if text is not None]
+        joined = np.frombuffer(b"".join(texts), np.uint8)
+        rows[before : len(opened)] = joined.reshape(len(texts), rows.shape[1])
+    return opened, rows[: len(opened)]
 
 
 def _untimely(task: Task, times: Times, timely: Timely) -> dict[int, ReportError]:
@@ -131,17 +148,17 @@ def _untimely(task: Task, times: Times, timely: Timely) -> dict[int, ReportError
     }
 
 
-def _unframed(plaintexts: Sequence[bytes], size: int) -> tuple[ByteRows, dict[int, ReportError]]:
+def _unframed(plaintexts: ByteRows, size: int) -> tuple[ByteRows, dict[int, ReportError]]:
     """Return input shares of `size` bytes, and the errors of plaintexts that hold none.
 
     All plaintexts have the size of a share without extensions: sealing adds the same to each.
     """
-    frame = encode(PlaintextInputShare((), bytes(size)))[:-size]
-    joined = np.frombuffer(b"".join(plaintexts), np.uint8)
-    rows = joined.reshape(len(plaintexts), len(frame) + size)
-    wanted = np.frombuffer(frame, np.uint8)
-    others = np.flatnonzero((rows[:, : len(frame)] != wanted).any(axis=1)).tolist()
-    return rows[:, len(frame) :], {place: _fault_of(plaintexts[place]) for place in others}
+    frame = np.frombuffer(encode(PlaintextInputShare((), bytes(size)))[:-size], np.uint8)
+    is_other = (plaintexts[:, : len(frame)] != frame).any(axis=1)
+    faults = {
+        place: _fault_of(plaintexts[place].tobytes()) for place in np.flatnonzero(is_other).tolist()
+    }
+    return plaintexts[:, len(frame) :], faults
 
 
 def _fault_of(plaintext: bytes) -> ReportError:

@@ -109,6 +109,10 @@ class ShareColumns:
         """The ciphertexts with their tags."""
         return self.sealed[:, _ENC + self.enc + _U32 :]
 
+    def between(self, first: int, end: int) -> "ShareColumns":
+        """Return the reports of the rows from `first` to before `end`, without a copy."""
+        return ShareColumns(self.head[first:end], self.sealed[first:end], self.enc)
+
     def take(self, rows: Sequence[int] | Places) -> "ShareColumns":
         """Return some of the reports; without a copy if these are all, in order."""
         if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):

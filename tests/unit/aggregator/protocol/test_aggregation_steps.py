@@ -28,6 +28,7 @@ from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.errors import ParameterError
+from aggregator.protocol import opening
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderInit,
@@ -200,7 +201,12 @@ def test_a_resumed_leader_goes_on_without_lost_reports_that_the_helper_rejected(
         assert [each.report_id.value for each in rejected] == state.ids[2:3][: len(left) - 2]
 
 
-def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(task: Task) -> None:
+@pytest.mark.parametrize("at_once", [1, 1000, opening.AT_ONCE])
+def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(
+    task: Task, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """However many of them it opens at once."""
+    monkeypatch.setattr(opening, "AT_ONCE", at_once)
     reports = reports_of(task, [0, 1, 2, 3])
     foreign = generate_keypair(1, SeededEntropy(b"another leader"))
     unknown = generate_keypair(77, SeededEntropy(b"an unknown key"))
@@ -216,6 +222,11 @@ def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(task: Task) -
     request = decode(AggregationJobInitReq, init.request)
     sent = [v.report_share.report_metadata.report_id for v in request.verify_inits]
     assert sent == [ids_of(reports)[1], ids_of(reports)[3]]
+    assert init.state is not None
+    helper = help_(task, init.request)
+    verified, _ = leader_finish(task, init.state, helper.response({}))
+    shares = [each.bucket_shares()[0].agg_share for each in (verified, helper.verified)]
+    assert sums(task, *shares) == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
