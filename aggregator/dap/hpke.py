@@ -218,7 +218,7 @@ def seal(
     except ValueError as error:
         raise ParameterError(f"public key of HPKE configuration {config.id} is unusable") from error
     key, nonce = key_schedule(suite, secret, enc + config.public_key, info)
-    return HpkeCiphertext(config.id, enc, suite.aead.cipher(key).encrypt(nonce, plaintext, aad))
+    return HpkeCiphertext(config.id, enc, suite.aead.load()(key).encrypt(nonce, plaintext, aad))
 
 
 def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphertext) -> bytes:
@@ -242,7 +242,7 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
         # payload shorter than a tag either: all of it is the sender's fault.
         secret = keypair.exchange(enc)
         key, nonce = key_schedule(suite, secret, enc + keypair.config.public_key, info)
-        return suite.aead.cipher(key).decrypt(nonce, ciphertext.payload, aad)
+        return suite.aead.load()(key).decrypt(nonce, ciphertext.payload, aad)
     except (InvalidTag, ValueError) as error:
         config_id = ciphertext.config_id
         raise DecryptError(f"a ciphertext for configuration {config_id} does not open") from error

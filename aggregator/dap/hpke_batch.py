@@ -20,6 +20,7 @@ from aggregator.dap.hpke import (
     suite_of,
 )
 from aggregator.dap.hpke_suites import Suite
+from aggregator.dap.messages.columns import strings
 
 _A_FEW = 4
 """Below this many messages, numpy calls take longer than they save."""
@@ -62,7 +63,7 @@ def key_schedules(
     prk = _extracted(shared, fixed.secret, nothing)
     keys = _extracted(prk, fixed.key, nothing)[:, : suite.aead.key_size]
     nonces = _extracted(prk, fixed.base_nonce, nothing)[:, :NONCE_SIZE]
-    return [(k.tobytes(), n.tobytes()) for k, n in zip(keys, nonces, strict=True)]
+    return [*zip(strings(keys), strings(nonces), strict=True)]
 
 
 def open_many(
@@ -91,6 +92,7 @@ def open_many(
         keypair = keypairs[config_id]
         config = keypair.config
         suite = suite_of(config)
+        cipher = suite.aead.load()
         rows = [row for row, sealed_to in enumerate(config_ids) if sealed_to == config_id]
         secrets = dh_many(keypair, [encs[row] for row in rows])
         agreed = [
@@ -103,7 +105,7 @@ def open_many(
         )
         for (row, _, _), (key, nonce) in zip(agreed, keys, strict=True):
             try:
-                opened[row] = suite.aead.cipher(key).decrypt(nonce, payloads[row], aads[row])
+                opened[row] = cipher(key).decrypt(nonce, payloads[row], aads[row])
             except (InvalidTag, ValueError):
                 continue
     return opened

@@ -44,13 +44,17 @@ class PrivateKey(Protocol):
 class X25519Key:
     """A private key of DHKEM(X25519, HKDF-SHA256)."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_key", "_parse")
 
     def __init__(self, private_key: bytes) -> None:
         """Parse 32 bytes, of which any are a key; raises ValueError for another size."""
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+        from cryptography.hazmat.primitives.asymmetric.x25519 import (
+            X25519PrivateKey,
+            X25519PublicKey,
+        )
 
         self._key = X25519PrivateKey.from_private_bytes(private_key)
+        self._parse = X25519PublicKey.from_public_bytes
 
     @property
     def public_key(self) -> bytes:
@@ -59,9 +63,7 @@ class X25519Key:
 
     def exchange(self, public_key: bytes) -> bytes:
         """Return the secret; raises ValueError for another size or a point of small order."""
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-
-        return self._key.exchange(X25519PublicKey.from_public_bytes(public_key))
+        return self._key.exchange(self._parse(public_key))
 
 
 class P256Key:
@@ -138,16 +140,16 @@ ENC_SIZES = tuple(kem.public_key_size for kem in (X25519, P256))
 Cipher: TypeAlias = Union["AESGCM", "ChaCha20Poly1305"]
 
 
-def _aes_gcm(key: bytes) -> Cipher:
+def _aes_gcm() -> type[Cipher]:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    return AESGCM(key)
+    return AESGCM
 
 
-def _chacha20_poly1305(key: bytes) -> Cipher:
+def _chacha20_poly1305() -> type[Cipher]:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    return ChaCha20Poly1305(key)
+    return ChaCha20Poly1305
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,14 @@ class Aead:
         name: Its name in settings.
         id: RFC 9180's code point.
         key_size: Bytes of a key.
-        cipher: Makes the cipher from a key.
+        load: Returns what makes the cipher from a key. An import takes as long as that, so who
+            opens many messages loads it once.
     """
 
     name: str
     id: int
     key_size: int
-    cipher: Callable[[bytes], Cipher]
+    load: Callable[[], type[Cipher]]
 
 
 AEADS = (
