@@ -5,7 +5,7 @@ The verbs speak SQLAlchemy Core, which both databases understand; where they dif
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -181,6 +181,12 @@ class Backend(Protocol):
         """Delete the rows of the table of `content`: all, or few enough to hold nobody up for long.
 
         They hold no secrets, so what is left of them on the disk is not overwritten.
+        """
+
+    def unscrubbed(self, connection: Connection) -> AbstractContextManager[None]:
+        """Leave what is deleted inside to be overwritten by what comes later.
+
+        Overwriting it at once would write each page of it once more.
         """
 
     def bucket_keys(self) -> BucketKeys:

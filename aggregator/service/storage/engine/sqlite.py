@@ -2,14 +2,14 @@
 
 There is one writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), with
 readers alongside (WAL). `synchronous=FULL` makes a commit survive a power cut. `secure_delete=ON`
-overwrites deleted bytes, except those that `empty` deletes.
+overwrites deleted bytes, except those that are deleted in `unscrubbed`.
 """
 
 import os
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,10 +203,7 @@ class Sqlite:
         return True
 
     def empty(self, connection: Connection, content: Column[bytes]) -> None:
-        """Delete the first rows of the table, up to `STEP_BYTES` of `content`.
-
-        The freed pages are not overwritten, which would write each of them once more.
-        """
+        """Delete the first rows of the table, up to `STEP_BYTES` of `content`."""
         (key,) = content.table.primary_key.columns
         size = func.length(content)
         first = select(key.label("key"), size.label("size")).order_by(key).limit(STEP_ROWS)
@@ -216,9 +213,15 @@ class Sqlite:
         step = select(func.max(rows.key)).where(
             (rows.up_to <= STEP_BYTES) | (rows.up_to == rows.size)  # equal only for the first row
         )
+        with self.unscrubbed(connection):
+            connection.execute(delete(content.table).where(key <= step.scalar_subquery()))
+
+    @contextmanager
+    def unscrubbed(self, connection: Connection) -> Iterator[None]:
+        """Do not overwrite whole pages that become free inside."""
         connection.exec_driver_sql("PRAGMA secure_delete=FAST")
         try:
-            connection.execute(delete(content.table).where(key <= step.scalar_subquery()))
+            yield
         finally:
             connection.exec_driver_sql("PRAGMA secure_delete=ON")
 

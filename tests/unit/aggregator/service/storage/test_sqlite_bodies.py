@@ -10,7 +10,11 @@ from sqlalchemy import Connection
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    AggregationJob,
+    finish_aggregation_job,
+    store_request,
+)
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.rejecting import drop_reports
 from aggregator.service.storage.reports.reports import put_reports
@@ -21,6 +25,7 @@ from tests.support.store import (
     TASK_ID,
     bodies_left,
     create_job,
+    lease_job,
     report_id,
     reports_in,
     rotate_all,
@@ -50,19 +55,20 @@ def drop(store: Database, job: AggregationJob) -> int:
     return store.run_sync("drop", lambda tx: drop_reports(tx, TASK_ID, job.key))
 
 
+def setting(store: Database) -> int:
+    def ask(tx: Transaction) -> int:
+        return int(tx.connection.exec_driver_sql("PRAGMA secure_delete").scalar_one())
+
+    return store.run_sync("ask", ask)
+
+
 def test_sqlite_overwrites_again_what_is_deleted_after_a_generation_was_emptied(
     store: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def setting() -> int:
-        def ask(tx: Transaction) -> int:
-            return int(tx.connection.exec_driver_sql("PRAGMA secure_delete").scalar_one())
-
-        return store.run_sync("ask", ask)
-
     upload(store, [1])
     drop(store, created(store))
     rotate_all(store, clock)
-    assert (bodies_left(store), setting()) == (0, 1)
+    assert (bodies_left(store), setting(store)) == (0, 1)
 
     def fails(*_: object) -> None:
         raise RuntimeError
@@ -74,7 +80,7 @@ def test_sqlite_overwrites_again_what_is_deleted_after_a_generation_was_emptied(
             lambda tx: tx.backend.empty(tx.connection, tables.report_bodies[0].c.body),
         )
     monkeypatch.undo()
-    assert setting() == 1
+    assert setting(store) == 1
 
 
 def written() -> int:
@@ -113,3 +119,19 @@ def test_a_body_is_written_once_beside_the_log(store: Database, clock: ManualClo
     assert bodies_left(store) == 0
     total = uploading + claiming + reading + dropping + emptying
     assert total < 2.6 * BODY, (uploading, claiming, reading, dropping, emptying)
+
+
+@pytest.mark.skipif(not IO.exists(), reason="only Linux counts what a process writes")
+def test_a_jobs_request_is_not_written_again_when_the_job_ends(store: Database) -> None:
+    """Log and file, which is written when the log has grown by so much."""
+    upload(store, [1])
+    created(store)
+    lease, request = lease_job(store).lease, os.urandom(2 << 20)
+    before = written()
+    store.run_sync("send", lambda tx: store_request(tx, lease, request, {}))
+    storing = written() - before
+    store.run_sync("finish", lambda tx: finish_aggregation_job(tx, lease, [report_id(1)], {}))
+    finishing = written() - before - storing
+    assert storing > len(request)
+    assert finishing < len(request) / 4, (storing, finishing)
+    assert setting(store) == 1
