@@ -32,6 +32,9 @@ BUSY_TIMEOUT_SECONDS = 5
 STEP_BYTES = 8 << 20
 """The most bytes that `empty` deletes at once, unless a single row has more."""
 STEP_ROWS = 5000
+_LOG_PAGES = 4000
+"""How far the log grows before it is copied into the file, 16 MiB. Ids are random, so nearly each
+changes a page of its own, and those that several transactions change are copied once."""
 _NOW = select(cast(func.strftime("%s", "now"), Integer))
 _BUSY = 5
 _LOCKED = 6
@@ -84,6 +87,7 @@ class Sqlite:
                 "foreign_keys=ON",
                 "trusted_schema=OFF",
                 "temp_store=MEMORY",
+                f"wal_autocheckpoint={_LOG_PAGES}",
                 f"query_only={'ON' if readers else 'OFF'}",
             ):
                 connection.execute(f"PRAGMA {pragma}")
