@@ -9,11 +9,12 @@ Source: DAP, "Helper Initialization" and "Batch Buckets".
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import anyio
 from anyio import to_thread
 
+from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages.columns import read_job
 from aggregator.dap.problems import NameTaken, TooManyRequests
@@ -41,6 +42,7 @@ from aggregator.service.storage.reports.counters import (
     counted_reason,
 )
 from aggregator.service.storage.reports.past_units import not_opened, past_before
+from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
 from aggregator.service.telemetry.tracing import note
 
 _NEVER = 2**64 - 1
@@ -80,16 +82,20 @@ class AggregationJobs:
         """
         task_id = served.task.task_id.value
         digest = hashlib.sha256(body).digest()
-        found = await self._runtime.database.read(
-            "find aggregation job", lambda tx: _found(tx, task_id, digest, job_id)
-        )
-        if found is not None:
+
+        def look(tx: Transaction) -> AnsweredJob | DeferredJob | None:
+            return _found(tx, task_id, digest, job_id)
+
+        def begin(tx: Transaction) -> AnsweredJob | DeferredJob | list[HpkeKey]:
+            return look(tx) or ([] if self._most_deferred is not None else list_hpke_keys(tx))
+
+        found = await self._runtime.database.read("find aggregation job", begin)
+        if not isinstance(found, list):
             return found
         if self._most_deferred is not None:
             return await self._defer(served, body, digest, job_id, self._most_deferred)
-        return await self._answer(
-            served, body, digest, lambda tx: _found(tx, task_id, digest, job_id), job_id
-        )
+        keypairs = self._runtime.keypairs_of(found)
+        return await self._answer(served, body, digest, keypairs, look, job_id)
 
     async def answer_deferred(
         self, served: ServedTask, body: bytes, leased: Leased[DeferredJob]
@@ -107,7 +113,8 @@ class AggregationJobs:
             end_deferred_job(tx, leased.lease)
             return find_job(tx, task_id, digest)
 
-        await self._answer(served, body, digest, end, leased.job.job_id)
+        keypairs = await self._runtime.keypairs()
+        await self._answer(served, body, digest, keypairs, end, leased.job.job_id)
 
     async def _defer(
         self, served: ServedTask, body: bytes, digest: bytes, job_id: bytes | None, most: int
@@ -133,10 +140,15 @@ class AggregationJobs:
         return await self._runtime.database.run("defer aggregation job", defer)
 
     async def _answer(
-        self, served: ServedTask, body: bytes, digest: bytes, look: _Look, job_id: bytes | None
+        self,
+        served: ServedTask,
+        body: bytes,
+        digest: bytes,
+        keypairs: Mapping[int, HpkeKeypair],
+        look: _Look,
+        job_id: bytes | None,
     ) -> AnsweredJob | DeferredJob:
         """Verify the reports of a request and store the answer, unless `look` finds one then."""
-        keypairs = await self._runtime.keypairs()
         now = self._runtime.clock.now()
         limit = self._ages.limit(served.task, now)
         init = await self._runtime.verify(

@@ -71,8 +71,7 @@ class JobCreator:
         An error in one task is logged once, and does not cost the other tasks their turn.
         """
         try:
-            task = await self._runtime.public_task(TaskId(task_id))
-            made = await self._create_if_due(task)
+            made = await self._create_if_due(task_id)
         except Problem:  # we do not take part in it; the log said so when it was first read
             return False
         except Unreachable:
@@ -86,14 +85,13 @@ class JobCreator:
         self._troubles.pop(task_id, None)
         return made
 
-    async def _create_if_due(self, task: Task) -> bool:
-        task_id = task.task_id.value
-
-        def look(tx: Transaction) -> tuple[JobSize, Claimable]:
+    async def _create_if_due(self, task_id: bytes) -> bool:
+        def look(tx: Transaction) -> tuple[Task, JobSize, Claimable]:
+            task = self._runtime.public_task_in(tx, TaskId(task_id))
             size = self._size_for(task, largest_job(tx, task_id))
-            return size, claimable_reports(tx, task_id, size)
+            return task, size, claimable_reports(tx, task_id, size)
 
-        most, claimable = await self._runtime.database.read("claimable reports", look)
+        task, most, claimable = await self._runtime.database.read("claimable reports", look)
         if claimable.reports and not claimable.is_full and not self._have_lingered(task_id):
             return False
         self._waiting_since.pop(task_id, None)

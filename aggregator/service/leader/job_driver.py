@@ -12,10 +12,12 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 
 import dataclasses
 import hashlib
+from typing import TypeAlias
 
 from typing_extensions import override
 
 from aggregator.codec import DecodeError
+from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId, TaskId
 from aggregator.dap.messages import AggregationJobResp
 from aggregator.dap.messages.columns import ReportColumns
@@ -70,6 +72,7 @@ from aggregator.service.storage.reports.claims import (
     reports_of_job,
 )
 from aggregator.service.storage.reports.counters import counted_reason
+from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
@@ -78,6 +81,7 @@ from aggregator.service.transport.interpretation import Answer, PeerRefused, Pee
 from aggregator.service.transport.scheduler import Jobs
 
 _DEFAULT_POLL_SECONDS = 2
+_Reports: TypeAlias = tuple[dict[int, HpkeKeypair], JobReports]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,11 +142,10 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
         """Start verification and store the request; None if no report is left to ask about."""
         try:
-            stored = await self._reports(leased.job)
+            keypairs, stored = await self._reports(leased.job)
         except BodyGone:
             await self._reject_damaged(leased)
-            stored = await self._reports(leased.job)
-        keypairs = await self._runtime.keypairs()
+            keypairs, stored = await self._reports(leased.job)
         sizes = report_sizes(served.task)
         reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
         init = await self._runtime.verify(
@@ -214,19 +217,16 @@ class JobDriver(LeaseDriver[AggregationJob]):
         Raises:
             ReportsLost, IncompatibleResponse, DecodeError: See `leader_finish`.
         """
-        stored = JobReports(b"", 0) if request.state is not None else await self._readable(job)
-        keypairs = await self._runtime.keypairs()
+        again = await self._readable(job) if request.state is None else ({}, JobReports(b"", 0))
 
         def finish() -> tuple[Verified, list[Rejected], int]:
             state = request.state
             if state is None:
-                state = leader_resume(
-                    served.task,
-                    served.verification_key,
-                    keypairs,
-                    request.body,
-                    ReportColumns.joined(stored.body, stored.width, report_sizes(served.task))[0],
-                )
+                keypairs, stored = again
+                sizes = report_sizes(served.task)
+                reports, _ = ReportColumns.joined(stored.body, stored.width, sizes)
+                key = served.verification_key
+                state = leader_resume(served.task, key, keypairs, request.body, reports)
             is_final = job.failures + 1 >= self._settings.max_attempts
             answered = served.task.profile.framing.read_answer(answer.body)
             verified, rejected = leader_finish(served.task, state, answered, is_final=is_final)
@@ -368,18 +368,20 @@ class JobDriver(LeaseDriver[AggregationJob]):
         else:
             log.info("job waits", next_in=f"{delay}s")
 
-    async def _reports(self, job: AggregationJob) -> JobReports:
-        reports = await self._runtime.database.read(
-            "reports of job", lambda tx: reports_of_job(tx, job.key)
+    async def _reports(self, job: AggregationJob) -> _Reports:
+        """Return our HPKE key pairs, and the reports of a job."""
+        keys, reports = await self._runtime.database.read(
+            "reports of job", lambda tx: (list_hpke_keys(tx), reports_of_job(tx, job.key))
         )
         note(reports=len(reports))
-        return reports
+        return self._runtime.keypairs_of(keys), reports
 
-    async def _readable(self, job: AggregationJob) -> JobReports:
-        """Return the reports of a job, except those whose bodies are lost."""
+    async def _readable(self, job: AggregationJob) -> _Reports:
+        """Return the same, but without the reports whose bodies are lost."""
         try:
             return await self._reports(job)
         except BodyGone:
-            return await self._runtime.database.run(
+            reports = await self._runtime.database.run(
                 "readable reports of job", lambda tx: readable_reports(tx, job.key)
             )
+            return await self._runtime.keypairs(), reports

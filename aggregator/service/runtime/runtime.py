@@ -6,7 +6,7 @@ themselves, for as long as the store confirms their version (`upload_terms`).
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from anyio import to_thread
@@ -223,9 +223,11 @@ class Runtime:
             UnrecognizedTask: There is no such task for our role.
             TaskRefused: It is below our floor.
         """
-        stored = await self.database.read(
-            "public task", lambda tx: get_public_task(tx, task_id.value)
-        )
+        return await self.database.read("public task", lambda tx: self.public_task_in(tx, task_id))
+
+    def public_task_in(self, tx: Transaction, task_id: TaskId) -> Task:
+        """Do what `public_task` does, in a transaction."""
+        stored = get_public_task(tx, task_id.value)
         if stored is None or stored.role != self.role.name.lower():
             raise UnrecognizedTask("no such task here", task_id)
         return self._task(stored.task_id, stored.definition)
@@ -250,7 +252,10 @@ class Runtime:
 
     async def keypairs(self) -> dict[int, HpkeKeypair]:
         """Return our HPKE key pairs by configuration id, including retired ones."""
-        keys = await self.database.read("hpke keys", list_hpke_keys)
+        return self.keypairs_of(await self.database.read("hpke keys", list_hpke_keys))
+
+    def keypairs_of(self, keys: Sequence[HpkeKey]) -> dict[int, HpkeKeypair]:
+        """Return what `keypairs` does of all stored keys, which were read with something else."""
         keypairs = [self._keypair(key) for key in keys]
         self._keypairs = {key.config: keypair for key, keypair in zip(keys, keypairs, strict=True)}
         return {keypair.config.id: keypair for keypair in keypairs}
