@@ -68,14 +68,14 @@ class ClosedBatches:
 
 def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
     """Return the closed batches of the task that overlap `batch`."""
-    found = tx.connection.execute(_CLOSED, _range(tx, task_id, batch))
-    return ClosedBatches(list(found))
+    found = tx.run(_CLOSED, _range(tx, task_id, batch))
+    return ClosedBatches([(first, last, state) for first, last, state in found])
 
 
 def closed_among(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> ClosedBatches:
     """Return closed batches of the task, including all that hold any of the buckets."""
     ranges = [_range(tx, task_id, each) for each in spans(buckets)]
-    rows = {tuple(row) for within in ranges for row in tx.connection.execute(_CLOSED, within)}
+    rows = {(*row,) for within in ranges for row in tx.run(_CLOSED, within)}
     return ClosedBatches(sorted(rows))
 
 

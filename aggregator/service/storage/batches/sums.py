@@ -12,6 +12,7 @@ Only buckets that hold reports have rows; `closed` knows which buckets are close
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -118,9 +119,10 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
             sealed.append(tx.crypter.encrypt("bucket_keys", row, "key", key))
             cipher = _cipher_of(tx, key)
         else:
-            cipher = _stored_cipher(tx, row, found.slot)
-            old = cipher.decrypt("bucket_shares", row, "share", found.share)
-            totals = totals_of(found) + addition.totals
+            *held, sealed_share, slot = found
+            cipher = _stored_cipher(tx, row, slot)
+            old = cipher.decrypt("bucket_shares", row, "share", sealed_share)
+            totals = _totals(*held) + addition.totals
         share = cipher.encrypt("bucket_shares", row, "share", addition.merge(old))
         shares.append({**place, "share": share})
         counts.append({**place, **totals_columns(totals)})
@@ -128,7 +130,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         slots = tx.keys.put(sealed, _first_unused_slot(tx))
         tx.made_slots += slots
         rows = [{**place, "slot": slot} for place, slot in zip(keys, slots, strict=True)]
-        tx.connection.execute(_PUTTING_KEYS, rows)
+        tx.run(_PUTTING_KEYS, *rows)
     _put(tx, tables.bucket_shares, shares)
     _put(tx, tables.buckets, counts)
 
@@ -284,9 +286,12 @@ def totals_columns(totals: BatchTotals) -> dict[str, object]:
 def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
     """Return the totals that a row holds."""
     columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
-    first, last = columns["first_time"], columns["last_time"]
-    times = None if first is None else (Time(first), Time(last))
-    return BatchTotals(columns["report_count"], columns["checksum"], times)
+    return _totals(*(columns[each.name] for each in _TOTALS))
+
+
+def _totals(reports: int, checksum: bytes, first: int | None, last: int | None) -> BatchTotals:
+    times = None if first is None or last is None else (Time(first), Time(last))
+    return BatchTotals(reports, checksum, times)
 
 
 def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:
@@ -297,8 +302,8 @@ def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:
 def shard_cipher(tx: Transaction, task_id: bytes, bucket: bytes, shard: int) -> Crypter:
     """Return a crypter with a shard's own key; its share must not be destroyed."""
     place = {"task": tx.task_key(task_id), "bucket": bucket, "shard": shard}
-    stored = tx.connection.execute(_SLOT, place).scalar_one()
-    return _stored_cipher(tx, shard_row(task_id, bucket, shard), stored)
+    ((slot,),) = tx.run(_SLOT, place)
+    return _stored_cipher(tx, shard_row(task_id, bucket, shard), slot)
 
 
 _KEY = tables.bucket_keys.c
@@ -323,18 +328,20 @@ def replace_share(tx: Transaction, task_id: bytes, stored: StoredShard) -> None:
 
 def _stored_shards(
     tx: Transaction, task_id: bytes, buckets: Sequence[bytes], shard: int
-) -> dict[bytes, Row[tuple[object, ...]]]:
-    found, place = {}, {"task": tx.task_key(task_id), "shard": shard}
+) -> dict[bytes, Sequence[Any]]:
+    """Return, by bucket, the totals, the sealed share and the key's slot of a shard."""
+    found: dict[bytes, Sequence[Any]] = {}
+    place = {"task": tx.task_key(task_id), "shard": shard}
     for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
-        some = buckets[start : start + _BUCKETS_PER_QUERY]
-        rows = tx.connection.execute(_STORED_OF_SHARD, {**place, "some": some})
-        found.update({row.bucket: row for row in rows})
+        some = [*buckets[start : start + _BUCKETS_PER_QUERY]]
+        for bucket, _, *rest in tx.run(_STORED_OF_SHARD, {**place, "some": some}):
+            found[bucket] = rest
     return found
 
 
 def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert the rows of shards, or replace existing ones."""
-    tx.connection.execute(tx.prepared(_REPLACING[table.name]), rows)
+    tx.run(tx.prepared(_REPLACING[table.name]), *rows)
 
 
 def _replacing(table: Table) -> Callable[[Callable[[Table], Insert]], Insert]:
@@ -380,7 +387,7 @@ _STORED_OF_SHARD = _stored().where(
 
 def _first_unused_slot(tx: Transaction) -> int:
     """Return the first slot above the slots of all buckets."""
-    last = tx.connection.execute(_LAST_SLOT).scalar()
+    ((last,),) = tx.run(_LAST_SLOT)
     return 0 if last is None else last + 1
 
 

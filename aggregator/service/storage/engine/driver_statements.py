@@ -26,22 +26,29 @@ class _DriverStatement:
         returns_rows: Whether it returns any.
     """
 
-    def __init__(self, statement: Any, names: tuple[str, ...]) -> None:  # noqa: ANN401  any kind
+    def __init__(
+        self,
+        statement: Any,  # noqa: ANN401  any kind
+        names: tuple[str, ...],
+        lengths: tuple[tuple[str, int], ...],
+    ) -> None:
         dialect = SQLiteDialect_pysqlite()
         compiled = statement.compile(dialect=dialect, column_keys=names or None)
-        self.text = str(compiled)
-        binds = [compiled.binds[name] for name in compiled.positiontup or ()]
-        if any(each.expanding for each in binds):
-            raise ValueError("a statement with lists of values has no text of its own")
-        self._binds: list[tuple[str, object, _Process | None]] = [
-            (
-                each.key,
-                each.value,
-                each.type.dialect_impl(dialect).bind_processor(dialect),
-            )
-            for each in binds
-        ]
-        self._required = {each.key for each in binds if each.required}
+        self._required = {each.key for each in compiled.binds.values() if each.required}
+        lists = {name: [None] * length for name, length in lengths}
+        whole = compiled.construct_expanded_state(dict.fromkeys(self._required) | lists)
+        self.text = whole.statement
+        of_list = {
+            each: (name, place)
+            for name, expanded in whole.parameter_expansion.items()
+            for place, each in enumerate(expanded)
+        }
+        self._binds: list[tuple[str, int | None, object, _Process | None]] = []
+        for each in whole.positiontup or ():
+            name, place = of_list.get(each, (each, None))
+            bind = compiled.binds[name]
+            process = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            self._binds.append((bind.key, place, bind.value, process))
         columns = getattr(statement, "exported_columns", ())
         self.returns_rows = bool(columns)
         types = [each.type.dialect_impl(dialect) for each in columns]
@@ -60,10 +67,13 @@ class _DriverStatement:
         if not given.keys() >= self._required:
             missing = ", ".join(sorted(self._required - given.keys()))
             raise InvalidRequestError(f"no value is given for {missing}")
-        return [
-            given.get(name, fixed) if process is None else process(given.get(name, fixed))
-            for name, fixed, process in self._binds
-        ]
+        ordered = []
+        for name, place, fixed, process in self._binds:
+            value: Any = given.get(name, fixed)
+            if place is not None:
+                value = value[min(place, len(value) - 1)]
+            ordered.append(value if process is None else process(value))
+        return ordered
 
     def rows(self, found: list[Any]) -> list[Sequence[Any]]:
         """Return rows with values of the columns' types."""
@@ -76,8 +86,22 @@ class _DriverStatement:
 
 
 @lru_cache(maxsize=512)
-def _driver_statement(statement: Executable, names: tuple[str, ...]) -> _DriverStatement:
-    return _DriverStatement(statement, names)
+def _driver_statement(
+    statement: Executable, names: tuple[str, ...], lengths: tuple[tuple[str, int], ...]
+) -> _DriverStatement:
+    return _DriverStatement(statement, names, lengths)
+
+
+def _lengths(values: Values) -> tuple[tuple[str, int], ...]:
+    """Return for each list among the values how many it is written for, which are few numbers.
+
+    The last value of a list is repeated up to a power of two.
+    """
+    return tuple(
+        (name, 1 << (len(value) - 1).bit_length() if value else 0)
+        for name, value in values.items()
+        if isinstance(value, list)
+    )
 
 
 def run(
@@ -85,10 +109,12 @@ def run(
 ) -> list[Sequence[Any]]:
     """Run a prepared statement once for each of one or more mappings of values; return all rows.
 
+    A list may stand for the values of `IN`, and then there is one mapping.
+
     Raises:
         SQLAlchemyError: As SQLAlchemy would.
     """
-    made = _driver_statement(statement, tuple(each[0]))
+    made = _driver_statement(statement, tuple(each[0]), _lengths(each[0]))
     cursor = connection.connection.cursor()
     try:
         if not made.returns_rows:

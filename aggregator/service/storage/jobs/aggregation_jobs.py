@@ -223,10 +223,9 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
 
 def largest_job(tx: Transaction, task_id: bytes) -> int | None:
     """Return the most bytes that a request to the task's Helper has, if it has refused one."""
-    task = tables.tasks.c
-    query = select(task.largest_job).where(task.task_id == task_id)
-    found: int | None = tx.connection.execute(query).scalar_one_or_none()
-    return found
+    found = tx.run(_LARGEST, {"of_task": task_id})
+    largest: int | None = found[0][0] if found else None
+    return largest
 
 
 def _bound_jobs(tx: Transaction, task_id: bytes, size: int) -> None:
@@ -290,7 +289,7 @@ def finish_aggregation_job(
         Conflict: The reports named are not exactly the job's.
     """
     table = tables.aggregation_jobs
-    task_id, bound, sent = tx.connection.execute(_SIZES, {"key": lease.key}).one()
+    ((task_id, bound, sent),) = tx.run(_SIZES, {"key": lease.key})
     if too_early:
         locks.keep_batches(tx, task_id)
     values = {"request": None, "reason": None}
@@ -309,7 +308,7 @@ def finish_aggregation_job(
     count_reports(tx, task_id, Stage.AGGREGATION, counted)
     if _is_outgrown(bound, sent):  # last, for others wait for the task's row
         more = bound + max(1, bound // GROWTH)
-        tx.connection.execute(_GROWING, {"of_task": task_id, "bound": bound, "more": more})
+        tx.run(_GROWING, {"of_task": task_id, "bound": bound, "more": more})
 
 
 def release_aggregation_job(
@@ -347,14 +346,14 @@ def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
         "created_at": tx.now,
         "bucket": bucket or None,
     }
-    key: int = tx.connection.execute(_PUTTING, row).scalar_one()
+    ((key,),) = tx.run(_PUTTING, row)
     return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
 
 
 def _task_of(tx: Transaction, key: int) -> bytes:
     """Return the id of a job's task."""
-    task_id: bytes = tx.connection.execute(_TASK, {"key": key}).scalar_one()
-    return task_id
+    ((task_id,),) = tx.run(_TASK, {"key": key})
+    return bytes(task_id)
 
 
 _JOB = tables.aggregation_jobs
@@ -364,7 +363,16 @@ _TASK = (
     .join(_JOB, tables.tasks.c.id == _JOB.c.task)
     .where(_JOB.c.id == bindparam("key"))
 )
-_GETTING = _TASK.add_columns(*_JOB.c)
+_GETTING = _TASK.add_columns(
+    _JOB.c.job_id,
+    _JOB.c.state,
+    _JOB.c.bucket,
+    _JOB.c.request,
+    _JOB.c.helper_location,
+    _JOB.c.failures,
+    _JOB.c.unanswered,
+)
+_LARGEST = select(tables.tasks.c.largest_job).where(tables.tasks.c.task_id == bindparam("of_task"))
 _SIZES = _TASK.add_columns(tables.tasks.c.largest_job, func.length(_JOB.c.request).label("sent"))
 _GROWING = (
     update(tables.tasks)
@@ -378,15 +386,5 @@ _GROWING = (
 
 
 def _get(tx: Transaction, key: int) -> AggregationJob:
-    row = tx.connection.execute(_GETTING, {"key": key}).one()
-    return AggregationJob(
-        key=row.id,
-        task_id=row.task_id,
-        job_id=row.job_id,
-        state=AggregationJobState(row.state),
-        bucket=row.bucket or b"",
-        request=row.request,
-        helper_location=row.helper_location,
-        failures=row.failures,
-        unanswered=row.unanswered,
-    )
+    ((task_id, job_id, state, bucket, *rest),) = tx.run(_GETTING, {"key": key})
+    return AggregationJob(key, task_id, job_id, AggregationJobState(state), bucket or b"", *rest)

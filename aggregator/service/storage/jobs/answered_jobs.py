@@ -5,12 +5,15 @@ adds its out shares, so either the reports are counted and the answer is kept, o
 """
 
 import dataclasses
+from typing import TypeAlias
 
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import Select, bindparam, insert, select, update
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import ANSWERED_JOB, ResourceState
 from aggregator.service.storage.engine.transaction import Transaction
+
+_Query: TypeAlias = Select[tuple[bytes, bytes]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,12 +31,12 @@ class AnsweredJob:
 
 def find_answered_job(tx: Transaction, task_id: bytes, body_sha256: bytes) -> AnsweredJob | None:
     """Return the live answer to the request with this digest, if any."""
-    return _find(tx, task_id, tables.answered_jobs.c.body_sha256 == body_sha256)
+    return _find(tx, task_id, _BY_REQUEST, body_sha256)
 
 
 def get_answered_job(tx: Transaction, task_id: bytes, job_id: bytes) -> AnsweredJob | None:
     """Return the live answer with this id, if any."""
-    return _find(tx, task_id, tables.answered_jobs.c.job_id == job_id)
+    return _find(tx, task_id, _BY_ID, job_id)
 
 
 def is_job_named(tx: Transaction, job_id: bytes) -> bool:
@@ -63,18 +66,16 @@ def put_answered_job(
         Conflict: It was answered in the meantime; where that can be, the transaction is run again
             and finds the answer.
     """
-    job = tables.answered_jobs
     stored = AnsweredJob(tx.random_id() if job_id is None else job_id, response)
-    tx.connection.execute(
-        insert(job).values(
-            task=tx.task_key(task_id),
-            body_sha256=body_sha256,
-            job_id=stored.job_id,
-            state=ResourceState.LIVE,
-            response=response,
-            created_at=tx.now,
-        )
-    )
+    row = {
+        "task": tx.task_key(task_id),
+        "body_sha256": body_sha256,
+        "job_id": stored.job_id,
+        "state": ResourceState.LIVE,
+        "response": response,
+        "created_at": tx.now,
+    }
+    tx.run(_PUTTING, row)
     return stored
 
 
@@ -98,10 +99,15 @@ def delete_answered_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
     return tx.connection.execute(statement).rowcount == 1
 
 
-def _find(tx: Transaction, task_id: bytes, condition: ColumnElement[bool]) -> AnsweredJob | None:
-    job = tables.answered_jobs.c
-    query = select(job.job_id, job.response).where(
-        job.task == tx.task_key(task_id), job.state == ResourceState.LIVE, condition
-    )
-    row = tx.connection.execute(query).one_or_none()
-    return None if row is None else AnsweredJob(*row)
+def _find(tx: Transaction, task_id: bytes, query: _Query, wanted: bytes) -> AnsweredJob | None:
+    rows = tx.run(query, {"task": tx.task_key(task_id), "wanted": wanted})
+    return AnsweredJob(*rows[0]) if rows else None
+
+
+_JOB = tables.answered_jobs.c
+_PUTTING = insert(tables.answered_jobs)
+_LIVE = select(_JOB.job_id, _JOB.response).where(
+    _JOB.task == bindparam("task"), _JOB.state == ResourceState.LIVE
+)
+_BY_REQUEST = _LIVE.where(_JOB.body_sha256 == bindparam("wanted"))
+_BY_ID = _LIVE.where(_JOB.job_id == bindparam("wanted"))

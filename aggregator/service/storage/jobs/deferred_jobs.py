@@ -9,7 +9,7 @@ is gone from here in the next moment is among the answers.
 import dataclasses
 import hashlib
 
-from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, select
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.states import ANSWERED_JOB
@@ -37,14 +37,14 @@ def find_job(
     tx: Transaction, task_id: bytes, body_sha256: bytes
 ) -> DeferredJob | AnsweredJob | None:
     """Return the job of the request with this digest, whether answered or not, if there is one."""
-    same = tables.deferred_jobs.c.body_sha256 == body_sha256
-    return _find(tx, task_id, same) or find_answered_job(tx, task_id, body_sha256)
+    return _find(tx, task_id, _BY_REQUEST, body_sha256) or find_answered_job(
+        tx, task_id, body_sha256
+    )
 
 
 def get_job(tx: Transaction, task_id: bytes, job_id: bytes) -> DeferredJob | AnsweredJob | None:
     """Return the job with this id, whether answered or not, if there is one."""
-    same = tables.deferred_jobs.c.job_id == job_id
-    return _find(tx, task_id, same) or get_answered_job(tx, task_id, job_id)
+    return _find(tx, task_id, _BY_ID, job_id) or get_answered_job(tx, task_id, job_id)
 
 
 def is_job_named(tx: Transaction, job_id: bytes) -> bool:
@@ -173,11 +173,17 @@ def delete_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
     return True
 
 
-def _find(tx: Transaction, task_id: bytes, condition: ColumnElement[bool]) -> DeferredJob | None:
-    job = tables.deferred_jobs.c
-    query = select(job.job_id).where(job.task == tx.task_key(task_id), condition)
-    found = tx.connection.execute(query).scalar()
-    return None if found is None else DeferredJob(task_id, found)
+def _find(
+    tx: Transaction, task_id: bytes, query: Select[tuple[bytes]], wanted: bytes
+) -> DeferredJob | None:
+    rows = tx.run(query, {"task": tx.task_key(task_id), "wanted": wanted})
+    return DeferredJob(task_id, rows[0][0]) if rows else None
+
+
+_JOB = tables.deferred_jobs.c
+_OF_TASK = select(_JOB.job_id).where(_JOB.task == bindparam("task"))
+_BY_REQUEST = _OF_TASK.where(_JOB.body_sha256 == bindparam("wanted"))
+_BY_ID = _OF_TASK.where(_JOB.job_id == bindparam("wanted"))
 
 
 def _held(lease: Lease) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

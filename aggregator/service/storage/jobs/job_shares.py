@@ -74,7 +74,7 @@ def put_job_share(tx: Transaction, task_id: bytes, share: JobShare) -> None:
     place = {"task": task, "bucket": share.bucket, "shard": shard, "job": share.job}
     sealed = cipher.encrypt("job_shares", row, "share", share.share)
     columns = {**place, "share": sealed, "counted_at": tx.now, **totals_columns(share.totals)}
-    tx.connection.execute(_PUTTING, columns)
+    tx.run(_PUTTING, columns)
 
 
 _PUTTING = insert(tables.job_shares)

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Table, Update, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Select, Table, bindparam, func, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
@@ -57,7 +58,7 @@ def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int
 
     A task that is being forgotten still has rows for a while, which nobody leases any more.
     """
-    return dict(tx.connection.execute(_due(table, tuple(states)), _now(tx)).all())
+    return {row[0]: row[1] for row in tx.run(_due(table, tuple(states)), _now(tx))}
 
 
 @cache
@@ -89,7 +90,7 @@ def acquire(
     free = _free(table, tuple(states), of_one=task_id is not None)
     leases = [
         Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
-        for key, attempts in tx.connection.execute(free, place).all()
+        for key, attempts in tx.run(free, place)
     ]
     for lease in leases:
         taken = {
@@ -99,7 +100,7 @@ def acquire(
             "lease_attempts": lease.attempts,
         }
         statement = _writing(table, tuple(taken), is_taking=True)
-        tx.connection.execute(statement, {"key": lease.key, **_new(taken)})
+        tx.run(statement, {"key": lease.key, **_new(taken)})
     return leases
 
 
@@ -198,10 +199,14 @@ def count(tx: Transaction, table: Table, lease: Lease, column: str, more: int) -
 
 
 def _write(
-    tx: Transaction, table: Table, lease: Lease, statement: Update, values: Mapping[str, object]
+    tx: Transaction,
+    table: Table,
+    lease: Lease,
+    statement: ReturningUpdate[tuple[int]],
+    values: Mapping[str, object],
 ) -> None:
     place = {"key": lease.key, "token": lease.token}
-    if tx.connection.execute(statement, place | _new(values)).rowcount != 1:
+    if len(tx.run(statement, place | _new(values))) != 1:
         raise tx.refuse(LeaseLost(f"the lease on {table.name} {lease.key} was lost"))
 
 
@@ -218,8 +223,8 @@ def _writing(
     sources: tuple[str, ...] = (),
     is_taking: bool = False,
     is_adding: bool = False,
-) -> Update:
-    """Return the statement that writes into a job's row.
+) -> ReturningUpdate[tuple[int]]:
+    """Return the statement that writes into a job's row, and returns its key if it does.
 
     Args:
         table: The job's table.
@@ -228,7 +233,7 @@ def _writing(
         is_taking: Whether it writes whoever holds the lease.
         is_adding: Whether it adds to what the columns hold.
     """
-    statement = update(table).where(table.c.id == bindparam("key"))
+    statement = update(table).where(table.c.id == bindparam("key")).returning(table.c.id)
     if not is_taking:
         statement = statement.where(table.c.lease_token == bindparam("token"))
     if sources:

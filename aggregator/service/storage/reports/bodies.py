@@ -104,7 +104,8 @@ def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, byte
         keys[generation].append(key)
     found: dict[int, bytes] = {}
     for generation, some in keys.items():
-        rows = dict(tx.connection.execute(_READING[generation], {"keys": [PLACE, *some]}).all())
+        read = tx.run(_READING[generation], {"keys": [PLACE, *some]})
+        rows: dict[int, bytes] = {row[0]: row[1] for row in read}
         place = rows.pop(PLACE, None)
         if any(len(body) == NAME_SIZE for body in rows.values()):
             _objects(tx, None if place is None else place.decode())

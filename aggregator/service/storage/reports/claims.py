@@ -141,10 +141,10 @@ def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimab
     Reports of a closed bucket are never claimed, and postponed reports not yet.
     """
     place = {"task": tx.task_key(task_id), "now": tx.now, "reports": size.reports}
-    rows = tx.connection.execute(_WAITING, place).all()
+    rows = tx.run(_WAITING, place)
     if not rows:
         return Claimable(0, is_full=False)
-    width = rows[0].width
+    _, _, width = rows[0]
     most = min(size.reports, max(1, size.stored_bytes // width))
     groups: list[int] = []
     chosen = 0
@@ -175,11 +175,11 @@ def claim_reports(
     values = {"job": job, "bucket": bucket} if bucket else {"job": job}
     claimed = 0
     if claimable.groups:
-        place = {"keys": claimable.groups, "new_job": job, "new_bucket": bucket}
+        place = {"keys": [*claimable.groups], "new_job": job, "new_bucket": bucket}
         if not bucket:
             del place["new_bucket"]
         claiming = _CLAIMING_INTO if bucket else _CLAIMING
-        claimed += sum(tx.connection.execute(claiming, place).scalars())
+        claimed += sum(reports for (reports,) in tx.run(claiming, place))
     if claimable.part:
         key, reports = claimable.part
         found = as_groups(tx.connection.execute(_UNCLAIMED, {"key": key}))
@@ -216,7 +216,7 @@ def reports_of_job(tx: Transaction, job: int) -> JobReports:
     Raises:
         BodyGone: They were dropped, or their bodies moved, since this snapshot.
     """
-    groups = as_groups(tx.connection.execute(_OF_JOB, {"job": job}))
+    groups = as_groups(tx.run(_OF_JOB, {"job": job}))
     return _joined(groups, bodies(tx, groups))
 
 

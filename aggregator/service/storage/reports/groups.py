@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Row, Table, bindparam, delete, select, update
+from sqlalchemy import Table, bindparam, delete, select, update
 from sqlalchemy.sql.dml import ReturningInsert, Update
 
 from aggregator.service.storage.engine import tables
@@ -83,9 +83,9 @@ GROUPS = select(tables.report_groups)
 """All groups; `as_groups` reads its rows."""
 
 
-def as_groups(rows: Iterable[Row[Any]]) -> list[Group]:
+def as_groups(rows: Iterable[Sequence[Any]]) -> list[Group]:
     """Return rows of `GROUPS`."""
-    return [Group(*tuple(row)) for row in rows]
+    return [Group(*row) for row in rows]
 
 
 def packed(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:

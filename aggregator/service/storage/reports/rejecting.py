@@ -81,7 +81,7 @@ _DROPPING_UNCLAIMED = _dropping(
 
 def _drop(tx: Transaction, task: int, dropping: Any, place: Mapping[str, object]) -> int:  # noqa: ANN401  as above
     gone: Counter[bytes] = Counter()
-    for bucket, reports in tx.connection.execute(dropping, {"task": task, **place}):
+    for bucket, reports in tx.run(dropping, {"task": task, **place}):
         gone[bucket] += reports
     count_left(tx, task, gone)
     return gone.total()

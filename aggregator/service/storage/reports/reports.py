@@ -101,7 +101,7 @@ def tasks_with_unclaimed_reports(tx: Transaction) -> list[bytes]:
 
     This takes one index lookup per task, however many reports it has.
     """
-    return list(tx.connection.execute(_UNCLAIMED, {"now": tx.now}).scalars())
+    return [task_id for (task_id,) in tx.run(_UNCLAIMED, {"now": tx.now})]
 
 
 _UNCLAIMED = (

@@ -7,7 +7,7 @@ and then the old one gets an end.
 
 import dataclasses
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import locks, tables
@@ -92,17 +92,20 @@ def valid_token_hashes(tx: Transaction, task_id: bytes, role: str) -> list[bytes
         task_id: The task.
         role: Our role in it: the Leader calls the `helper`, the Collector calls the `leader`.
     """
-    task, token = tables.tasks.c, tables.caller_tokens.c
-    query = (
-        select(token.token_hash)
-        .join(tables.tasks, task.id == token.task)
-        .where(
-            task.task_id == task_id,
-            task.role == role,
-            or_(token.expires_at.is_(None), token.expires_at > tx.now),
-        )
+    rows = tx.run(_VALID, {"task_id": task_id, "role": role, "now": tx.now})
+    return [token_hash for (token_hash,) in rows]
+
+
+_TOKEN = tables.caller_tokens.c
+_VALID = (
+    select(_TOKEN.token_hash)
+    .join(tables.tasks, tables.tasks.c.id == _TOKEN.task)
+    .where(
+        tables.tasks.c.task_id == bindparam("task_id"),
+        tables.tasks.c.role == bindparam("role"),
+        or_(_TOKEN.expires_at.is_(None), _TOKEN.expires_at > bindparam("now")),
     )
-    return list(tx.connection.execute(query).scalars())
+)
 
 
 def end_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes, seconds: int) -> None:

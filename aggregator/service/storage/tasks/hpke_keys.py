@@ -8,7 +8,7 @@ key.
 
 import dataclasses
 
-from sqlalchemy import ColumnElement, delete, insert, or_, select, true, update
+from sqlalchemy import Select, delete, insert, or_, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
@@ -119,12 +119,12 @@ def date_back(tx: Transaction, *, retired: bool) -> list[int]:
 
 def list_hpke_keys(tx: Transaction) -> list[HpkeKey]:
     """Return all key pairs with their private keys."""
-    return _keys(tx, true())
+    return _keys(tx, _ALL)
 
 
 def find_advertised_key(tx: Transaction) -> HpkeKey | None:
     """Return an advertised key pair, if any."""
-    found = _keys(tx, tables.hpke_keys.c.retired_at.is_(None))
+    found = _keys(tx, _ALL.where(tables.hpke_keys.c.retired_at.is_(None)))
     return found[0] if found else None
 
 
@@ -151,15 +151,18 @@ def destroy_hpke_key(tx: Transaction, config_id: int) -> None:
     tx.scrub_log = True
 
 
-def _keys(tx: Transaction, condition: ColumnElement[bool]) -> list[HpkeKey]:
+_ALL = select(
+    tables.hpke_keys.c.config_id, tables.hpke_keys.c.config, tables.hpke_keys.c.private_key
+)
+
+
+def _keys(tx: Transaction, query: Select[tuple[int, bytes, bytes]]) -> list[HpkeKey]:
     locks.change_keys(tx)
-    key = tables.hpke_keys.c
-    query = select(key.config_id, key.config, key.private_key).where(condition)
     return [
         HpkeKey(
             config_id,
             config,
             tx.crypter.decrypt("hpke_keys", bytes([config_id]), "private_key", private_key),
         )
-        for config_id, config, private_key in tx.connection.execute(query)
+        for config_id, config, private_key in tx.run(query)
     ]

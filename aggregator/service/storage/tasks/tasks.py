@@ -1,8 +1,10 @@
 """Tasks with their verification keys, and the tokens that we show."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
@@ -20,6 +22,12 @@ _PUBLIC = select(
     tables.tasks.c.retention_seconds,
 )
 _SERVED = tables.tasks.c.forgotten_at.is_(None)
+_NAMED = tables.tasks.c.task_id == bindparam("task_id")
+_ONE_PUBLIC = _PUBLIC.where(_NAMED, _SERVED)
+_WITH_SECRETS = _PUBLIC.add_columns(
+    tables.tasks.c.verify_key, tables.tasks.c.verify_key_id, tables.tasks.c.peer_token
+).where(_SERVED)
+_ONE = _WITH_SECRETS.where(_NAMED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,16 +109,14 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
 
 def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     """Return the task with this id, if any."""
-    query = select(tables.tasks).where(tables.tasks.c.task_id == task_id, _SERVED)
-    row = tx.connection.execute(query).one_or_none()
-    return None if row is None else _stored_task(tx, row)
+    rows = tx.run(_ONE, {"task_id": task_id})
+    return _stored_task(tx, rows[0]) if rows else None
 
 
 def get_public_task(tx: Transaction, task_id: bytes) -> PublicTask | None:
     """Return the task with this id without its secrets, if any; nothing is decrypted."""
-    named = tables.tasks.c.task_id == task_id
-    row = tx.connection.execute(_PUBLIC.where(named, _SERVED)).one_or_none()
-    return None if row is None else PublicTask(*row)
+    rows = tx.run(_ONE_PUBLIC, {"task_id": task_id})
+    return PublicTask(*rows[0]) if rows else None
 
 
 def list_tasks(tx: Transaction) -> list[PublicTask]:
@@ -131,11 +137,11 @@ def undecryptable_tasks(tx: Transaction) -> dict[bytes, str]:
     Such a task stands still until its row or the store key is restored; no other task does.
     """
     found = {}
-    for row in tx.connection.execute(select(tables.tasks).where(_SERVED)):
+    for row in tx.run(_WITH_SECRETS):
         try:
             _stored_task(tx, row)
         except CrypterError as error:
-            found[row.task_id] = str(error)
+            found[row[0]] = str(error)
     return found
 
 
@@ -194,20 +200,17 @@ def _encrypted(tx: Transaction, task_id: bytes, token: str | None) -> bytes | No
     return tx.crypter.encrypt("tasks", task_id, "peer_token", token.encode())
 
 
-def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
-    columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
-    task_id: bytes = columns["task_id"]
-    token: bytes | None = columns["peer_token"]
+def _stored_task(tx: Transaction, row: Sequence[Any]) -> StoredTask:
+    *public, verify_key, verify_key_id, token = row
+    task_id, role, definition, *rest = public
     record = TaskRecord(
         task_id=task_id,
-        role=columns["role"],
-        definition=columns["definition"],
-        verify_key=tx.crypter.decrypt("tasks", task_id, "verify_key", columns["verify_key"]),
-        verify_key_id=columns["verify_key_id"],
+        role=role,
+        definition=definition,
+        verify_key=tx.crypter.decrypt("tasks", task_id, "verify_key", verify_key),
+        verify_key_id=verify_key_id,
         peer_token=None
         if token is None
         else tx.crypter.decrypt("tasks", task_id, "peer_token", token).decode(),
     )
-    return StoredTask(
-        record, columns["created_at"], columns["ended_at"], columns["retention_seconds"]
-    )
+    return StoredTask(record, *rest)

@@ -11,7 +11,6 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from tests.support.engines import ON_SQLITE
 from tests.support.store import TASK_ID, make_store, unit
 
 BUCKETS = tables.waiting_reports
@@ -79,8 +78,19 @@ def test_a_reader_cannot_write(store: Database) -> None:
         store.read_sync("write", lambda tx: tx.run(ADDING, row(tx, 1)))
 
 
-@ON_SQLITE
-def test_a_statement_with_a_list_of_values_is_refused(store: Database) -> None:
-    query = select(BUCKETS.c.shard).where(BUCKETS.c.shard.in_(bindparam("some", expanding=True)))
-    with pytest.raises(ValueError, match="lists of values"):
-        store.read_sync("read", lambda tx: tx.run(query, {"some": [1]}))
+@pytest.mark.parametrize("shards", [[], [7], [1, 2, 3], [*range(40)]])
+def test_a_list_of_values_may_have_any_length(store: Database, shards: list[int]) -> None:
+    """Some from a task whose buckets are in another list, which never changes."""
+    given = BUCKETS.c.shard.in_(bindparam("some", expanding=True))
+    query = select(BUCKETS.c.shard, BUCKETS.c.reports).where(
+        given, BUCKETS.c.task == bindparam("task"), BUCKETS.c.bucket.in_([unit(0), unit(1)])
+    )
+
+    def work(tx: Transaction) -> None:
+        tx.run(ADDING, *(row(tx, shard) for shard in range(9)))
+        for some in (shards, [*reversed(shards)]):
+            found = tx.run(query, {"some": some, "task": tx.task_key(TASK_ID)})
+            expected = [(each, each - 3) for each in range(4) if each in shards]
+            assert sorted(tuple(each) for each in found) == expected
+
+    store.run_sync("work", work)

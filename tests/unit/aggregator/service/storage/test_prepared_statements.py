@@ -3,7 +3,9 @@
 from collections import Counter
 
 import pytest
+from sqlalchemy import Connection
 from sqlalchemy.sql import coercions
+from sqlalchemy.sql.expression import Executable
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.sums import Addition, accumulate
@@ -15,13 +17,19 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     note_sending,
     store_request,
 )
+from aggregator.service.storage.jobs.answered_jobs import put_answered_job
+from aggregator.service.storage.jobs.deferred_jobs import find_job
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.reports.reports import put_reports, tasks_with_unclaimed_reports
 from aggregator.service.storage.reports.room import room_to_add
+from aggregator.service.storage.tasks.caller_tokens import valid_token_hashes
+from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys, put_hpke_key
+from aggregator.service.storage.tasks.tasks import get_public_task, get_task
 from aggregator.service.storage.tasks.version import settings_version
+from tests.support.engines import ON_SQLITE
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -64,6 +72,52 @@ def test_an_upload_builds_no_statement(store: Database, built: Counter[str]) -> 
     built.clear()
     upload(10)
     assert built.total() == 0, built
+
+
+@ON_SQLITE
+def test_the_usual_way_of_a_job_runs_statements_without_sqlalchemy(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[object] = []
+    real = Connection.execute
+
+    def execute(connection: Connection, statement: Executable, *args: object) -> object:
+        executed.append(statement)
+        return real(connection, statement, *args)  # type: ignore[arg-type]  # as it was given
+
+    keypair = HpkeKey(1, b"config", b"key")
+    store.run_sync("keys", lambda tx: put_hpke_key(tx, keypair))
+    monkeypatch.setattr(Connection, "execute", execute)
+
+    def go(first: int) -> None:
+        upload(store, range(first, first + 6))
+        assert store.read_sync("waiting", tasks_with_unclaimed_reports) == [TASK_ID]
+        assert store.read_sync("task", lambda tx: get_public_task(tx, TASK_ID)) is not None
+        assert create_job(store, 6) is not None
+        assert store.read_sync("due", due_aggregation_jobs) == {TASK_ID: 1}
+        leased = lease_job(store)
+        job, lease = leased.job.key, leased.lease
+        ids = store.read_sync("read", lambda tx: reports_of_job(tx, job)).ids
+        assert store.read_sync("keys", list_hpke_keys) == [keypair]
+        store.run_sync("send", lambda tx: store_request(tx, lease, b"request", {}))
+
+        def finish(tx: Transaction) -> None:
+            room_to_add(tx, TASK_ID, {unit(5): Batch(unit(5), unit(5))}, MAX_REPORTS, len(ids))
+            share = totals(ids)
+            accumulate(tx, TASK_ID, [Addition(unit(5), adding(6), share)])
+            put_job_share(tx, TASK_ID, JobShare(unit(5), ids[0] * 2, b"6", share))
+            finish_aggregation_job(tx, lease, ids, {})
+
+        store.run_sync("finish", finish)
+        digest = ids[1] * 2
+        assert store.read_sync("find", lambda tx: find_job(tx, TASK_ID, digest)) is None
+        store.run_sync("answer", lambda tx: put_answered_job(tx, TASK_ID, digest, b"answer"))
+        assert store.read_sync("task", lambda tx: get_task(tx, TASK_ID)) is not None
+        store.read_sync("tokens", lambda tx: valid_token_hashes(tx, TASK_ID, "helper"))
+
+    go(0)
+    go(10)  # whose bucket has reports already
+    assert executed == []
 
 
 def test_the_way_of_an_aggregation_job_builds_no_statement(
