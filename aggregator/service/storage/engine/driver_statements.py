@@ -1,16 +1,15 @@
-"""Prepared statements as SQLite's driver takes them: a text and values.
+"""Prepared statements as a database's driver takes them: a text and values.
 
 What SQLAlchemy does for each execution takes ten times as long as a short statement, also when
-its text is cached. So statements that an upload needs are compiled once, and run without it.
+its text is cached. So statements that reports need are compiled once, and run without it.
 """
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.dialects import registry
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.sql.expression import Executable
 
@@ -24,15 +23,16 @@ class _DriverStatement:
     Attributes:
         text: Its SQL.
         returns_rows: Whether it returns any.
+        options: Those with which it was made.
     """
 
     def __init__(
         self,
+        dialect: Dialect,
         statement: Any,  # noqa: ANN401  any kind
         names: tuple[str, ...],
         lengths: tuple[tuple[str, int], ...],
     ) -> None:
-        dialect = SQLiteDialect_pysqlite()
         compiled = statement.compile(dialect=dialect, column_keys=names or None)
         self._required = {each.key for each in compiled.binds.values() if each.required}
         lists = {name: [None] * length for name, length in lengths}
@@ -44,11 +44,13 @@ class _DriverStatement:
             for place, each in enumerate(expanded)
         }
         self._binds: list[tuple[str, int | None, object, _Process | None]] = []
-        for each in whole.positiontup or ():
+        self._names = None if dialect.positional else [*whole.parameters]
+        for each in whole.positiontup or whole.parameters:
             name, place = of_list.get(each, (each, None))
             bind = compiled.binds[name]
             process = bind.type.dialect_impl(dialect).bind_processor(dialect)
             self._binds.append((bind.key, place, bind.value, process))
+        self.options = statement.get_execution_options()
         columns = getattr(statement, "exported_columns", ())
         self.returns_rows = bool(columns)
         types = [each.type.dialect_impl(dialect) for each in columns]
@@ -58,8 +60,8 @@ class _DriverStatement:
             if (process := each.result_processor(dialect, None)) is not None
         ]
 
-    def values(self, given: Values) -> list[object]:
-        """Return values in the order of their places in the text.
+    def values(self, given: Values) -> list[object] | dict[str, object]:
+        """Return values in the order of their places in the text, or by their names there.
 
         Raises:
             InvalidRequestError: One is missing; as NULL, it would match no row.
@@ -73,7 +75,7 @@ class _DriverStatement:
             if place is not None:
                 value = value[min(place, len(value) - 1)]
             ordered.append(value if process is None else process(value))
-        return ordered
+        return ordered if self._names is None else dict(zip(self._names, ordered, strict=True))
 
     def rows(self, found: list[Any]) -> list[Sequence[Any]]:
         """Return rows with values of the columns' types."""
@@ -87,9 +89,12 @@ class _DriverStatement:
 
 @lru_cache(maxsize=512)
 def _driver_statement(
-    statement: Executable, names: tuple[str, ...], lengths: tuple[tuple[str, int], ...]
+    driver: str,
+    statement: Executable,
+    names: tuple[str, ...],
+    lengths: tuple[tuple[str, int], ...],
 ) -> _DriverStatement:
-    return _DriverStatement(statement, names, lengths)
+    return _DriverStatement(registry.load(driver)(), statement, names, lengths)
 
 
 def _lengths(values: Values) -> tuple[tuple[str, int], ...]:
@@ -105,27 +110,53 @@ def _lengths(values: Values) -> tuple[tuple[str, int], ...]:
 
 
 def run(
-    connection: Connection, statement: Executable, each: Sequence[Values]
+    connection: Connection,
+    statement: Executable,
+    each: Sequence[Values],
+    cursor_of: Callable[[Any, Mapping[str, Any]], Any] = lambda raw, _: raw.cursor(),
 ) -> list[Sequence[Any]]:
     """Run a prepared statement once for each of one or more mappings of values; return all rows.
 
     A list may stand for the values of `IN`, and then there is one mapping.
 
+    Args:
+        connection: The connection, in a transaction.
+        statement: The statement.
+        each: Its values.
+        cursor_of: Makes a cursor of the driver's connection, given the statement's options.
+
     Raises:
         SQLAlchemyError: As SQLAlchemy would.
     """
-    made = _driver_statement(statement, tuple(each[0]), _lengths(each[0]))
-    cursor = connection.connection.cursor()
+    dialect = connection.dialect
+    driver = f"{dialect.name}.{dialect.driver}"
+    made = _driver_statement(driver, statement, tuple(each[0]), _lengths(each[0]))
+    raw = connection.connection.dbapi_connection
+    cursor = cursor_of(raw, made.options)
+    error_of = dialect.loaded_dbapi.Error
     try:
         if not made.returns_rows:
-            cursor.executemany(made.text, [made.values(values) for values in each])
+            if len(each) == 1:
+                cursor.execute(made.text, made.values(each[0]))
+            else:
+                cursor.executemany(made.text, [made.values(values) for values in each])
             return []
         found: list[Any] = []
         for values in each:
             cursor.execute(made.text, made.values(values))
             found += cursor.fetchall()
         return made.rows(found)
-    except sqlite3.Error as error:
-        raise DBAPIError.instance(None, None, error, sqlite3.Error, hide_parameters=True) from error
+    except error_of as error:
+        is_gone = dialect.is_disconnect(error, raw, cursor)
+        if is_gone:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            None,
+            None,
+            error,
+            error_of,
+            hide_parameters=True,
+            connection_invalidated=is_gone,
+        ) from error
     finally:
         cursor.close()

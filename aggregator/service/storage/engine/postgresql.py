@@ -19,7 +19,7 @@ from sqlalchemy import Column, Connection, Engine, Table, bindparam, event, func
 from sqlalchemy.dialects.postgresql import ARRAY, Insert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.engine import URL
-from sqlalchemy.engine.interfaces import DBAPIConnection, ExecutionContext
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.expression import Executable
@@ -28,12 +28,12 @@ from aggregator.errors import ConfigurationError
 from aggregator.service.storage.engine import postgresql_backup
 from aggregator.service.storage.engine.backends import AS_BYTES
 from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.engine.driver_statements import run
 from aggregator.service.storage.engine.key_table import KeyTable
 
 LOCK_TIMEOUT_SECONDS = 5
 _IDLE_TIMEOUT_SECONDS = 300
 _KEEPALIVE_SECONDS = 10
-_BINARY = 1  # as libpq numbers formats
 # https://www.postgresql.org/docs/15/errcodes-appendix.html
 _BUSY = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
 _GONE = ("08", "57P", "53300")  # no connection, ended by the operator, too many connections
@@ -114,7 +114,6 @@ class Postgresql:
             connection.commit()
 
         event.listen(made, "connect", configure)
-        event.listen(made, "before_cursor_execute", _ask_for_bytes, named=True)
         return made
 
     @property
@@ -219,9 +218,8 @@ class Postgresql:
     def run(
         self, connection: Connection, statement: Executable, each: Sequence[Mapping[str, Any]]
     ) -> Sequence[Sequence[Any]]:
-        """Run a prepared statement; several mappings travel together, and return no rows."""
-        result = connection.execute(statement, each[0] if len(each) == 1 else list(each))
-        return result.all() if result.returns_rows else ()
+        """Run a prepared statement, without SQLAlchemy; several mappings travel together."""
+        return run(connection, statement, each, _cursor)
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Take the advisory locks `names` until the transaction ends, in an order of their own.
@@ -322,10 +320,9 @@ class Postgresql:
         return re.sub(r"\s+", " ", text).strip()
 
 
-def _ask_for_bytes(cursor: Any, context: ExecutionContext, **_: object) -> None:  # noqa: ANN401  psycopg's, which may not be installed
+def _cursor(connection: Any, options: Mapping[str, Any]) -> Any:  # noqa: ANN401  psycopg's, which may not be installed
     """Have values sent in binary if a statement asks for it: as text, bytes are twice as long."""
-    if context.execution_options.get(AS_BYTES):
-        cursor.format = _BINARY
+    return connection.cursor(binary=bool(options.get(AS_BYTES)))
 
 
 def _code(error: DBAPIError) -> str | None:

@@ -85,8 +85,8 @@ def _keep_place(tx: Transaction, generation: int) -> None:
 
 def place_of(tx: Transaction, generation: int) -> str | None:
     """Return in which place the objects of a generation lie; None if it has none."""
-    found = tx.connection.execute(_READING[generation], {"keys": [PLACE]}).first()
-    return None if found is None else bytes(found.body).decode()
+    found = tx.run(_READING[generation], {"keys": [PLACE]})
+    return bytes(found[0][1]).decode() if found else None
 
 
 def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from psycopg import Cursor
-from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy import Connection, Table
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database
@@ -172,20 +172,19 @@ def test_the_log_of_the_server_has_a_body_once(
 
 
 def test_bodies_come_as_bytes_and_not_as_the_digits_that_the_driver_asks_for(
-    store: Database,
+    store: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     formats: Counter[int] = Counter()
+    real = Cursor.execute
 
-    def note(_connection: object, cursor: Cursor[Any], statement: str, *_: object) -> None:
+    def execute(cursor: Cursor[Any], statement: str, values: object = None) -> Cursor[Any]:
         if "FROM report_bodies" in statement:
             formats[int(cursor.format)] += 1
+        return real(cursor, statement, values)  # type: ignore[arg-type]  # as it was given
 
     upload(store, [100])
-    event.listen(Engine, "after_cursor_execute", note)
-    try:
-        check_the_upload(store)
-    finally:
-        event.remove(Engine, "after_cursor_execute", note)
+    monkeypatch.setattr(Cursor, "execute", execute)
+    check_the_upload(store)
     assert set(formats) == {1}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy
-from sqlalchemy import URL, Engine, StaticPool, create_engine
+from sqlalchemy import URL, Engine, StaticPool, create_engine, func, select
 
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
@@ -200,7 +200,17 @@ def test_a_connection_that_the_server_closed_is_replaced(store: Database) -> Non
     assert stored(store) == 6
 
 
-def test_a_transaction_whose_connection_broke_is_run_again_a_few_times(store: Database) -> None:
+BREAK = select(func.pg_terminate_backend(func.pg_backend_pid()).label("is_broken"))
+BREAKING: list[Callable[[Transaction], object]] = [
+    lambda tx: tx.connection.execute(BREAK),
+    lambda tx: tx.run(BREAK),
+]
+
+
+@pytest.mark.parametrize("break_", BREAKING, ids=["sqlalchemy", "driver"])
+def test_a_transaction_whose_connection_broke_is_run_again_a_few_times(
+    store: Database, break_: Callable[[Transaction], object]
+) -> None:
     attempts = 0
 
     def work(tx: Transaction, broken: int) -> None:
@@ -208,7 +218,7 @@ def test_a_transaction_whose_connection_broke_is_run_again_a_few_times(store: Da
         attempts += 1
         end_task(tx, TASK_ID)
         if attempts <= broken:
-            tx.connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+            break_(tx)
 
     store.run_sync("end", lambda tx: work(tx, 2))
     assert attempts == 3
