@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -87,39 +87,32 @@ def create_app(
         app.include_router(router)
     for kind, handler in _ON.items():
         app.add_exception_handler(kind, handler)
-    intake = Intake(max_bytes_in_flight)
+    # The framework answers by this handler, and raises the error again for `Edge` to log.
+    app.add_exception_handler(Exception, _on_failure)
+    inside: ASGIApp = app.framework
     for resource, handle in direct.items():
-        app.add_middleware(Direct, resource=resource, handler=handle, on_error=_on_error)
-        answering = Direct(app.otherwise, resource, handle, _on_error)
-        app.direct.append((answering, Edge(answering, intake, answer_seconds)))
+        inside = Direct(inside, resource, handle, _on_error)
     if below is not None:
-        resources, paths = below
-        app.add_middleware(BelowPath, resources=resources, paths=paths, on_error=_on_error)
-    app.add_middleware(Edge, intake=intake, answer_seconds=answer_seconds)
+        inside = BelowPath(inside, *below, _on_error)
+    app.layers = Edge(inside, Intake(max_bytes_in_flight), answer_seconds)
     return app
 
 
 class _App(FastAPI):
-    """The framework's application, with a way around its outer layers.
+    """The framework's application in layers of our own, which a request passes before its layers.
 
     Attributes:
-        direct: Layers that answer one resource, each with itself in an `Edge`.
+        layers: The outermost of our layers; the innermost calls `framework`.
     """
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  the framework's
-        super().__init__(**settings)
-        self.direct: list[tuple[Direct, Edge]] = []
+    layers: ASGIApp
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        for answering, edge in self.direct:
-            if answering.answers(scope):
-                await edge(scope, receive, send)
-                return
-        await self.otherwise(scope, receive, send)
+        await self.layers(scope, receive, send)
 
-    async def otherwise(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer by the framework, below an endpoint's path too."""
+    async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer by the framework, without our layers."""
         await super().__call__(scope, receive, send)
 
 
@@ -217,6 +210,10 @@ def _trace_id(scope: Scope) -> str:
         return new_trace_id()
     parent = read_traceparent(given.decode("latin-1"))
     return new_trace_id() if parent is None else parent.trace_id
+
+
+async def _on_failure(_request: Request, _error: Exception) -> Response:
+    return internal_error_response()
 
 
 async def _on_abort(request: Request, error: Exception) -> Response:

@@ -52,10 +52,6 @@ class Direct:
             response = await self._on_error(request, error)
         await response(scope, receive, send)
 
-    def answers(self, scope: Scope) -> bool:
-        """Return whether it answers a request itself."""
-        return self._found(scope) is not None
-
     def _found(self, scope: Scope) -> Match[str] | None:
         if scope["type"] != "http" or scope["method"] != self._method:
             return None

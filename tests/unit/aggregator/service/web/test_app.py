@@ -100,6 +100,15 @@ async def test_our_own_fault_is_a_bare_500_without_detail(name: str) -> None:
     assert SECRET not in answer.text
 
 
+async def test_our_own_fault_is_logged_once_with_what_was_answered() -> None:
+    with capture_logs() as logs:
+        answer = await ask("GET", "/fault/bug")
+    assert [log["event"] for log in logs] == ["request failed", "request"]
+    assert type(logs[0]["exc_info"]) is ValueError
+    assert logs[1]["status"] == answer.status_code == 500
+    assert len(answer.headers["x-trace-id"]) == 32
+
+
 async def test_a_busy_store_asks_the_peer_to_come_again() -> None:
     answer = await ask("GET", "/fault/busy")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
