@@ -11,8 +11,10 @@ from aggregator.cli.service.running import leave_out_of_collections
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
+    usual = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*usual)
 
 
 class Ring:
@@ -34,3 +36,12 @@ def test_what_there_is_is_left_out_until_the_next_time() -> None:
     assert known() is not None
     leave_out_of_collections()
     assert known() is None
+
+
+def test_what_requests_over_many_connections_have_at_once_is_not_searched_for_garbage() -> None:
+    leave_out_of_collections()
+    collections = [each["collections"] for each in gc.get_stats()]
+    for _ in range(10):
+        under_way = [[None] for _ in range(10_000)]
+        under_way.clear()
+    assert [each["collections"] for each in gc.get_stats()] == collections
