@@ -25,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from aggregator.service.telemetry.lines import log
 from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
 from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
+from aggregator.service.web.intake import IS_WHOLE
 
 MAX_HEADER_BYTES = 16 * 2**10
 """The most bytes of a request line with headers, and of a body's framing beyond the body itself."""
@@ -239,6 +240,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_answering = self._is_body_coming = True
         self.scope[CALLER_KNOWN] = self._know_caller  # type: ignore[literal-required]  # ours
         self.scope[UNCERTIFIED] = self._is_uncertified  # type: ignore[literal-required]  # ours
+        self.scope[IS_WHOLE] = self._is_whole  # type: ignore[typeddict-unknown-key]  # ours
         super().on_headers_complete()
         if len(self.connections) > self.max_connections * _CROWDED:
             self.cycle.keep_alive = False

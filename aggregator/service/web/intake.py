@@ -13,9 +13,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, Self
 
 import anyio
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
@@ -29,6 +31,10 @@ PACE = 32 * 2**10
 
 SCOPE_KEY = "prio_body"
 """The key of the `Body` in a request's scope."""
+
+IS_WHOLE: Final = "prio.is_whole"
+"""The key in a request's scope of a function that says whether all of its body has come: then it is
+read without waiting, and needs no time limit. A server need not offer it."""
 
 _SETTLED_SECONDS = 1.0
 """A younger body never gives way: its pace is unknown."""
@@ -50,25 +56,23 @@ class Intake:
         self._coming: set[Body] = set()
         self._waiting: set[anyio.Event] = set()
 
-    @contextmanager
-    def request(self) -> Iterator["Body"]:
-        """Yield the body of a request, which holds its bytes until the request ends."""
-        body = Body(self)
-        try:
-            yield body
-        finally:
-            self._bodies.discard(body)
-            self._give_back(body.held)
+    def request(self) -> "Body":
+        """Return the body of a request: a block, at whose end it gives back its bytes."""
+        return Body(self)
 
-    @contextmanager
-    def coming(self, body: "Body") -> Iterator[None]:
-        """Allow `body` to be asked to give way during the block."""
+    def begin(self, body: "Body") -> None:
+        """Count a body from now on, and allow it to be asked to give way."""
         self._bodies.add(body)
         self._coming.add(body)
-        try:
-            yield
-        finally:
-            self._coming.discard(body)
+
+    def keep(self, body: "Body") -> None:
+        """No longer ask a body to give way."""
+        self._coming.discard(body)
+
+    def end(self, body: "Body") -> None:
+        """Take back the bytes of a body."""
+        self._bodies.discard(body)
+        self._give_back(body.held)
 
     async def take(self, body: "Body", size: int) -> None:
         """Take `size` bytes of the budget for an incoming body.
@@ -193,6 +197,17 @@ class Body:
                 limit.end_at(before + stood)
             self._began += stood
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._intake.end(self)
+
     async def read(self, request: Request, limit: int) -> bytes:
         """Return the whole body, which can be read once.
 
@@ -204,24 +219,43 @@ class Body:
             MessageTooLarge: It is longer.
             TooManyRequests: There is no room for it now.
             BodyTooSlow: It comes too slowly.
+            ClientDisconnect: The peer has left.
         """
-        content = bytearray()
         self.task = request.scope.get("dap_task_id")
         self._began = time.monotonic()
+        is_whole = request.scope.get(IS_WHOLE)
+        if is_whole is not None and is_whole():
+            return await self._content(request, limit)
         self._limit = TimeLimit()
+        with self._limit:
+            self._limit.end_in(GRACE_SECONDS)
+            return await self._content(request, limit)
+        raise self._problem
+
+    async def _content(self, request: Request, limit: int) -> bytes:
+        content = bytearray()
+        self._intake.begin(self)
         try:
-            with self._limit, self._intake.coming(self):
-                self._limit.end_in(GRACE_SECONDS)
-                async for chunk in request.stream():
-                    if len(content) + len(chunk) > limit:
-                        raise MessageTooLarge(f"the body may have {limit} bytes")
-                    await self._intake.take(self, len(chunk))
-                    self.held += len(chunk)
-                    content += chunk  # kept apart, chunks of few bytes would take many times more
-                    self._limit.end_at(self._limit.end + len(chunk) / PACE)
-                return bytes(content)
+            is_coming = True
+            while is_coming:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                is_coming = message.get("more_body", False)
+                if chunk := message.get("body", b""):
+                    await self._add(content, chunk, limit)
+            return bytes(content)
         finally:
+            self._intake.keep(self)
             # An exception has this frame in its traceback, and may be kept until garbage is
             # collected, long after its bytes were given to others.
             content.clear()
-        raise self._problem
+
+    async def _add(self, content: bytearray, chunk: bytes, limit: int) -> None:
+        if len(content) + len(chunk) > limit:
+            raise MessageTooLarge(f"the body may have {limit} bytes")
+        await self._intake.take(self, len(chunk))
+        self.held += len(chunk)
+        content += chunk  # kept apart, chunks of few bytes would take many times more
+        if self._limit is not None:
+            self._limit.end_at(self._limit.end + len(chunk) / PACE)

@@ -11,7 +11,8 @@ import pytest
 from fastapi import APIRouter, Request, Response
 
 from aggregator.service.web.app import create_app
-from tests.support.patience import PATIENCE_SECONDS
+from aggregator.service.web.intake import IS_WHOLE
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.serving import serving
 
 _BODY = b"GET /elsewhere HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -82,3 +83,29 @@ def test_what_follows_a_body_is_no_header(
     body = b"4\r\nabcd\r\n0\r\nauthorization: Bearer of-a-trailer\r\n\r\n"
     assert _statuses(address, head + body) == [200]
     assert seen == [("/upload", b"abcd", None)]
+
+
+def test_a_request_knows_when_all_of_its_body_has_come() -> None:
+    told: list[bool] = []
+    router = APIRouter()
+
+    @router.post("/")
+    async def tell(request: Request) -> Response:
+        told.append(request.scope[IS_WHOLE]())
+        await request.body()
+        told.append(request.scope[IS_WHOLE]())
+        return Response()
+
+    with serving(create_app("tests", [router])) as url:
+        parts = urlsplit(url)
+        with socket.create_connection((parts.hostname, parts.port), PATIENCE_SECONDS) as connection:
+            for rest in (b"", b"end"):
+                head = f"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {2 + len(rest)}\r\n\r\n"
+                connection.sendall(head.encode() + b"to")
+                if rest:
+                    wait_until(lambda: len(told) > 2)
+                    connection.sendall(rest)
+                answer = HTTPResponse(connection)
+                answer.begin()
+                answer.read()
+    assert told == [True, True, False, True]

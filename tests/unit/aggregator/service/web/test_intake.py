@@ -3,6 +3,7 @@
 import asyncio
 import traceback
 import tracemalloc
+from contextlib import nullcontext
 
 import anyio
 import anyio.lowlevel
@@ -11,9 +12,9 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from aggregator.dap.ids import TaskId
-from aggregator.dap.problems import TooManyRequests
+from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
 from aggregator.service.web import intake
-from aggregator.service.web.intake import BodyTooSlow, Intake
+from aggregator.service.web.intake import IS_WHOLE, BodyTooSlow, Intake
 
 END = b""
 FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
@@ -173,17 +174,38 @@ async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
     assert outcomes == [("dripping", BodyTooSlow)]
 
 
+@pytest.mark.parametrize(("more", "error"), [(0, BodyTooSlow), (2000, MessageTooLarge)])
 async def test_an_error_that_is_kept_keeps_none_of_the_bytes_that_were_given_to_others(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, more: int, error: type[Problem]
 ) -> None:
     """Or who sends slowly fills the memory of an aggregator until it collects garbage."""
     monkeypatch.setattr(intake, "GRACE_SECONDS", 0.0)
-    slow = Sender()
-    slow.send(bytes(60))
+    sender = Sender()
+    sender.send(bytes(60))
+    if more:
+        sender.send(bytes(more))
     with Intake(100).request() as body:
-        with pytest.raises(BodyTooSlow) as kept:
-            await body.read(slow.request(), 1000)
+        with pytest.raises(error) as kept:
+            await body.read(sender.request(), 1000)
         assert body.held == 60
     frames = [frame for frame, _ in traceback.walk_tb(kept.value.__traceback__)]
     buffers = [frame.f_locals["content"] for frame in frames if "content" in frame.f_locals]
-    assert buffers == [bytearray()]
+    assert bool(buffers) is bool(more)
+    assert not any(buffers)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_body_that_has_come_whole_is_read_without_a_time_limit(
+    monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
+    class Refused(Exception):
+        pass
+
+    def refuse() -> None:
+        raise Refused
+
+    monkeypatch.setattr(intake, "TimeLimit", refuse)
+    request = Sender(size=60).request()
+    request.scope[IS_WHOLE] = lambda: is_whole
+    with Intake(100).request() as body, nullcontext() if is_whole else pytest.raises(Refused):
+        assert await body.read(request, 1000) == bytes(60)
