@@ -65,8 +65,9 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 def forwarded_for(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Return the client that a trusted proxy names; empty if it names none."""
     said = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
-    last = said[-1].rpartition(b",")[2].strip().decode("latin-1") if said else ""
-    return sharing(_without_port(last))
+    if not said:
+        return ""
+    return sharing(_without_port(said[-1].rpartition(b",")[2].strip().decode("latin-1")))
 
 
 def _without_port(said: str) -> str:

@@ -4,6 +4,7 @@ The routes come from the table in `dap.resources`, so exactly those resources ar
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import ClassVar, Protocol, TypeVar
 
 import structlog
@@ -113,13 +114,18 @@ def task_id_of(request: Request) -> TaskId:
     """
     text = request.path_params["task_id"]  # as `str(task_id)`: there is one for each id
     try:
-        task_id = TaskId.parse(text)
+        task_id = _task_id(text)
     except Abort as error:
         raise UnrecognizedTask("the path holds no task identifier") from error
     request.scope["dap_task_id"] = task_id
     structlog.contextvars.bind_contextvars(task=text)
     note(task=text)
     return task_id
+
+
+@lru_cache(maxsize=1024)
+def _task_id(text: str) -> TaskId:
+    return TaskId.parse(text)
 
 
 def id_of(request: Request, kind: type[I], name: str, unknown: type[Abort]) -> I:
