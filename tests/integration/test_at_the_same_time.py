@@ -167,6 +167,43 @@ async def test_a_large_upload_is_written_in_pieces_that_others_come_between(
     assert (await pair.collect()).report_count == 8
 
 
+async def test_a_request_that_is_cancelled_as_its_turn_to_write_comes_passes_the_turn_on(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS, Grouping(reports=1))
+    bodies = [encode(UploadRequest((each,))) for each in await pair.reports([0, 1, 2])]
+    scopes = [anyio.CancelScope() for _ in bodies]
+    is_held = threading.Event()
+    answered: list[int] = []
+
+    async def upload(number: int) -> None:
+        with scopes[number]:
+            assert (await taken.take(pair.task.task_id, bodies[number])).status == ()
+            answered.append(number)
+
+    hand_on = taken._hand_on
+
+    def cancel_and_hand_on() -> None:
+        scopes[1].cancel()  # it learns of that only after its turn has come
+        hand_on()
+
+    def hold(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "begin"):
+            is_held.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(taken, "_hand_on", cancel_and_hand_on)
+    pair.leader.on_moment = hold
+    await pair.leader.runtime.upload_terms(pair.task.task_id)  # nobody reads, so none overtakes
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(upload, number)
+            while len([*taken._waiting]) < 2:  # noqa: ASYNC110 - it is polled
+                await anyio.sleep(0.01)
+            is_held.set()
+    assert answered == [0, 2]
+
+
 async def test_a_request_of_which_a_piece_failed_is_repeated_and_counts_once(
     pair: Pair,
 ) -> None:

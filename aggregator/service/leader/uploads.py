@@ -12,10 +12,11 @@ request, their reports are already there.
 Source: DAP, "Uploading Reports".
 """
 
+import asyncio
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import Context
 
 import anyio
@@ -85,7 +86,7 @@ class Grouping:
 class _Upload:
     """Checked reports of one request and, once they are written, their outcomes.
 
-    `called` is set once they are written, or when this piece's caller has to write the next group.
+    It is called once they are written, or when its caller has to write the next group.
     `version` is the settings version against which the request was checked; the transaction that
     writes the request's first piece compares it.
     """
@@ -93,11 +94,12 @@ class _Upload:
     task: Task
     reports: list[StoredReport]
     first_day: int
-    refused: Counter[str]
+    refused: Mapping[str, int]
     version: int | None
     outcomes: list[ReportError | None] | None = None
     failure: StoreError | UnrecognizedTask | None = None
-    called: anyio.Event = dataclasses.field(default_factory=anyio.Event)
+    is_called: bool = False
+    _wakes: asyncio.Future[None] | None = None  # made if its caller waits
 
     @property
     def is_done(self) -> bool:
@@ -107,7 +109,18 @@ class _Upload:
     @property
     def size(self) -> int:
         """The bytes of its reports."""
-        return sum(len(report.body) for report in self.reports)
+        return sum([len(report.body) for report in self.reports])
+
+    async def wait(self) -> None:
+        """Wait until it is called."""
+        self._wakes = asyncio.get_running_loop().create_future()
+        await self._wakes
+
+    def call(self) -> None:
+        """Wake its caller, if it waits and was not cancelled."""
+        self.is_called = True
+        if self._wakes is not None and not self._wakes.done():
+            self._wakes.set_result(None)
 
 
 class Uploads:
@@ -192,13 +205,15 @@ class Uploads:
             for report, error in reports
             if error is None and report.encoding is not None
         ]
-        refused = Counter(error.draft_name for _, error in reports if error is not None)
+        refused: Mapping[str, int] = {}
+        if len(stored) < len(reports):
+            refused = Counter(error.draft_name for _, error in reports if error is not None)
         written: list[ReportError | None] = []
         version: int | None = terms.version
         for piece in _pieces(stored, self._grouping.reports):
             upload = _Upload(task, piece, limit.first_day, refused, version)
             written += await self._write(upload)
-            refused, version = Counter(), None
+            refused, version = {}, None
         outcomes = iter(written)
         statuses = []
         for report, error in reports:
@@ -244,10 +259,10 @@ class Uploads:
         if self._is_full is not None and self._missing <= 0:
             self._is_full.set()
         try:
-            await upload.called.wait()
+            await upload.wait()
         except BaseException:
             self._waiting.discard(task, upload)
-            if upload.called.is_set() and not upload.is_done:
+            if upload.is_called and not upload.is_done:
                 self._hand_on()
             raise
 
@@ -255,7 +270,7 @@ class Uploads:
         """Call the waiting piece whose turn it is to write, if any."""
         self._is_writing = bool(self._waiting)
         if self._waiting:
-            self._waiting.take().called.set()
+            self._waiting.take().call()
 
     async def _write_group(self, upload: _Upload) -> None:
         """Write a piece together with those whose turn it is, or record on each why it failed."""
@@ -280,7 +295,7 @@ class Uploads:
             raise
         finally:
             for member in group:
-                member.called.set()
+                member.call()
 
 
 def _say(group: list[_Upload]) -> None:
@@ -345,7 +360,10 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
     for task_id, uploads in sorted(of_task.items()):
         task, failure = uploads[0].task, None
         reports = [report for upload in uploads for report in upload.reports]
-        refused = sum((upload.refused for upload in uploads), Counter[str]())
+        refused = Counter[str]()
+        for upload in uploads:
+            if upload.refused:
+                refused.update(upload.refused)
         outcomes: list[ReportError | None] = []
         try:
             first_day = min(upload.first_day for upload in uploads)

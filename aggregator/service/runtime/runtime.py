@@ -94,7 +94,7 @@ class UploadTerms:
     version: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class _Terms:
     """What this process caches of tasks and keys, all from one version of the store's settings.
 
@@ -103,25 +103,31 @@ class _Terms:
         ahead: How many seconds the store's clock, which decides when keys retire, is ahead of ours.
         configs: All HPKE configurations.
         tasks: Tasks, and whether they have ended; none of their secrets.
-        taken: The ids of the configurations that are taken in some second, the last one asked for.
+        second: Some second, the last one asked for.
+        then: The terms of tasks in that second.
     """
 
     version: int
     ahead: int
     configs: list[StoredConfig]
     tasks: dict[TaskId, tuple[Task, bool]]
-    taken: dict[int, frozenset[int]] = dataclasses.field(default_factory=dict)
+    second: int = -1
+    then: dict[TaskId, UploadTerms] = dataclasses.field(default_factory=dict)
 
-    def config_ids(self, rotation: HpkeRotation, now: int) -> frozenset[int]:
-        found = self.taken.get(now)
+    def of(self, task_id: TaskId, rotation: HpkeRotation, now: int) -> UploadTerms:
+        """Return the terms of one of the tasks."""
+        if self.second != now:
+            self.second = now
+            self.then.clear()
+        found = self.then.get(task_id)
         if found is None:
-            found = frozenset(
+            config_ids = frozenset(
                 each.config_id
                 for each in self.configs
                 if rotation.is_taken(each.retired_at, now + self.ahead)
             )
-            self.taken.clear()
-            self.taken[now] = found
+            found = UploadTerms(*self.tasks[task_id], config_ids, self.version)
+            self.then[task_id] = found
         return found
 
 
@@ -191,9 +197,7 @@ class Runtime:
         known = self._terms
         if known is None or task_id not in known.tasks:
             known = await self._learn(task_id)
-        task, is_ended = known.tasks[task_id]
-        config_ids = known.config_ids(self._rotation, self.clock.now())
-        return UploadTerms(task, is_ended, config_ids, known.version)
+        return known.of(task_id, self._rotation, self.clock.now())
 
     def forget_terms(self, version: int) -> None:
         """Drop the cached terms if they are of this version, so that they are read anew."""
