@@ -11,6 +11,7 @@ import re
 import sys
 from enum import Enum, StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -120,11 +121,17 @@ def refuse_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     for name, value in event.items():
         if name.startswith("_"):
             continue  # structlog's own field, removed before the line is written
-        if _SECRET_NAME.search(name) and name not in _PUBLIC_NAMES:
+        if _names_secret(name):
             event[name] = REFUSED
         else:
             event[name] = _fit_to_print(value)
     return event
+
+
+@lru_cache(maxsize=256)
+def _names_secret(name: str) -> bool:
+    """Return whether a field's name, which is our own, says that it holds a secret."""
+    return _SECRET_NAME.search(name) is not None and name not in _PUBLIC_NAMES
 
 
 def _fit_to_print(value: object) -> object:
@@ -132,7 +139,8 @@ def _fit_to_print(value: object) -> object:
         case None | bool() | int() | float():
             return value
         case str():
-            return escaped(_BEARER.sub(REFUSED, value))
+            shown = _BEARER.sub(REFUSED, value) if "bearer" in value.lower() else value
+            return shown if shown.isascii() and shown.isprintable() else escaped(shown)
         case Enum() | Fraction():
             return str(value)
         case list() | tuple() | set() | frozenset():
