@@ -160,3 +160,19 @@ def run(
         ) from error
     finally:
         cursor.close()
+
+
+def run_text(connection: Connection, text: str) -> None:
+    """Run a text that has no values and returns no rows.
+
+    Raises:
+        SQLAlchemyError: As SQLAlchemy would.
+    """
+    error_of = connection.dialect.loaded_dbapi.Error
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(text)
+    except error_of as error:
+        raise DBAPIError.instance(None, None, error, error_of, hide_parameters=True) from error
+    finally:
+        cursor.close()

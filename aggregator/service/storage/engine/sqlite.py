@@ -25,7 +25,7 @@ from sqlalchemy.sql.expression import Executable
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import sqlite_backup
 from aggregator.service.storage.engine.backup_contents import BackupContents
-from aggregator.service.storage.engine.driver_statements import run
+from aggregator.service.storage.engine.driver_statements import run, run_text
 from aggregator.service.storage.secrets.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
@@ -98,7 +98,7 @@ class Sqlite:
         def begin(connection: Connection) -> None:
             self._check_place()
             # A writer takes its lock at once: taking it later could fail after work was done.
-            connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
+            run_text(connection, "BEGIN" if readers else "BEGIN IMMEDIATE")
 
         # SQLite would make a new file where there is none.
         event.listen(made, "do_connect", lambda *_: self._check_place())
