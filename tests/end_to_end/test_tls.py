@@ -165,6 +165,8 @@ def test_a_certificate_that_was_broken_stops_no_process_that_has_read_it(
         def count(event: str) -> int:
             return services.log_path("helper").read_text().count(f'"event": "{event}"')
 
+        # Both have read it: each listens at its address and at that for health.
+        wait_until(lambda: count("listening") == 4)
         last = services.children("helper")[-1]  # later a trial of the settings is among them
         whole = Path(files["key"]).read_bytes()
         Path(files["key"]).write_bytes(whole[:100])
