@@ -27,6 +27,9 @@ demo: $(RUNTIME)
 check: lint
 	$(VENV)/bin/python -m pytest --quick -p no:schemathesis $(WORKERS)
 
+# The workers share the cores, and numpy's threads would wait for one another there, which takes a core each.
+check test: export OPENBLAS_NUM_THREADS = 1
+
 # A file stays with one worker, so that its services are started and its kernels compiled once. Files come in their order,
 # the long ones of tests/end_to_end early, so that no worker has one left when the others are done. A test that hangs for a
 # quarter of an hour ends its worker, and is named.
