@@ -2,6 +2,7 @@
 
 import csv
 import json
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -65,6 +66,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     # The hour before this one: no report falls into the next hour while the test runs.
     start = int(time.time()) // HOUR * HOUR - HOUR
     with Processes(folder) as services:
+        services.started_as = subprocess.Popen  # a start is part of what is tested here
         task_id, task_file = services.make_task("task", *NEW_TASK)
         services.start(*COMMANDS, WORKER)
         made = Line(services, task_id, task_file, csv_file, start)

@@ -17,6 +17,8 @@ from nbclient import NotebookClient
 
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
+from tests.support.tutorials import command_of
+from tests.support.warm_start import Warm, run_warm
 
 pytestmark = pytest.mark.slow
 
@@ -44,12 +46,9 @@ def hospital(folder: Path) -> Iterator[dict[str, str]]:
     services, printed = list[subprocess.Popen[bytes]](), dict[str, str]()
     try:
         for line in lines:
-            command = ["bash", "-c", line.removesuffix("&")]
+            command = command_of(line.removesuffix("&"))
             if line.endswith("&"):
-                command[-1] = f"exec {command[-1]}"
-                services.append(
-                    subprocess.Popen(command, cwd=place, env=os.environ | {"PATH": PATH})  # noqa: S603  the README's own
-                )
+                services.append(Warm(command, cwd=place))
             else:
                 printed[line] = _run(command, place)
             if line.endswith("&") and len(services) == 2:
@@ -62,15 +61,7 @@ def hospital(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _run(command: list[str], place: Path) -> str:
-    done = subprocess.run(  # noqa: S603  the README's own
-        command,
-        cwd=place,
-        env=os.environ | {"PATH": PATH},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = run_warm(command, cwd=place, env=os.environ | {"PATH": PATH})
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -149,7 +140,7 @@ def test_the_hospitals_notebook_shows_what_was_made_up(
 
 
 def test_the_demos_notebook_shows_the_answers_of_5912_people(folder: Path) -> None:
-    printed = _run(["prio", "demo", "--keep", "demo"], folder)
+    printed = _run(command_of("prio demo --keep demo"), folder)
     assert "The leader verified 5,912 reports, the helper 5,912" in printed
     (health, *_), charts, _ = _shown(folder / "demo.ipynb")
     counts = {row["label"]: float(row["value"]) for row in _rows(health) if row["shows"] == "count"}

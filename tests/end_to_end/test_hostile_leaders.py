@@ -5,6 +5,7 @@ leader whose trouble does not end.
 """
 
 import json
+import subprocess
 import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -89,6 +90,7 @@ def test_a_collector_gets_on_whatever_its_leaders_answer(
 ) -> None:
     with ExitStack() as stack:
         services = stack.enter_context(Processes(tmp_path))
+        services.started_as = subprocess.Popen
         tasks: dict[str, str] = {}
         files: list[Path] = []
         for name in sorted(names):

@@ -5,6 +5,7 @@ trouble does not end.
 """
 
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Collection
@@ -64,6 +65,7 @@ def test_reports_outlast_whatever_a_helper_answers_and_keep_no_other_waiting(
     troubles = {**TROUBLES, "silent": once(silent)}
     with ExitStack() as stack:
         services = stack.enter_context(Processes(tmp_path, **SETTINGS))
+        services.started_as = subprocess.Popen
         tasks: dict[str, str] = {}
         files: list[Path] = []
         for name in sorted(names):

@@ -12,6 +12,7 @@ import pytest
 from aggregator.dap.ids import encode_base64url
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.ports import free_ports
+from tests.support.warm_start import Warm
 
 ROLES = ("client", "leader", "helper", "collector")
 PRECISION = 3600
@@ -27,7 +28,7 @@ class Runner:
         for role, port in zip(ROLES, free_ports(len(ROLES)), strict=True):
             self.urls[role] = f"http://127.0.0.1:{port}/"
             command = [sys.executable, "-m", "aggregator.cli", "interop", role, "--port", str(port)]
-            process = subprocess.Popen(  # noqa: S603  our own command
+            process = Warm(
                 [*command, *options],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -1,7 +1,6 @@
 """`prio load` on services of its own, over both databases, and on those of a `prio up`."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from tests.support.postgresql import databases
 from tests.support.processes import ROOT
 from tests.support.up import is_up
+from tests.support.warm_start import run_warm
 
 pytestmark = pytest.mark.slow
 
@@ -31,13 +31,8 @@ KEYS = {
 
 
 def load(*arguments: str, cwd: Path = ROOT, status: int = 0) -> dict[str, object]:
-    done = subprocess.run(  # noqa: S603  our own command
-        [sys.executable, "-m", "aggregator.cli", "load", *LITTLE, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "aggregator.cli", "load", *LITTLE, *arguments]
+    done = run_warm(command, cwd=cwd)
     assert done.returncode == status, done.stderr
     if status:
         return {"said": done.stderr}

@@ -1,6 +1,7 @@
 """A leader with more uploads than its budget asks some to come again, and grows no further."""
 
 import json
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -119,6 +120,7 @@ def test_uploads_beyond_the_budget_are_asked_to_come_again_before_memory_grows(
     tmp_path: Path,
 ) -> None:
     with Processes(tmp_path, max_bytes_in_flight=BUDGET, max_body_size=BUDGET) as services:
+        services.started_as = subprocess.Popen
         services.commands["leader"] = ("leader", "serve")  # jobs have memory of their own
         large_id, large_file = services.make_task("large", *LARGE)
         small_id, small_file = services.make_task("small", *SMALL)

@@ -1,6 +1,7 @@
 """What a leader costs that has a thousand tasks and nothing to do."""
 
 import dataclasses
+import subprocess
 import time
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def add_copies(config: Path, count: int) -> None:
 
 def test_a_thousand_idle_tasks_cost_next_to_nothing(tmp_path: Path) -> None:
     with Processes(tmp_path) as processes:
+        processes.started_as = subprocess.Popen
         processes.make_task(
             "survey",
             "--vdaf",

@@ -1,6 +1,7 @@
 """As many of the largest jobs as a leader steps at once, in flight together: real processes."""
 
 import json
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -55,6 +56,7 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
         SlowPeer(services.urls["helper"], answer) as peer,
         httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http,
     ):
+        services.started_as = subprocess.Popen
         task_id, task_file = services.make_task("survey", *TASK, "--helper", peer.url)
         services.start("helper", "leader")
         uploader = Uploader(services, task_file, http)

@@ -10,6 +10,7 @@ from aggregator.steward.planner import PATH
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
+from tests.support.warm_start import run_warm
 
 
 def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:
@@ -36,5 +37,5 @@ def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:
 
 def test_a_port_that_is_none_is_refused() -> None:
     command = [sys.executable, "-m", "aggregator.cli", "plan", "serve", "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own
+    done = run_warm(command)
     assert (done.returncode, done.stderr) == (2, "prio: port must be from 1 to 65535, not 0\n")

@@ -6,6 +6,7 @@ Small here; at the sizes at which the old services gave in with `-m bench`.
 import itertools
 import json
 import resource
+import subprocess
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -141,6 +142,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     with Processes(tmp_path_factory.mktemp("strangers")) as processes:
+        processes.started_as = subprocess.Popen
         yield Line(processes)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

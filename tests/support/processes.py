@@ -18,6 +18,7 @@ from tests.support.commands import Done, run_here
 from tests.support.empty_store import settings_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
+from tests.support.warm_start import Warm
 
 COMMANDS = {
     "leader": ("leader", "serve", "--work"),
@@ -59,6 +60,8 @@ class Processes:
             ("leader", "helper", *_OF_PARTY), ("--processes=1",)
         )
         """What follows the command of a service; tests share the machine's cores."""
+        self.started_as: type[subprocess.Popen[bytes]] = Warm
+        """How a service is started; `subprocess.Popen` if a test is about that, or about memory."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         # One for all, because making a client reads every certificate of the system.
@@ -100,7 +103,7 @@ class Processes:
         """Start services and wait until each answers."""
         for name in names:
             with self.log_path(name).open("ab") as log:
-                self._running[name] = subprocess.Popen(  # noqa: S603 - our own command
+                self._running[name] = self.started_as(
                     [
                         *self.programs.get(name, _PRIO),
                         *self.commands[name],
@@ -175,6 +178,7 @@ class Processes:
 
     def peak_memory(self, name: str) -> int:
         """Return the most memory that a running service ever had, in MiB (Linux)."""
+        assert self.started_as is not Warm, "it would have what others use as well"
         status = Path(f"/proc/{self._running[name].pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) // 2**10

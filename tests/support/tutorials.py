@@ -20,11 +20,13 @@ from typing import Self
 from tests.support.commands import run_here
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
+from tests.support.warm_start import Warm
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PORTS = ("8001", "8002", "8003", "8470", "9001", "9002")
 _WITHIN = re.compile(r"\$\((prio [^)]*)\)")
 _OF_A_SHELL = frozenset("$|><&;")
+_PRIO = (sys.executable, "-m", "aggregator.cli")
 _PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
@@ -94,9 +96,8 @@ class Tutorials:
             here = run_here(*shlex.split(line)[1:])  # another process would take seconds to begin
             assert here.returncode == 0, (line, here.stdout, here.stderr)
             return here.stdout
-        command = ["bash", "-o", "pipefail", "-c", line]
         done = subprocess.run(  # noqa: S603  the tutorial's own
-            command,
+            command_of(line),
             cwd=self._folder,
             env=self._environment,
             capture_output=True,
@@ -118,8 +119,8 @@ class Tutorials:
             assert found, config
             port = found[1]
         with (self._folder / "services.log").open("ab") as log:
-            service = subprocess.Popen(  # noqa: S603  the tutorial's own
-                ["bash", "-c", f"exec {line}"],  # noqa: S607  found where the tutorial's is
+            service = Warm(
+                command_of(line),
                 cwd=self._folder,
                 env=self._environment,
                 stdout=log,
@@ -140,6 +141,13 @@ class Tutorials:
     @property
     def _environment(self) -> Mapping[str, str]:
         return os.environ | {"PATH": _PATH}
+
+
+def command_of(line: str) -> list[str]:
+    """Return the command of a line: `prio` as `Warm` knows it, if a shell has nothing to do."""
+    if line.startswith("prio ") and not _OF_A_SHELL & set(line):
+        return [*_PRIO, *shlex.split(line)[1:]]
+    return ["bash", "-o", "pipefail", "-c", line]
 
 
 def compare(expected: str, printed: str) -> int:

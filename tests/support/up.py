@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.processes import ROOT
+from tests.support.warm_start import Warm
 
 PRIO = (sys.executable, "-m", "aggregator.cli")
 LAST_LINE = "Ctrl-C ends all of it.\n"
@@ -24,7 +25,7 @@ class Up:
 
     def __init__(self, cwd: Path, *arguments: str | Path) -> None:
         self.said = ""
-        self._process = subprocess.Popen(  # noqa: S603  our own command
+        self._process = Warm(
             [*PRIO, "up", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -33,7 +34,6 @@ class Up:
             cwd=cwd,
             env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"},
             start_new_session=True,
-            preexec_fn=_take_signals,  # noqa: PLW1509  two calls
         )
 
     @property
@@ -60,12 +60,6 @@ class Up:
             with self._process.stdout as output:
                 self.said += output.read()
         return self._process.wait()
-
-
-def _take_signals() -> None:
-    """Whoever started the tests may ignore them."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @contextmanager
