@@ -30,18 +30,25 @@ class Minorant:
         length: Of the circle.
     """
 
-    __slots__ = ("_degree", "_edges", "_error", "_length", "_sides", "_turns")
+    __slots__ = ("_degree", "_error", "_factors", "_large", "_length", "_small")
 
     def __init__(self, values: Floats, errors: Floats, length: float) -> None:
         self._degree = degree = len(values)
         self._length = length
         n = np.arange(1, degree + 1)
         t = n / (degree + 1)
-        # A common factor of each n's sine, and of its cosine.
+        # A common factor of each n's sine, and of its cosine; as the real part of one product.
         smooth = math.pi * t * (1 - t) / np.tan(math.pi * t) + t
-        self._sides = values * smooth * 2 / (math.pi * n)
-        self._edges = values * 2 / (degree + 1) * (1 - t)
-        self._turns = 2 * math.pi * n
+        sides = values * smooth * 2 / (math.pi * n)
+        edges = values * 2 / (degree + 1) * (1 - t)
+        # n = row * columns + column + 1 has its angle's power from those of its row and column.
+        columns = math.isqrt(degree - 1) + 1
+        rows = -(-degree // columns)
+        factors = np.zeros(rows * columns, np.complex128)
+        factors[:degree] = -edges - 1j * sides
+        self._factors = factors.reshape(rows, columns)
+        self._large = 2j * math.pi * columns * np.arange(rows)
+        self._small = 2j * math.pi * np.arange(1, columns + 1)
         # c(n) is at most 2 / (pi n) + 2 / (K + 1), and each term, its angle n h / L included, is
         # rounded by less than 32 units.
         largest = 2 / (math.pi * n) + 2 / (degree + 1)
@@ -49,6 +56,7 @@ class Minorant:
 
     def within(self, width: float) -> float:
         """Return at most P(|S mod L| <= width), for a width from 0 to L / 2."""
-        angles = self._turns * (width / self._length)
-        total = float(np.sin(angles) @ self._sides - np.cos(angles) @ self._edges)
+        part = width / self._length
+        rows = np.sum(self._factors * np.exp(self._small * part), axis=1)
+        total = float(np.sum(rows * np.exp(self._large * part)).real)
         return 2 * width / self._length - 1 / (self._degree + 1) + total - self._error
