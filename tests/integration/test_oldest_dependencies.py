@@ -68,11 +68,11 @@ def lowest() -> list[str]:
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment of the lowest versions."""
     folder = tmp_path_factory.mktemp("oldest")
-    venv.create(folder, symlinks=True, with_pip=True)
+    venv.create(folder, symlinks=True)
     python = folder / "bin/python"
-    command = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *lowest()]
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
     asked = subprocess.run(  # noqa: S603  pip, told what to do by this test
-        command, capture_output=True, text=True, check=False
+        [*pip, "--only-binary", ":all:", *lowest()], capture_output=True, text=True, check=False
     )
     if asked.returncode and NO_ANSWER.search(asked.stderr):
         pytest.skip(f"the package index does not answer: {asked.stderr.splitlines()[-1]}")
