@@ -1,4 +1,7 @@
-"""deploy/compose/postgres.yml: several containers of a service, one entry."""
+"""deploy/compose/postgres.yml: several containers of a service, one entry.
+
+By its name the last of these files: whoever has containers waits for those of `test_compose.py`.
+"""
 
 import json
 import os
