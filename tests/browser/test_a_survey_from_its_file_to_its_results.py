@@ -6,7 +6,6 @@ Eight visitors always, and 300 on demand:
 
 import json
 import re
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from aggregator.cli.local.folder import LocalFolder
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.torn_network import TornNetwork, torn_network
 from tests.support.up import PRIO, is_up
+from tests.support.warm_start import run_warm
 
 pytestmark = pytest.mark.slow
 
@@ -133,9 +133,7 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
 
 def prio(*arguments: str, cwd: Path) -> str:
     """Return what a command prints that succeeds."""
-    done = subprocess.run(  # noqa: S603  our own command
-        [*PRIO, *arguments], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    done = run_warm([*PRIO, *arguments], cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
