@@ -55,9 +55,12 @@ def test_tests_that_need_more_are_left_out_wrong_ones_fail_and_long_ones_are_nam
     (tmp_path / "conftest.py").write_text(
         "from tests.conftest import *  # noqa: F403\n"
         "from tests.support import quick\n"
-        "quick.LONGEST = 4.0\n"
+        "from pathlib import Path\n"
+        "quick.LONGEST, quick.TESTS = 4.0, Path(__file__).parent\n"
     )
     (tmp_path / "test_some.py").write_text(SOURCE)
+    (tmp_path / "integration").mkdir()
+    (tmp_path / "integration" / "test_services.py").write_text("assert False")
     done = subprocess.run(  # noqa: S603  a fixed command
         [
             *(sys.executable, "-m", "pytest", "--quick", "-v"),
@@ -79,4 +82,5 @@ def test_tests_that_need_more_are_left_out_wrong_ones_fail_and_long_ones_are_nam
         "test_long": "PASSED",
         "test_wrong": "FAILED",
     }, done.stdout
+    assert "error" not in done.stdout, "a folder was read that is to be left out"
     assert re.findall(r"::(\w+) took \d+ yardsticks", done.stdout) == ["test_long"]

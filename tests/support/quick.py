@@ -3,13 +3,15 @@
 Nobody keeps a list of them. Kernels are not compiled, and a test that asks for more is found when
 it does so: an operation on lanes that it has not asked to be interpreted, a process, a bound
 socket, an aggregator's service. Such a test is left to `make test` and counted at the end. A test
-that takes too long is named there, and is to be marked `slow`.
+that takes too long is named there, and is to be marked `slow`. Folders in which most tests need
+more are not even read, unless they are named on the command line.
 """
 
 import os
 import sys
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 
 LEFT_OUT = ("slow", "statistical", "compose", "bench")
 """Marks of tests that are not tried; without kernels many draws take long."""
+
+TESTS = Path(__file__).parents[1]
+
+FOLDERS = ("browser", "browser_module", "end_to_end", "integration", "interop", "statistical")
+"""Folders of tests that are not read: of whole services, of browsers, and of many draws."""
 
 LONGEST = 80.0
 """How many yardsticks of processor time a test may take: some two seconds on a quick machine."""
@@ -53,6 +60,11 @@ def _turboshake128(messages: "ByteRows", domain: int, output_size: int) -> "Byte
         for message in messages
     ]
     return np.frombuffer(b"".join(hashes), np.uint8).reshape(len(messages), output_size).copy()
+
+
+def _is_on_server(item: pytest.Item) -> bool:
+    case = getattr(item, "callspec", None)
+    return case is not None and case.params.get("engine") == "postgresql"
 
 
 class Quick:
@@ -91,11 +103,21 @@ class Quick:
         raise NeedsMore(self._needed)
 
     @pytest.hookimpl
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out whole folders: importing their files takes longer than finding out."""
+        is_left_out = collection_path.parent == TESTS and collection_path.name in FOLDERS
+        return True if is_left_out else None
+
+    @pytest.hookimpl
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Leave out marked tests."""
-        left_out = [item for item in items if any(map(item.get_closest_marker, LEFT_OUT))]
+        """Leave out tests that are marked, or whose store is on a server."""
+        left_out = [
+            item
+            for item in items
+            if any(map(item.get_closest_marker, LEFT_OUT)) or _is_on_server(item)
+        ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
