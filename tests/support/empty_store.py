@@ -12,11 +12,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import psycopg
 from alembic.migration import MigrationContext
 from sqlalchemy.engine import make_url
 
+from aggregator.service.storage.engine import schema
 from aggregator.service.storage.engine.backends import backend
 from aggregator.service.storage.engine.schema import make
 from tests.support import postgresql
@@ -95,6 +97,23 @@ def upgraded(url: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(_migrated())
+
+
+@contextlib.contextmanager
+def made_by_copy() -> Iterator[None]:
+    """Let whoever makes a store in the block, and in this process, get a copy, unmigrated."""
+    migrate = schema._upgrade
+    _migrated()
+
+    def fill(url: str) -> None:
+        path = Path(url.removeprefix("sqlite:///"))
+        if url.startswith("sqlite") and not path.stat().st_size:
+            path.write_bytes(_migrated())
+        else:
+            migrate(url)
+
+    with patch.object(schema, "_upgrade", fill):
+        yield
 
 
 def copy_store(path: Path, to: Path) -> None:
