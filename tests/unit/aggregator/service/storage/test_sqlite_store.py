@@ -16,7 +16,7 @@ from aggregator.errors import StoreError
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers
 from aggregator.service.storage.engine import schema, sqlite
-from aggregator.service.storage.engine.backends import Busy, Unreachable
+from aggregator.service.storage.engine.backends import Busy, Unreachable, backend
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import make
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
@@ -146,6 +146,19 @@ def test_there_is_nothing_to_upgrade_without_a_store(tmp_path: Path) -> None:
     done = run_here("store", "upgrade", "--config", config)
     assert (done.returncode, "there is no store" in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == [config]
+
+
+def test_a_commit_survives_a_power_cut_and_what_is_deleted_is_overwritten(tmp_path: Path) -> None:
+    url = store_url(tmp_path)
+    make(url)
+    made = backend(url).engine()
+    with made.connect() as connection:
+        settings = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "secure_delete")
+        ]
+    made.dispose()
+    assert settings == ["wal", 2, 1]  # 2 is FULL
 
 
 def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
