@@ -92,6 +92,7 @@ def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
     return list(map(tuple, rows_to_ints(circuit.truncate(encoded))))
 
 
+@cache
 def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:
     """Every difference that replacing this many reports can make."""
     single = contributions(circuit)

@@ -40,11 +40,12 @@ def test_a_job_is_gone_if_the_helper_says_so_by_its_problem_or_its_status() -> N
     assert others == {404, 410}
 
 
-@pytest.mark.parametrize(
-    "refusal", REFUSALS, ids=lambda each: f"{each.status}-{each.problem.title}"
-)
-def test_a_refused_aggregation_job(refusal: Refusal) -> None:
-    for reports, failures, unanswered in itertools.product((1, 2, 500), range(1, 6), (0, 1, 2)):
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_refused_aggregation_job(status: int) -> None:
+    for problem, reports, failures, unanswered in itertools.product(
+        PROBLEMS, (1, 2, 500), range(1, 6), (0, 1, 2)
+    ):
+        refusal = Refusal(problem, status)
         then = after_refused_aggregation(
             refusal,
             reports=lambda: reports,  # noqa: B023  asked at once
@@ -79,11 +80,12 @@ def test_an_unusable_answer_is_asked_for_again_and_then_held() -> None:
     assert thens == [Then.ASK_AGAIN] * 2 + [Then.HOLD] * 3
 
 
-@pytest.mark.parametrize(
-    "refusal", REFUSALS, ids=lambda each: f"{each.status}-{each.problem.title}"
-)
-def test_a_refused_collection_job(refusal: Refusal) -> None:
-    for was_located, refused_for in itertools.product((False, True), (0, 599, 600, 10**6)):
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_refused_collection_job(status: int) -> None:
+    for problem, was_located, refused_for in itertools.product(
+        PROBLEMS, (False, True), (0, 599, 600, 10**6)
+    ):
+        refusal = Refusal(problem, status)
         failure = after_refused_collection(
             refusal, was_located=was_located, refused_for=refused_for, refusal_seconds=600
         )
