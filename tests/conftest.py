@@ -15,7 +15,7 @@ from hypothesis import settings
 from aggregator.service.storage.engine import locks
 from tests.support import leftovers, open_stores, postgresql
 from tests.support.dispositions import give_children_defaults
-from tests.support.empty_store import SERVER, dropped_afterwards
+from tests.support.empty_store import SERVER, dropped_afterwards, make_by_copy
 from tests.support.quick import Quick
 
 # No deadline anywhere: the first call of a kernel compiles it.
@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     give_children_defaults()
     leftovers.guard()
     open_stores.watch()
+    make_by_copy()
     locks.IS_CHECKED = True
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from structlog.testing import capture_logs
 
 from aggregator import cli
-from tests.support import empty_store, open_stores
+from tests.support import open_stores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,6 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
     status: object = 0
     with (
         open_stores.all_closed(),
-        empty_store.made_by_copy(),
         patch("sys.argv", ["prio", *map(str, arguments)]),
         patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         # The command must not change how this process logs.

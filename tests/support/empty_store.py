@@ -9,7 +9,9 @@ import functools
 import hashlib
 import os
 import shutil
+import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -99,21 +101,35 @@ def upgraded(url: str) -> None:
     path.write_bytes(_migrated())
 
 
-@contextlib.contextmanager
-def made_by_copy() -> Iterator[None]:
-    """Let whoever makes a store in the block, and in this process, get a copy, unmigrated."""
-    migrate = schema._upgrade
-    _migrated()
+def make_by_copy() -> None:
+    """Let whoever makes a store in a file, in this process and from now on, get a copy."""
+    schema._upgrade = _filled
 
-    def fill(url: str) -> None:
-        path = Path(url.removeprefix("sqlite:///"))
-        if url.startswith("sqlite") and not path.stat().st_size:
+
+@contextlib.contextmanager
+def really_migrated() -> Iterator[None]:
+    """Run every migration in the block."""
+    with patch.object(schema, "_upgrade", _upgrade):
+        yield
+
+
+_upgrade = schema._upgrade
+_filling = threading.Lock()
+
+
+def _filled(url: str) -> None:
+    path = Path(make_url(url).database or "")
+    with _filling:
+        if url.startswith("sqlite") and _is_empty(path):
             path.write_bytes(_migrated())
         else:
-            migrate(url)
+            _upgrade(url)
 
-    with patch.object(schema, "_upgrade", fill):
-        yield
+
+def _is_empty(path: Path) -> bool:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return count == 0
 
 
 def copy_store(path: Path, to: Path) -> None:
@@ -157,6 +173,7 @@ def _template(server: str) -> str:
 def _migrated() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "empty.sqlite"
-        make(f"sqlite:///{path}")
+        with really_migrated():
+            make(f"sqlite:///{path}")
         assert not path.with_name("empty.sqlite-wal").exists(), "closing a store empties its log"
         return path.read_bytes()

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,15 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import SchemaMismatch, downgrade, make, upgrade
 from aggregator.service.storage.engine.tables import metadata, uint64
 from aggregator.service.storage.secrets.crypter import Crypter
-from tests.support.empty_store import new_place, version
+from tests.support.empty_store import new_place, really_migrated, version
 from tests.support.racers import run_at_once
 from tests.support.store import STORE_KEY, stored_in
+
+
+@pytest.fixture(autouse=True)
+def _no_store_is_a_copy() -> Iterator[None]:
+    with really_migrated():
+        yield
 
 
 def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -> None:
