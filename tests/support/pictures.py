@@ -12,7 +12,7 @@ from aggregator.steward.planner.form import Draft
 from aggregator.steward.planner.proposal import propose
 from aggregator.steward.planner.rehearsal import rehearse
 from aggregator.steward.planner.result_view import figures
-from aggregator.steward.planning.selection_plan import SelectionPlan
+from aggregator.steward.planning.selection_plan import optimal_selection
 from aggregator.steward.text.plan import TextPlan, zipf
 from tests.support.entropy import SeededEntropy
 
@@ -36,7 +36,7 @@ def who_is_shown() -> str:
     half, surely = Fraction(1, 2), Fraction(99, 100)
     marks = []
     for label, draws in (("one curator", 1), ("two, half each", 2)):
-        rule = SelectionPlan.of(epsilon / draws, delta / draws, 1, "replacement").optimal
+        rule = optimal_selection(epsilon / draws, delta / draws, 1, "replacement")
         marks.append((label, rule.smallest_count(half), rule.smallest_count(surely)))
     for label, tasks, length in (
         ("nobody: 1.1 MB a report", 8, 65_536),

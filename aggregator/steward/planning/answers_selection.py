@@ -5,7 +5,12 @@ from itertools import islice
 
 from aggregator.entropy import Entropy
 from aggregator.steward.planning.selection_draws import draw_kept
-from aggregator.steward.planning.selection_plan import MIDPOINTS, SelectionPlan, TwoThresholds
+from aggregator.steward.planning.selection_plan import (
+    MIDPOINTS,
+    SelectionPlan,
+    TwoThresholds,
+    optimal_selection,
+)
 from aggregator.steward.planning.selection_rivals import TruncatedGeometricRelease
 from aggregator.steward.planning.values import PlanAnswer
 
@@ -103,7 +108,7 @@ def keep(
         neighbours: "add-remove" or "replacement".
         entropy: Where the draws come from.
     """
-    selection = SelectionPlan.of(epsilon, delta, kappa, neighbours).optimal
+    selection = optimal_selection(epsilon, delta, kappa, neighbours)
     drawn = draw_kept(selection, list(buckets.values()), entropy)
     return {"shown": sorted(name for name, shown in zip(buckets, drawn, strict=True) if shown)}
 

@@ -10,7 +10,7 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.selection_plan import SelectionPlan
+from aggregator.steward.planning.selection_plan import optimal_selection
 from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.last_window import last_window
@@ -80,7 +80,7 @@ def text(
     surely, threshold = math.ceil(plan.found_from), math.ceil(plan.threshold)
     prio3 = HISTOGRAM.prio3({"length": buckets})
     listed = PureDpDiscreteLaplace(whole).laws(prio3.circuit, _AGGREGATORS)[0][1]
-    central = SelectionPlan.of(whole, CENTRAL_DELTA, 1, "replacement").optimal
+    central = optimal_selection(whole, CENTRAL_DELTA, 1, "replacement")
     optimum = central.smallest_count(Fraction(99, 100))
     is_known = math.isfinite(plan.deviation) and surely < people
     return {

@@ -27,6 +27,27 @@ SelectionRule = Literal["optimal", "laplace", "gaussian"]
 MIDPOINTS = (Fraction(1, 20), Fraction(1, 2), Fraction(19, 20))
 
 
+def optimal_selection(
+    epsilon: Number, delta: Number, kappa: int = 1, neighbours: str = "add-remove"
+) -> OptimalSelection:
+    """Set up the optimal rule alone; see `SelectionPlan.of`, which takes its time."""
+    whole, chance = _of_a_move(epsilon, delta, kappa, neighbours)
+    return OptimalSelection(whole / kappa, chance / kappa)
+
+
+def _of_a_move(
+    epsilon: Number, delta: Number, kappa: int, neighbours: str
+) -> tuple[Fraction, Fraction]:
+    if neighbours not in ("add-remove", "replacement"):
+        raise ParameterError(
+            f"neighbours must be 'add-remove' or 'replacement', not {neighbours!r}"
+        )
+    moves = 2 if neighbours == "replacement" else 1
+    integer_in(kappa, "kappa", 1, 10**6)
+    whole, chance = rational_in(epsilon, "epsilon", 0, 1000), rational_in(delta, "delta", 0, 1)
+    return whole / moves, chance / moves
+
+
 @dataclass(frozen=True, slots=True)
 class SelectionPlan:
     """Every selection rule at one (epsilon, delta), ready to be compared.
@@ -58,14 +79,7 @@ class SelectionPlan:
         Raises:
             ParameterError: A number is outside its range.
         """
-        if neighbours not in ("add-remove", "replacement"):
-            raise ParameterError(
-                f"neighbours must be 'add-remove' or 'replacement', not {neighbours!r}"
-            )
-        moves = 2 if neighbours == "replacement" else 1
-        integer_in(kappa, "kappa", 1, 10**6)
-        whole = rational_in(epsilon, "epsilon", 0, 1000) / moves
-        chance = rational_in(delta, "delta", 0, 1) / moves
+        whole, chance = _of_a_move(epsilon, delta, kappa, neighbours)
         each, each_chance = whole / kappa, chance / kappa
         possible = 0 < chance < 1
         return cls(
