@@ -172,6 +172,7 @@ def run_text(module: Path, part: Path, given: Path) -> None:
     run_tests("text.mjs", MODULE=str(module), TEXT_MODULE=str(part), TEXT_VECTORS=str(given))
 
 
+@pytest.mark.slow
 def test_steps_tosses_and_reports_are_ours_in_files_and_joined(tmp_path: Path) -> None:
     assert unassigned().fullmatch("".join(map(chr, range(0x40000, 0xE0000))))
     given, few = tmp_path / "all.json", tmp_path / "few.json"

@@ -92,7 +92,14 @@ def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("file", own_files(), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=[pytest.mark.slow] if file.stem == "Prio3Sections_own" else [])
+        for file in own_files()
+    ],
+    ids=lambda file: file.stem,
+)
 def test_a_vector_of_our_own_passes(file: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     take_path(path, monkeypatch)
     run_vector_file(file.name, file.read_text())
@@ -127,6 +134,7 @@ def test_the_oracle_agrees_with_a_published_vector(file: Path) -> None:
                 oracle.verifier_shares_to_message(ctx, verifier_shares)
 
 
+@pytest.mark.slow
 def test_our_own_vectors_are_what_the_oracle_makes() -> None:
     committed = {file.name: json.loads(file.read_text()) for file in own_files()}
     assert json.loads(json.dumps(all_vectors())) == committed

@@ -399,6 +399,7 @@ def test_the_grid_law_is_the_exact_one_where_that_is_known(move: Move, epsilon0:
     assert relative_error(grid.expected(), exact.expected()) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon0", ["2", "8"])
 def test_the_grid_law_of_three_coordinates_is_the_sum_over_all_losses(epsilon0: str) -> None:
     e0 = float(epsilon0)
@@ -420,6 +421,7 @@ def test_the_grid_law_of_three_coordinates_is_the_sum_over_all_losses(epsilon0: 
     assert grid.delta(0) < LatticeLaw.of(epsilon0, Move(3, 1)).delta(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon0", "move", "level", "exact"),
     [
@@ -473,6 +475,7 @@ def convolved(law: list[Fraction], other: list[Fraction]) -> Iterator[Fraction]:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [3, 300])
 def test_a_long_transform_errs_by_no_more_than_it_says(coordinates: int) -> None:
     """Sums that are rounded once, at some of its values, stand for the exact ones."""

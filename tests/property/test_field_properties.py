@@ -149,6 +149,7 @@ def test_sampling_is_filtering(data: st.DataObject, field: Field) -> None:
         assert row == (accepted[:length] if done else [0] * length)
 
 
+@pytest.mark.slow
 @relaxed
 @given(st.data(), fields, st.integers(0, 5))
 def test_transforms_and_evaluation_agree(data: st.DataObject, field: Field, log_size: int) -> None:
@@ -164,6 +165,7 @@ def test_transforms_and_evaluation_agree(data: st.DataObject, field: Field, log_
     assert to_int(poly_eval(doubled * doubled, where)) == expected**2 % field.modulus
 
 
+@pytest.mark.slow
 @relaxed
 @given(st.data(), fields, st.integers(1, 40))
 def test_extension_keeps_values_and_degree(data: st.DataObject, field: Field, length: int) -> None:

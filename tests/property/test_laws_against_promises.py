@@ -236,6 +236,7 @@ class ShortOnly(PureDpDiscreteLaplace):
         return right / 100 if circuit.output_len > 6 else right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Thrifty, Narrow, Slim, ShortSighted, ShortOnly])
 def test_a_mechanism_that_lies_in_all_its_answers_alike_is_refused(kind: type[Mechanism]) -> None:
     with pytest.raises(BrokenPromiseError):

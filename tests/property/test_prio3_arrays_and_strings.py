@@ -85,7 +85,9 @@ def run_on_arrays(prio3: Prio3, batch: prio3_batches.Batch) -> Run:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("rows", [0, 1, 7, 8, 16, 19])
+@pytest.mark.parametrize(
+    "rows", [0, 1, 7, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (8, 16, 19))]
+)
 @by_type
 def test_arrays_and_strings_give_the_same_whatever_the_number_of_reports(
     prio3: Prio3, rows: int, path: str, monkeypatch: pytest.MonkeyPatch

@@ -29,11 +29,19 @@ LEFT_OUT = ("slow", "statistical", "compose", "bench")
 
 TESTS = Path(__file__).parents[1]
 
-FOLDERS = ("browser", "browser_module", "end_to_end", "integration", "interop", "statistical")
-"""Folders of tests that are not read: of whole services, of browsers, and of many draws."""
+FOLDERS = (
+    "browser",
+    "browser_module",
+    "end_to_end",
+    "integration",
+    "interop",
+    "load",
+    "statistical",
+)
+"""Folders of tests that are not read: whole services, browsers, many reports and draws."""
 
-LONGEST = 80.0
-"""How many yardsticks of processor time a test may take: some two seconds on a quick machine."""
+LONGEST = 40.0
+"""How many yardsticks of processor time a test may take: some 0.4 seconds on a quick machine."""
 
 TOOK = "quick: yardsticks of processor time"
 """The property under which a report says that a test took longer, and how long."""

@@ -108,6 +108,7 @@ def test_a_page_that_differs_and_stands_still_is_told_after_a_few_pictures(known
     assert next(shots, None) is None
 
 
+@pytest.mark.slow
 def test_a_page_that_never_stands_still_is_told(known: Album) -> None:
     blinking = iter([shot("too few"), shot("too many")] * 100)
     with pytest.raises(AssertionError, match="places differ"):

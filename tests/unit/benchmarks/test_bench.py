@@ -26,6 +26,7 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["leader", "helper"])
 def test_verify_prints_exactly_its_keys(role: str) -> None:
     output = run(
@@ -66,6 +67,7 @@ def test_shard_prints_a_report_of_a_batch_and_one_alone() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_noise_and_field_print_a_ratio_for_each_row() -> None:
     pytest.importorskip("opendp", reason="OpenDP is a development dependency")
     noise = json.loads(run("noise", "--scale", "7/3", "--count", "500", "--rounds", "1", "--json"))

@@ -43,6 +43,7 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_image_of_others_is_named_with_its_whole_version() -> None:
     """Or whoever pushes the next one decides what is built, and runs with the keys."""
     root = DEPLOY.parent

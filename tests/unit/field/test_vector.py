@@ -224,6 +224,7 @@ def test_dot_products_broadcast_all_but_the_last_axis(
     assert as_array(ours).tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_powers_of_elements(field: Field) -> None:
     numbers = edge_residues(field)
     vector, p = Vector.from_ints(field, numbers), field.modulus

@@ -95,6 +95,7 @@ def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
     assert not patients["closed"]
 
 
+@pytest.mark.slow
 def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
     assert "a person's cost, added up: epsilon 3" in population
 
 
+@pytest.mark.slow
 def test_one_task_is_shown_with_its_whole_population(config: Path) -> None:
     everything = json.loads(run_here("ledger", "--config", config, "--json").stdout)
     first = everything["tasks"][0]["task_id"]

@@ -73,6 +73,7 @@ def test_a_task_is_forgotten_when_it_has_ended(config: Path, tmp_path: Path) -> 
     assert "was forgotten" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_path: Path) -> None:
     """Uploaded reports are nowhere else: taking them for lost would reject them for good."""
     lines = 'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'

@@ -51,6 +51,7 @@ def test_the_answer_for_an_honest_pair_says_what_the_audit_could_have_found() ->
     assert "REFUSED" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("leader", "helper", "whose", "words"),
     [
@@ -68,6 +69,7 @@ def test_the_answer_says_whose_noise_is_there(
     assert f"REFUTED; whose noise is in the results: {words}" in given.text()
 
 
+@pytest.mark.slow
 def test_a_share_that_is_not_the_sum_of_the_reports_is_named_and_nothing_more() -> None:
     wild = RANDOM.choice([-LARGEST, LARGEST], (2, 512))
     given = answer(draws(), wild)
@@ -81,6 +83,7 @@ def test_a_share_that_was_mended_still_tells_whose_noise_is_there() -> None:
     assert given.noise_of == "both"
 
 
+@pytest.mark.slow
 def test_the_document_is_json_whatever_is_impossible() -> None:
     given = answer(draws(), RANDOM.choice([-LARGEST, LARGEST], (2, 512)))
     document = json.loads(json.dumps(given.document(), allow_nan=False))

@@ -136,6 +136,7 @@ def place(number: int, where: int, privacy: Mapping[str, str | int] = LAPLACE) -
     return patients(number, {**privacy, "group": "a question", "group_place": where})
 
 
+@pytest.mark.slow
 def test_of_a_group_the_place_that_costs_most_is_counted_and_the_ledger_says_who_keeps_to_one(
     config: Path,
 ) -> None:

@@ -43,6 +43,7 @@ def test_commands_that_look_make_no_store(tmp_path: Path, config: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"helper.toml", "collector.toml"}
 
 
+@pytest.mark.slow
 def test_no_store_is_made_beside_the_journal_of_one_that_has_released(
     tmp_path: Path, config: Path
 ) -> None:

@@ -44,6 +44,7 @@ def window(start: str, counts: list[float], name: str = "word") -> dict[str, obj
     }
 
 
+@pytest.mark.slow
 def test_what_will_be_found_of_words_is_told_by_the_last_window_of_each(tmp_path: Path) -> None:
     file, found = tmp_path / "survey.toml", tmp_path / "found.json"
     file.write_text(VISITS + SMOKER + WORD)

@@ -189,6 +189,7 @@ def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path])
     }
 
 
+@pytest.mark.slow
 def test_what_all_windows_cost_is_said_as_the_ledger_will_say_it(tmp_path: Path) -> None:
     """With Gaussian noise it is far less than as many times the epsilon of one."""
     questions = department() + "".join(AGE.replace('"age"', f'"age{n}"') for n in range(6))

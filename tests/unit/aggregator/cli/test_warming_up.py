@@ -22,6 +22,7 @@ class Runtime:
         self.is_warm = True
 
 
+@pytest.mark.slow
 async def test_a_store_that_cannot_be_reached_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

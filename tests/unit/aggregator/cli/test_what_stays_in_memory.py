@@ -13,7 +13,7 @@ from aggregator.cli.service.running import leave_out_of_collections
 def _as_before() -> Iterator[None]:
     usual = gc.get_threshold()
     yield
-    gc.unfreeze()
+    gc.freeze()  # see pytest_collection
     gc.set_threshold(*usual)
 
 
@@ -24,6 +24,7 @@ class Ring:
         self.itself = self
 
 
+@pytest.mark.slow
 def test_what_there_is_is_left_out_until_the_next_time() -> None:
     ring = Ring()
     known = weakref.ref(ring)

@@ -379,6 +379,7 @@ def test_the_rounding_of_doubles_takes_no_bound_of_the_library_below_the_exact_o
     assert Fraction(found) >= exact - Fraction(2, 10**12)
 
 
+@pytest.mark.slow
 def test_a_delta_below_the_precision_of_the_library_gets_no_bound_from_it() -> None:
     losses = HALF.losses(Count())
     assert pld.epsilon_together([(losses, 100)], Fraction(1, 10**14)) is None
@@ -403,6 +404,7 @@ def test_almost_any_rho_implies_no_epsilon_at_a_delta_of_almost_one() -> None:
     assert implied_epsilon(Fraction(1, 8), 1 - Fraction(1, 10**15)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [("1/1000", "1e-300"), ("1/2", "1e-5")])
 def test_as_many_releases_as_are_composed_take_no_longer_than_a_few_seconds(
     epsilon: str, delta: str

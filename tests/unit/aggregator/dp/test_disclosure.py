@@ -131,6 +131,7 @@ def test_a_reader_who_knows_rule_and_total_is_sure_of_no_suppressed_count(
         assert len({guess[j] for guess in consistent}) > 1
 
 
+@pytest.mark.slow
 def test_in_small_tables_a_third_of_the_suppressed_counts_are_one_of_two_values() -> None:
     """How little Theorem 8 of docs/privacy.md says."""
     pinned = hidden_cells = 0

@@ -59,6 +59,7 @@ def closed_loss(move: int, scale: mpmath.mpf, modulus: int) -> mpmath.mpf:
     return mpmath.log(mpmath.cosh(half / scale) / mpmath.cosh((half - abs(move)) / scale))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modulus", [5, 17])
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(2), Fraction(9)], ids=str)
 def test_the_wrapped_law_is_a_hyperbolic_cosine(modulus: int, scale: Fraction) -> None:

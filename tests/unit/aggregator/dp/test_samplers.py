@@ -146,7 +146,12 @@ def test_a_scale_is_a_positive_exact_rational(scale: Fraction) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "bound"), [(Fraction(1), 1), (Fraction(9, 2), 22), (Fraction(100), 3)]
+    ("scale", "bound"),
+    [
+        (Fraction(1), 1),
+        pytest.param(Fraction(9, 2), 22, marks=pytest.mark.slow),
+        (Fraction(100), 3),
+    ],
 )
 def test_truncated_draws_reach_the_bound_and_never_pass_it(scale: Fraction, bound: int) -> None:
     draws = TruncatedGeometricSampler(scale, bound).sample(
@@ -197,6 +202,7 @@ def test_a_keystream_is_aes_in_counter_mode_under_32_bytes_of_entropy() -> None:
     assert stream.integer(8) == int.from_bytes(expected[84:92], "little")
 
 
+@pytest.mark.slow
 def test_the_law_of_the_draws_is_the_one_that_intervals_use() -> None:
     law = DiscreteLaplaceLaw(1, Fraction(1, 2))
     draws = DiscreteLaplaceSampler(Fraction(1, 2)).sample(100_000, SeededEntropy(4))

@@ -210,6 +210,7 @@ def test_no_rule_to_stop_passes_what_the_ledger_says_of_a_limited_count(name: st
     assert gain.delta < DELTA * ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "name"),
     [({}, "odometer"), ({}, "the smallest"), ({"max_releases": 600}, "Gaussian")],

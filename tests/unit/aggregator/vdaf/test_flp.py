@@ -90,7 +90,9 @@ def rows(field: Field, num_rows: int, length: int, seed: int) -> Vector:
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
 @pytest.mark.parametrize("degree", [1, 2, 3, 4, 5, pytest.param(9, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "length", [1, 2, 3, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 8, 20))]
+)
 def test_true_statements_are_accepted_and_false_ones_and_changed_proofs_rejected(
     field: Field, degree: int, length: int
 ) -> None:

@@ -54,6 +54,7 @@ SMALL = (
     "onehot:3 given:0,2,1",
     "onehot:2 onehot:2 table:0,1",
 )
+LONGER = ("onehot:2 given:0,2,2", "onehot:2 onehot:2 table:0,1")
 
 
 def valid_encodings(circuit: Sections) -> Vector:
@@ -66,7 +67,10 @@ def valid_encodings(circuit: Sections) -> Vector:
     return Vector.from_array(circuit.field, bits[is_valid])
 
 
-@pytest.mark.parametrize("text", SMALL)
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(text, marks=[pytest.mark.slow] if text in LONGER else []) for text in SMALL],
+)
 def test_the_bits_that_are_accepted_are_the_measurements_and_nothing_else(text: str) -> None:
     circuit = Sections(text, 2)
     accepted = {*map(tuple, rows_to_ints(circuit.truncate(valid_encodings(circuit))))}
@@ -115,6 +119,7 @@ def test_lies_among_honest_reports_are_rejected_and_no_others_on_either_path(
     assert_alike(found, expected, len(encoded))
 
 
+@pytest.mark.slow
 def test_more_checks_than_are_summed_at_once_give_what_the_circuit_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

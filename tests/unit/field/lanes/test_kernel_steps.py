@@ -68,6 +68,7 @@ def fold(z0: np.uint64, z1: np.uint64, z2: np.uint64, z3: np.uint64) -> tuple[np
     return _elements128._fold(z0, z1, z2, z3)
 
 
+@pytest.mark.slow
 def test_any_four_words_fold_to_their_residue_compiled_and_on_arrays() -> None:
     generator = random.Random(7)  # noqa: S311  test inputs
     near = [w + generator.randint(0, 3) - generator.randint(0, 3) for w in WORDS for _ in range(9)]

@@ -103,6 +103,7 @@ def read_by_steward(question: Question, answer: object) -> object:
     return question.read(cells).answer
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(sheets(), st.data())
 def test_a_client_adds_what_a_steward_would_and_refuses_what_one_refuses(

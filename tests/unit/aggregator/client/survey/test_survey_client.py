@@ -131,6 +131,7 @@ def fill(survey: SurveyClient) -> None:
         survey.put({"hours": 1})
 
 
+@pytest.mark.slow
 def test_what_waits_is_bounded_by_size_and_age(world: World) -> None:
     world.leader.is_down = True
     survey = world.begin(max_bytes=2**17, max_age_seconds=100)

@@ -148,6 +148,7 @@ def world(made: Made, tmp_path: Path) -> Iterator[World]:
     asked.close()
 
 
+@pytest.mark.slow
 def test_a_person_stays_in_one_task_over_windows_and_restarts_and_is_in_it_once_a_window(
     world: World,
 ) -> None:
@@ -259,6 +260,7 @@ def test_a_process_that_dies_between_any_two_steps_neither_loses_nor_doubles_nor
 DAY = 86400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "later"),
     [
@@ -382,6 +384,7 @@ def test_a_refusal_says_of_which_question_it_is_and_the_other_report_counts(worl
         survey.answered("17", question="wort")
 
 
+@pytest.mark.slow
 def test_a_day_without_a_leader_loses_nothing_and_does_not_ask_it_for_each_task(
     world: World,
 ) -> None:
@@ -432,6 +435,7 @@ def test_a_toss_that_was_changed_is_an_error_and_no_reason_to_toss_again(world: 
         world.begin().put({"word": "knee"}, person="17")
 
 
+@pytest.mark.slow
 def test_files_of_another_question_or_tasks_in_another_order_are_refused(
     made: Made, tmp_path: Path
 ) -> None:
@@ -483,6 +487,7 @@ def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
     return tasks_from_toml((out / "tasks.toml").read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_in_a_window_of_letters_people_are_in_their_places_and_in_no_other_task(
     tmp_path: Path,
 ) -> None:

@@ -4,6 +4,8 @@ import hashlib
 import json
 from fractions import Fraction
 
+import pytest
+
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.vectors import ANSWERS, text_vectors
 from aggregator.codec import decode
@@ -23,6 +25,7 @@ TASKS = [
 ]
 
 
+@pytest.mark.slow
 def test_each_step_of_the_vectors_follows_from_the_one_before() -> None:
     QUESTION.check(TASKS)
     file = json.loads(json.dumps(text_vectors(QUESTION, TASKS, ANSWERS, 1_700_000_000)))
@@ -48,6 +51,7 @@ def test_each_step_of_the_vectors_follows_from_the_one_before() -> None:
     assert normals == ["tea", "earl grey", "strasse", "\u00e9", "\ufffd", "", ""]
 
 
+@pytest.mark.slow
 def test_the_reports_of_the_vectors_are_of_the_task_that_was_tossed_for() -> None:
     file = text_vectors(QUESTION, TASKS, ANSWERS, 1_700_000_000)
     upload = json.loads(json.dumps(file))["upload"]

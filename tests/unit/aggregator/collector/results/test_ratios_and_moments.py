@@ -15,6 +15,7 @@ def released(value: int, key: str, scale: int = 4) -> Noised:
     return Noised.released(value, DiscreteLaplaceLaw(2, Fraction(scale)), key)
 
 
+@pytest.mark.slow
 def test_a_ratio_keeps_no_truth_that_the_noise_rules_out_and_all_others() -> None:
     over, under = released(300, "over"), released(1000, "under")
     interval = ratio(over, under).interval()
@@ -86,6 +87,7 @@ def test_a_variance_is_as_wide_as_its_noise_at_the_true_mean_when_reports_are_ma
     assert width <= (interval.high - interval.low) / 2 <= width * Fraction(103, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("over", "under"), [(3, 12), (5, 14), (-3, 14)])
 def test_a_ratio_has_the_bounds_of_fieller_where_it_had_none(over: int, under: int) -> None:
     law = DiscreteLaplaceLaw(2, Fraction(2))

@@ -58,6 +58,7 @@ def least_width(found: dict[Fraction, float], confidence: Fraction) -> Fraction:
     raise AssertionError("the enumeration is too short")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_the_characteristic_function_is_that_of_the_probabilities(law: NoiseLaw) -> None:
     angles = np.array([0.0, 1e-6, 0.01, 0.3, 1.0, math.pi, 7.5, 40.0])

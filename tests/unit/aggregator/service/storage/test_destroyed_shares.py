@@ -273,6 +273,7 @@ def test_a_store_whose_key_file_was_lost_says_so_and_makes_no_other_in_its_place
     store.close()
 
 
+@pytest.mark.slow
 def test_a_store_whose_key_file_is_lost_for_ever_counts_again_when_those_sums_are_closed(
     tmp_path: Path,
 ) -> None:

@@ -3,9 +3,12 @@
 import itertools
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
+
+import pytest
 
 from aggregator.entropy import SystemEntropy
 from aggregator.service.config import LeaderSettings
@@ -18,7 +21,7 @@ from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.secrets.files import create_secret, read_secret
 from aggregator.service.storage.secrets.store_mark import mark_of, mark_store, marked_store
 from aggregator.service.storage.tasks.hpke_keys import find_advertised_key, list_hpke_configs
-from tests.support.empty_store import settings_of
+from tests.support.empty_store import really_migrated, settings_of
 from tests.support.engines import ON_POSTGRESQL, ON_SQLITE
 
 LOOKS_AND_MAKES = {
@@ -33,6 +36,12 @@ LOOKS_AND_MAKES = {
 
 PROCESSES = 4
 ROUNDS = 3
+
+
+@pytest.fixture(autouse=True)
+def _no_store_is_a_copy() -> Iterator[None]:
+    with really_migrated():
+        yield
 
 
 def leader_in(folder: Path) -> LeaderSettings:
@@ -87,6 +96,7 @@ def interrupted(settings: LeaderSettings, moment: int) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 @ON_SQLITE
 def test_a_process_may_make_the_store_at_any_moment_of_anothers_first_start(tmp_path: Path) -> None:
     for moment in itertools.count():

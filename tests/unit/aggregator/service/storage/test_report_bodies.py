@@ -316,6 +316,7 @@ def fill(store: Database, table: Table, count: int, size: int) -> None:
     store.run_sync("fill", lambda tx: tx.connection.execute(insert(table), rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "size"),
     [(sqlite.STEP_BYTES // BODY, BODY), (sqlite.STEP_ROWS, 300), (2, sqlite.STEP_BYTES)],

@@ -188,6 +188,7 @@ def test_another_time_counts_from_then_on(store: Database, clock: ManualClock) -
     assert keeping(store) == set()
 
 
+@pytest.mark.slow
 def test_what_must_stay_stays_if_nothing_is_kept(store: Database, clock: ManualClock) -> None:
     store.run_sync("nothing", lambda tx: keep_for(tx, TASK_ID, 0))
     aggregate(store, [1], time=2)

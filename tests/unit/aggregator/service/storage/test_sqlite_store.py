@@ -57,6 +57,7 @@ def _add_a_later_revision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(schema, "_SCRIPTS", str(migrations))
 
 
+@pytest.mark.slow
 def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     assert run_here("store", "upgrade", "--config", config).stdout.endswith("schema 9000\n")
 
 
+@pytest.mark.slow
 def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_the_backup_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

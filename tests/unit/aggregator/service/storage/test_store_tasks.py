@@ -95,6 +95,7 @@ def test_hpke_keys_are_listed_newest_first_and_their_private_keys_apart(
     assert store.read_sync("find", find_advertised_key) == key(3)
 
 
+@pytest.mark.slow
 def test_a_config_id_is_not_used_twice_at_a_time_and_ids_go_round(store: Database) -> None:
     store.run_sync("put", lambda tx: put_hpke_key(tx, key(255)))
     with pytest.raises(Conflict, match="id 255 is taken"):

@@ -73,6 +73,7 @@ def test_a_law_of_a_family_has_the_standard_deviation_asked_for(name: str) -> No
     assert of_deviation(FAMILIES[name], 3.0, 200).deviation == pytest.approx(3)
 
 
+@pytest.mark.slow
 def test_wide_noise_is_looked_at_in_steps_with_the_law_of_the_nearest() -> None:
     scale = 10**6
     table = NoiseTable.of(DiscreteLaplaceLaw(1, Fraction(scale)))

@@ -10,6 +10,7 @@ from aggregator.steward.planning.answers_text import text
 from tests.support.commands import run_here
 
 
+@pytest.mark.slow
 def test_it_says_what_is_found_at_what_price_and_who_keeps_the_promise() -> None:
     options = ("--epsilon", "1", "--reports", "100000", "--buckets", "4096", "--tasks", "12")
     answer = json.loads(run_here("plan", "text", *options, "--json").stdout)

@@ -161,6 +161,7 @@ def test_a_translation_that_would_not_fit_is_refused_by_name(text: str, message:
         words_of(text)
 
 
+@pytest.mark.slow
 def test_a_question_with_more_labels_than_anybody_reads_is_named() -> None:
     labels = [str(number) for number in range(MOST_OPTIONS + 1)]
     with pytest.raises(ParameterError, match=f"department: a page shows at most {MOST_OPTIONS}"):

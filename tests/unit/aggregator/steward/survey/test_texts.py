@@ -31,6 +31,7 @@ def test_a_text_question_takes_its_epsilon_out_of_the_budget_of_a_person() -> No
     assert of_report + text.question.epsilon == survey.budget.epsilon == Fraction(1)
 
 
+@pytest.mark.slow
 def test_gaussian_noise_keeps_to_what_text_questions_leave_of_the_budget() -> None:
     visits = VISITS.replace("[budget]", 'tables = "all"\n[budget]\ndelta = "1e-6"')
     more = [department().replace('"department"', f'"department{number}"') for number in range(8)]

@@ -21,10 +21,10 @@ STRINGS = 50_000
     ("people", "tasks", "length", "found", "deviation", "surely"),
     [
         # Found by a better decoder than the one of the design (190): `test_decode` sees 237.
-        (10**6, 64, 1024, 237, 50.5, 573),
-        (10**6, 32, 4096, 366, 30.0, 340),
-        (10**6, 16, 8192, 512, 21.8, 223),
-        (10**6, 14, 16384, 612, 18.0, 200),
+        pytest.param(10**6, 64, 1024, 237, 50.5, 573, marks=pytest.mark.slow),
+        pytest.param(10**6, 32, 4096, 366, 30.0, 340, marks=pytest.mark.slow),
+        pytest.param(10**6, 16, 8192, 512, 21.8, 223, marks=pytest.mark.slow),
+        pytest.param(10**6, 14, 16384, 612, 18.0, 200, marks=pytest.mark.slow),
         (10**5, 20, 1024, 53, 21.7, 223),
         (10**5, 12, 4096, 68, 15.4, 160),
     ],
@@ -39,6 +39,7 @@ def test_a_plan_is_what_simulations_found(
     assert plan.found_from == pytest.approx(surely, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_last_window_tells_what_the_next_one_finds() -> None:
     """Strings are held by a power of the rank that is not the guess; sums are simulated."""
     rng = np.random.default_rng(1)
@@ -63,6 +64,7 @@ def test_the_last_window_tells_what_the_next_one_finds() -> None:
     assert abs(guess.found / truth.found - 1) > 0.2
 
 
+@pytest.mark.slow
 def test_the_deviation_is_that_of_the_formula() -> None:
     """tasks * v + S / (tasks * length) + N / length, with N all who answered."""
     plan = TextPlan(zipf(10**6, STRINGS), 1, 16, 8192)
@@ -82,6 +84,7 @@ def test_no_other_number_of_tasks_finds_much_rarer_strings() -> None:
     assert best.found_from <= 1.03 * min(others)
 
 
+@pytest.mark.slow
 def test_more_epsilon_more_buckets_and_fewer_candidates_find_more() -> None:
     tail = zipf(10**5, STRINGS)
     plain = TextPlan(tail, 1, 12, 1024)

@@ -26,6 +26,7 @@ def words() -> Words:
     return Words.of_documents(TASKS[::-1], documents_in(released), STRINGS)
 
 
+@pytest.mark.slow
 def test_a_notebook_finds_what_people_wrote_with_intervals_and_what_nobody_explains() -> None:
     found = words()
     assert [each.names for each in found.found] == [("fig",), (TURNED,), ("äpfel",)]

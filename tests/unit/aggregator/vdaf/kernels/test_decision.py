@@ -88,6 +88,7 @@ def test_separate_arrays_and_slices_of_one_array_are_decided_alike() -> None:
     assert invalid(found) == [4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [*INTERPRETED, *QUICKEST])
 @pytest.mark.parametrize(("prio3", "measurement"), PRIO3S)
 def test_the_kernel_decides_as_the_definition_does(
@@ -130,6 +131,7 @@ def decides_as_defined(
     assert invalid(found) == invalid(expected) == [1, 2, 3, 10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [*INTERPRETED, *QUICKEST])
 @pytest.mark.parametrize(
     "prio3",
@@ -170,6 +172,7 @@ def test_the_field64_kernel_decides_as_the_definition_does(
     assert not {0, 8, 9} & set(invalid(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [*INTERPRETED, *QUICKEST])
 @pytest.mark.parametrize("rows", [1, 3, 8, 9, 16])
 def test_any_number_of_reports_is_decided(rows: int, width: LaneWidth) -> None:

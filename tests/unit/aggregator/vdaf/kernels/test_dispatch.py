@@ -102,7 +102,10 @@ def test_any_number_of_aggregators_share_a_measurement(num_shares: int) -> None:
         assert all_values(by_kernel(prio3, shares)) == all_values(query_shares(prio3, shares))
 
 
-@pytest.mark.parametrize("ctx_size", [0, 1, 2, 3, 4, 5, 6, 7, 120, 168])
+@pytest.mark.parametrize(
+    "ctx_size",
+    [1, 168, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2, 3, 4, 5, 6, 7, 120))],
+)
 def test_a_context_of_any_size_shifts_the_words_that_are_absorbed(ctx_size: int) -> None:
     assert agree(
         Prio3(4, Histogram(30, 6)),
@@ -270,6 +273,7 @@ def test_no_leader_share_makes_work_for_the_general_function(
         assert values(found, report) == values(expected, report)
 
 
+@pytest.mark.slow
 def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     monkeypatch: pytest.MonkeyPatch, width: LaneWidth
 ) -> None:
@@ -318,6 +322,7 @@ def test_long_reports_use_fewer_lanes_to_bound_scratch_space() -> None:
         assert size <= chunk_plan.MAX_SCRATCH or len(plan.width) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_multiply_add", [False, True])
 def test_two_lanes_compute_the_same_as_the_definition(*, has_multiply_add: bool) -> None:
     measurements: list[Measurement] = [index % 7 for index in range(5)]

@@ -33,15 +33,19 @@ SMALL: list[tuple[Circuit, Measurement]] = [
     (Histogram(1, 1), 0),
     (Histogram(7, 3), 6),
     (SumVec(2, 5, 4), [5, 2]),
-    (SumVec(1, 2**28 + 1, 9), [2**27]),
     (MultihotCountVec(4, 3, 3), [1, 1, 1, 0]),
     (L1BoundSum(3, 3, 4), [1, 0, 2]),
 ]
+LARGE: tuple[Circuit, Measurement] = (SumVec(1, 2**28 + 1, 9), [2**27])
 """Each circuit that has kernels, and each way in which their kernels branch on it."""
 
 
 @pytest.mark.parametrize("width", INTERPRETED)
-@pytest.mark.parametrize(("circuit", "measurement"), SMALL, ids=str)
+@pytest.mark.parametrize(
+    ("circuit", "measurement"),
+    [*SMALL, pytest.param(*LARGE, marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_an_interpreted_kernel_computes_what_the_definition_says_for_both_roles(
     circuit: Circuit, measurement: Measurement, width: LaneWidth
 ) -> None:
@@ -49,7 +53,7 @@ def test_an_interpreted_kernel_computes_what_the_definition_says_for_both_roles(
 
 
 @pytest.mark.parametrize("width", COMPILED)
-@pytest.mark.parametrize(("circuit", "measurement"), SMALL, ids=str)
+@pytest.mark.parametrize(("circuit", "measurement"), [*SMALL, LARGE], ids=str)
 def test_a_compiled_kernel_computes_what_the_interpreted_one_does(
     circuit: Circuit, measurement: Measurement, width: LaneWidth
 ) -> None:
@@ -87,6 +91,7 @@ FAULTS: list[tuple[object, str, str, str]] = [
 """A method of a layout, and a fault in it: the right code and the wrong."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize(("layout", "method", "right", "wrong"), FAULTS)
 def test_a_wrong_step_of_a_montgomery_reduction_is_found_without_a_compiler(
