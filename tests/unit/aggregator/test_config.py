@@ -293,12 +293,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_settings(tmp_path / "nothing.toml")
 
 
-def test_every_setting_is_described() -> None:
-    for kind in (ServiceSettings, LeaderSettings, HelperSettings):
-        for name, field in kind.model_fields.items():
-            assert field.description, name
-
-
 def test_a_store_on_a_server_needs_a_named_token_file_and_shows_no_password(tmp_path: Path) -> None:
     url = f"postgresql://prio:{SECRET}@db.example/leader"
     settings = read_settings(write(tmp_path, f'role = "collector"\ndatabase = "{url}"'))

@@ -7,12 +7,11 @@ import anyio.lowlevel
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from aggregator.cli.service.reading import FIXED, Reading
+from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.running import RunningService, Service
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import LeaderSettings
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.settings import setting_names
 
 FILE = 'role = "leader"\ndatabase = "leader.sqlite"\n'
 
@@ -52,10 +51,6 @@ def test_what_may_not_change_or_is_wrong_is_named_and_nothing_is_new(
     with pytest.raises(ConfigurationError, match=named):
         reading.again()
     assert reading.now is before
-
-
-def test_every_setting_that_may_not_change_exists() -> None:
-    assert set(FIXED) <= setting_names()
 
 
 async def test_a_service_that_was_replaced_ends_when_its_last_request_is_answered() -> None:

@@ -137,19 +137,6 @@ def test_parameters_out_of_range_are_refused(make: object) -> None:
         make()
 
 
-def test_scales_are_described_exactly() -> None:
-    for mechanism, described in (
-        (PureDpDiscreteLaplace(HALF), "discrete Laplace, t = 4"),
-        (
-            TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
-            "truncated symmetric geometric, t = 2, k = 22",
-        ),
-        (DiscreteGaussian(HALF), "discrete Gaussian, sigma^2 = 2"),
-        (NoPrivacy(), "no noise"),
-    ):
-        assert mechanism.describe_scale(HISTOGRAM) == described
-
-
 @pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
 def test_one_release_costs_what_it_promises_and_no_more(mechanism: Mechanism) -> None:
     promised, cost = mechanism.guarantee(HISTOGRAM), mechanism.cost(HISTOGRAM, 1)
