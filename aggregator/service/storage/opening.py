@@ -62,7 +62,8 @@ def open_database(
             "the service makes it, or `prio task add`"
         )
     crypter = _parsed(settings, _store_key(settings, entropy or SystemEntropy()), entropy)
-    make(settings.database_url)
+    if may_make:  # otherwise it was there above
+        make(settings.database_url)
     with translated(place, "prove its locks"):
         place.prove_locks("database")
     if may_make and settings.store_key is None and settings.store_key_file is not None:
