@@ -33,11 +33,7 @@ class TokenHeader(Enum):
 
 
 def token_header_named(name: str) -> TokenHeader:
-    """Return the header of this name.
-
-    Raises:
-        ParameterError: There is no such header.
-    """
+    """Return the header of this name, or raise `ParameterError`."""
     for header in TokenHeader:
         if header.value.lower() == name.lower():
             return header
@@ -73,11 +69,7 @@ def token_matches(token: str, token_hashes: Iterable[bytes]) -> bool:
 
 
 def presented_token(headers: Mapping[str, str]) -> str | None:
-    """Return the token that a request shows, if any.
-
-    Args:
-        headers: Its headers, looked up by their names in lower case.
-    """
+    """Return the token that a request shows, if any; `headers` have names in lower case."""
     authorization = headers.get("authorization")
     if authorization is None:
         return headers.get(TokenHeader.DAP_AUTH_TOKEN.value.lower()) or None  # none is empty

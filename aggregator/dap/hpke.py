@@ -36,14 +36,9 @@ class DecryptError(ReportRejected):
 
 @dataclass(frozen=True, slots=True)
 class HpkeConfig:
-    """A public key and the algorithms to use it with.
+    """A public key and RFC 9180's code points of the algorithms to use it with.
 
-    Attributes:
-        id: 0 to 255, distinct among an aggregator's configurations in use.
-        kem_id: RFC 9180's code point of the key encapsulation.
-        kdf_id: RFC 9180's code point of the key derivation.
-        aead_id: RFC 9180's code point of the AEAD.
-        public_key: As the KEM serializes it.
+    `id` is 0 to 255, distinct among an aggregator's configurations in use.
     """
 
     id: int
@@ -88,11 +83,7 @@ class HpkeConfigList:
     configs: tuple[HpkeConfig, ...]
 
     def preferred(self) -> HpkeConfig:
-        """Return the first configuration that we support.
-
-        Raises:
-            DecodeError: We support none of them.
-        """
+        """Return the first configuration that we support, or raise `DecodeError`."""
         for config in self.configs:
             if config.is_supported:
                 return config
@@ -113,13 +104,7 @@ class HpkeConfigList:
 
 @dataclass(frozen=True, slots=True)
 class HpkeCiphertext:
-    """A sealed message.
-
-    Attributes:
-        config_id: Which of the recipient's configurations it was sealed to.
-        enc: The encapsulated key.
-        payload: The ciphertext and its tag.
-    """
+    """A sealed message: the encapsulated key `enc`, and the ciphertext with its tag."""
 
     config_id: int
     enc: bytes
@@ -222,16 +207,9 @@ def seal(
 
 
 def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphertext) -> bytes:
-    """Open `ciphertext`.
+    """Open a ciphertext from anyone, so possibly malformed, with the key pair of its `config_id`.
 
-    Args:
-        keypair: The one whose configuration has the ciphertext's `config_id`.
-        info: As for sealing.
-        aad: As for sealing.
-        ciphertext: From anyone, so possibly malformed.
-
-    Raises:
-        DecryptError: It does not open.
+    Raises `DecryptError` if it does not open.
     """
     from cryptography.exceptions import InvalidTag
 

@@ -45,11 +45,7 @@ def key_schedules(
 ) -> list[tuple[bytes, bytes]]:
     """Return the key and the nonce of each message, as `hpke.key_schedule` does of one.
 
-    Args:
-        suite: The messages'.
-        secrets: Their Diffie-Hellman secrets, of one size.
-        kem_contexts: The encapsulated key and the recipient's public key of each, of one size.
-        info: The messages' purpose.
+    Secrets are of one size, and so are contexts: the encapsulated and the recipient's public key.
     """
     if len(secrets) < _A_FEW:
         return [
@@ -74,18 +70,9 @@ def open_many(
     payloads: Sequence[bytes],
     aads: Sequence[bytes],
 ) -> list[bytes | None]:
-    """Open ciphertexts of one purpose.
+    """Open ciphertexts of one purpose with our key pairs, by configuration id.
 
-    Args:
-        keypairs: Ours, by configuration id.
-        info: The messages' purpose.
-        config_ids: Which configuration each was sealed to.
-        encs: The encapsulated keys.
-        payloads: The ciphertexts with their tags.
-        aads: What each is bound to.
-
-    Returns:
-        The plaintexts; None for what does not open, or was sealed to no key pair of ours.
+    Returns the plaintexts; None for what does not open, or was sealed to no key pair of ours.
     """
     opened: list[bytes | None] = [None] * len(encs)
     for config_id in {*config_ids} & keypairs.keys():

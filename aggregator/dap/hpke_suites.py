@@ -34,11 +34,7 @@ class PrivateKey(Protocol):
         """The public key, as the KEM serializes it."""
 
     def exchange(self, public_key: bytes) -> bytes:
-        """Return the Diffie-Hellman secret with a public key.
-
-        Raises:
-            ValueError: It is no public key of this KEM, or leads to no secret.
-        """
+        """Return the Diffie-Hellman secret; raises ValueError if there is none."""
 
 
 class X25519Key:
@@ -156,12 +152,8 @@ def _chacha20_poly1305() -> type[Cipher]:
 class Aead:
     """An AEAD; nonces have 12 bytes.
 
-    Attributes:
-        name: Its name in settings.
-        id: RFC 9180's code point.
-        key_size: Bytes of a key.
-        load: Returns what makes the cipher from a key. An import takes as long as that, so who
-            opens many messages loads it once.
+    `load` returns what makes the cipher from a key. An import takes as long as that, so whoever
+    opens many messages loads it once.
     """
 
     name: str

@@ -65,11 +65,7 @@ class Identifier:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the identifier that `text` encodes in unpadded base64url.
-
-        Raises:
-            DecodeError: `text` is not canonical, or of another size.
-        """
+        """Return the identifier in a text, unpadded base64url; raises `DecodeError`."""
         value = decode_base64url(text)
         if len(value) != cls.size:
             raise DecodeError(f"{cls.__name__} must be {cls.size} bytes long, not {len(value)}")

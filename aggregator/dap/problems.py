@@ -29,14 +29,7 @@ MAX_LIST = 16
 
 
 class Problem(Abort):
-    """A refusal with a type.
-
-    Attributes:
-        type_uri: The kind of problem, for the peer's program.
-        title: The kind of problem, for a person.
-        detail: What was wrong this time, without anything that the peer must not see.
-        task_id: The task at hand, if it was known.
-    """
+    """A refusal with a type, whose detail holds nothing that the peer must not see."""
 
     type_uri: ClassVar[str] = "about:blank"
     title: ClassVar[str] = "The request was refused"
@@ -120,11 +113,7 @@ class BatchOverlap(Problem):
 
 
 class UnsupportedExtension(Problem):
-    """An extension we do not know.
-
-    Attributes:
-        unsupported_extensions: The types that were not recognized.
-    """
+    """An extension we do not know."""
 
     type_uri = ERROR_NAMESPACE + "unsupportedExtension"
     title = "An extension is not supported"

@@ -190,11 +190,7 @@ PROFILES: Mapping[str, Profile] = {
 
 
 def profile_named(name: str) -> Profile:
-    """Return the profile of this name.
-
-    Raises:
-        ParameterError: There is no such profile.
-    """
+    """Return the profile of this name, or raise `ParameterError`."""
     if name not in PROFILES:
         raise ParameterError(f"profile: must be {' or '.join(PROFILES)}, not {name!r}")
     return PROFILES[name]

@@ -221,11 +221,6 @@ def location(endpoint: str, name: str, **ids: Identifier) -> str:
     """Return a resource's absolute path for a `Location` header, below the endpoint's own path.
 
     A proxy may serve us below a path: it strips that from requests but does not add it to answers.
-
-    Args:
-        endpoint: The base URL of the role that serves the resource.
-        name: The resource's.
-        ids: As for `path`.
     """
     return urlsplit(endpoint).path.rstrip("/") + path(name, **ids)
 

@@ -27,13 +27,7 @@ _LARGEST_ADVANCED = 1000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pieces:
-    """Independent mechanisms of equal epsilon and delta.
-
-    Attributes:
-        count: How many there are.
-        epsilon: Of each; each is (epsilon, delta)-differentially private.
-        delta: Of each.
-    """
+    """Independent mechanisms, each (`epsilon`, `delta`)-differentially private."""
 
     count: int
     epsilon: Fraction
@@ -168,11 +162,7 @@ def _first_that_counts(releases: int, epsilon: float, log_small: float) -> int:
 
 
 def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
-    """Refuse an epsilon, a number of releases or a delta that is out of range.
-
-    Raises:
-        ParameterError: One is out of range; the message names it and the range.
-    """
+    """Refuse an epsilon, a number of releases or a delta that is out of range."""
     require_positive(epsilon, "epsilon")
     if releases < 1:
         raise ParameterError(f"releases must be at least 1, not {releases}")

@@ -37,11 +37,9 @@ Shares = tuple[Fraction, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BySection(Mechanism):
-    """A mechanism whose epsilon or rho is split over sections.
+    """A mechanism whose epsilon or rho is split over sections, by their shares in order.
 
-    Attributes:
-        base: Discrete Laplace or discrete Gaussian noise with the whole epsilon or rho.
-        shares: The share of each section, in order.
+    The base is discrete Laplace or discrete Gaussian noise.
     """
 
     base: PureDpDiscreteLaplace | DiscreteGaussian
@@ -156,11 +154,7 @@ class BySection(Mechanism):
 
     @override
     def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
-        """Return the law of every coordinate, if all have the same.
-
-        Raises:
-            ParameterError: They differ; use `laws`.
-        """
+        """Return the law of every coordinate, or raise `ParameterError`: they may differ."""
         found = {law for _, law in self.laws(circuit, aggregators)}
         if len(found) > 1:
             raise ParameterError("the noise of this task has another law in each section")
@@ -178,11 +172,7 @@ class BySection(Mechanism):
 
 
 def split(base: Mechanism, shares: Shares) -> BySection:
-    """Return a mechanism split over sections.
-
-    Raises:
-        ParameterError: It cannot be split, or the shares are invalid.
-    """
+    """Return a mechanism split over sections; a ParameterError if it cannot be."""
     if not isinstance(base, PureDpDiscreteLaplace | DiscreteGaussian):
         raise ParameterError(
             f"shares: the mechanism {base.name} has one scale for all sections; only "
@@ -250,17 +240,8 @@ def with_gaussian_epsilon(
     """Return Gaussian noise, split over sections, of which a release is (epsilon, delta)-DP.
 
     It is the least such noise: rho is the largest, up to a ten-millionth, for which a release
-    states no more than this epsilon.
-
-    Args:
-        epsilon: The epsilon of one release.
-        delta: The delta of one release.
-        circuit: What is summed.
-        shares: The share of each section.
-        most: How many reports a person may have in a release.
-
-    Raises:
-        ParameterError: Epsilon is too small for any rho.
+    states no more than this epsilon. A person may have `most` reports in a release. An epsilon too
+    small for any rho is a `ParameterError`.
     """
     step = rho_of(epsilon, delta) / _FINENESS
 

@@ -144,8 +144,7 @@ def round_up_closely(number: Enclosed) -> Fraction:
 def to_float(number: Enclosed) -> float:
     """Return a float within a relative error of about 10^-17 of the real number.
 
-    A number too small for a float is 0.0, and one too large is infinite. Zero is recognised by its
-    enclosure becoming that narrow.
+    A number too small for a float is 0.0, and one too large is infinite.
     """
     digits = _FIRST_DIGITS
     while True:

@@ -46,13 +46,7 @@ THEOREMS = (*OF_RELEASES_MADE, *OF_LIMITS, *OF_PLANS)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Releases:
-    """Releases of one task that the same person is in.
-
-    Attributes:
-        mechanism: The task's.
-        circuit: The task's.
-        count: How many, at least 0.
-    """
+    """Releases of one task that the same person is in."""
 
     mechanism: Mechanism
     circuit: Summed

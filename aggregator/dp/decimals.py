@@ -73,11 +73,7 @@ def rational_in(
     open_low: bool = False,
     open_high: bool = False,
 ) -> Fraction:
-    """Return `value` as a rational, checked to lie between `low` and `high`.
-
-    Raises:
-        ParameterError: It does not; the message names the parameter, the range and the value.
-    """
+    """Return `value` as a rational in that range, or raise a ParameterError that names both."""
     left = "(" if open_low else "["
     right = "infinity)" if high is None else f"{high}{')' if open_high else ']'}"
     try:
@@ -92,11 +88,7 @@ def rational_in(
 
 
 def integer_in(value: object, name: str, low: int, high: int | None) -> int:
-    """Return `value`, checked to be an integer from `low` to `high`.
-
-    Raises:
-        ParameterError: It is not; the message names the parameter, the range and the value.
-    """
+    """Return `value`, an integer from `low` to `high`, or raise a ParameterError that says so."""
     number = low - 1
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         number = operator.index(value)

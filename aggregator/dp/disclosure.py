@@ -37,12 +37,8 @@ BEFORE_SELECTION = (
 class Figures:
     """What is proved about the suppression of one count, under the assumption that it names.
 
-    Attributes:
-        probability: The assumed upper bound of each answer's chance to be "yes".
-        epsilon: The published theorem's epsilon, with `delta`.
-        delta: See `epsilon`.
-        sharper_delta: The delta of a bound with epsilon 0: smaller in both numbers, under the same
-            conditions.
+    The published theorem gives `epsilon` and `delta`. Where each answer is "yes" with at most
+    `probability`, `sharper_delta` holds with epsilon 0.
     """
 
     probability: str
@@ -84,11 +80,8 @@ def disclose(
 ) -> Disclosure:
     """Apply a policy's rule to the sums of a batch.
 
-    Args:
-        policy: The task's.
-        circuit: What was summed.
-        values: The sums, centred if they are noised: -3 is -3, not p - 3.
-        report_count: How many reports were summed, as the leader says.
+    The sums are centred if they are noised: -3 is -3, not p - 3. How many reports were summed is
+    the leader's word.
     """
     if policy.thresholds is not None:
         return _above(policy.thresholds, policy.mechanism, circuit, values)

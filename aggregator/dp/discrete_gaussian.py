@@ -38,12 +38,7 @@ DEFAULT_DELTA = Fraction(1, 10**9)
 class DiscreteGaussian(Mechanism):
     """Discrete Gaussian noise with sigma^2 = (L2 sensitivity)^2 / (2 rho) on every coordinate.
 
-    Attributes:
-        rho: What one aggregator's draw guarantees.
-        delta: The delta at which an epsilon is stated; it has no influence on the noise.
-
-    Source:
-        [CKS20], Theorem 14.
+    delta is where an epsilon is stated; it has no influence on the noise. [CKS20], Theorem 14.
     """
 
     rho: Fraction

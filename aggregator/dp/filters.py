@@ -68,11 +68,7 @@ def cost_of_dp(epsilon: Fraction, delta: Fraction = Fraction(0), count: int = 1)
 
 
 def cost_of_zcdp(rho: Fraction, count: int = 1) -> Cost:
-    """Return the cost of `count` independent rho-zCDP mechanisms.
-
-    Raises:
-        ParameterError: rho or count is negative.
-    """
+    """Return the cost of `count` independent rho-zCDP mechanisms."""
     _check_not_negative(rho, "rho")
     _check_count(count)
     total = count * rho
@@ -184,11 +180,7 @@ class Filter:
 
 
 def check_delta(delta: Fraction) -> None:
-    """Refuse a delta that is not a small probability.
-
-    Raises:
-        ParameterError: delta does not lie strictly between 0 and 1/100.
-    """
+    """Refuse a delta that does not lie strictly between 0 and 1/100."""
     require_positive(delta, "delta")
     _check_below_limit(delta)
 

@@ -64,13 +64,9 @@ _SMOOTHINGS = tuple(Fraction(tenths, 20) for tenths in (*range(6, 31), 40, 60, 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shifts:
-    """Entries with discrete Gaussian noise of one variance that a person moves.
+    """`count` releases of `entries` with discrete Gaussian noise of one variance.
 
-    Attributes:
-        entries: How many there are, moved or not.
-        squared: The largest squared L2 norm of a move.
-        sigma_squared: Of the noise of each.
-        count: How many releases there are of them.
+    A person moves them by at most `squared`, in the squared L2 norm.
     """
 
     entries: int

@@ -61,16 +61,7 @@ class PolicyParameters:
         parse: Callable[[object, str], Fraction],
         default: Fraction | None = None,
     ) -> Fraction:
-        """Return the parameter `name`.
-
-        Args:
-            name: The parameter's name.
-            parse: Reads it, given its text and its name.
-            default: The value if the policy has none; None if it must have one.
-
-        Raises:
-            ParameterError: It is missing, or out of range.
-        """
+        """Return the parameter `name`, which must be there unless there is a default."""
         if name in self._left:
             return parse(self._left.pop(name), name)
         if default is None:
@@ -78,11 +69,7 @@ class PolicyParameters:
         return default
 
     def finish(self) -> None:
-        """Refuse parameters that nobody has read.
-
-        Raises:
-            ParameterError: The mechanism has no such parameter.
-        """
+        """Refuse parameters that nobody has read."""
         for name in self._left:
             raise ParameterError(f"{name}: the mechanism {self._mechanism} has no such parameter")
 

@@ -130,13 +130,9 @@ class Thresholding:
         return Binomial(self.reports - 1, self.probability)
 
     def bound(self) -> SuppressionBound:
-        """Return the published bound for an attacker who knows no other answer.
+        """Return the published bound for an attacker who knows no other answer: [Des20], Theorem 4.
 
-        Raises:
-            ParameterError: r is not below 1, or the bound is above 1: the theorem says nothing.
-
-        Source:
-            [Des20], Theorem 4.
+        If r is not below 1, or the bound is above 1, the theorem says nothing: a ParameterError.
         """
         ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
         with working():
@@ -148,9 +144,6 @@ class Thresholding:
 
         It is the total variation distance between the two outcomes, attained if all answers have
         the same probability.
-
-        Raises:
-            ParameterError: r is not below 1.
         """
         ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
         with working():
@@ -171,21 +164,14 @@ class Thresholding:
             return log1p(self._others.mass(self.threshold) / below)
 
     def delta(self, epsilon: Number = 0) -> Decimal:
-        """Return the exact delta at `epsilon` if all probabilities equal p.
+        """Return the exact delta at `epsilon`, 0 to 1000, if all probabilities equal p.
 
         If p only bounds the probabilities, it is the least sound delta up to `epsilon_max`.
-
-        Raises:
-            ParameterError: `epsilon` is negative or above 1000.
         """
         return self.deltas(range(self.threshold, self.threshold + 1), epsilon)[0]
 
     def deltas(self, thresholds: range, epsilon: Number = 0) -> list[Decimal]:
-        """Return what `delta` is for consecutive thresholds instead of this one, -1 to n.
-
-        Raises:
-            ParameterError: `epsilon` is negative or above 1000.
-        """
+        """Return what `delta` is for consecutive thresholds instead of this one, -1 to n."""
         level = level_in(epsilon)
         yes = self._deltas_of_yes(thresholds, level)
         return list(map(max, yes, self._deltas_of_no(thresholds, level)))
@@ -244,14 +230,8 @@ def level_in(epsilon: Number) -> Fraction:
 def against_active_attacker(release: Thresholding, known: int) -> Thresholding:
     """Return a release that is as private without known answers as `release` is with them.
 
-    The attacker chose `known` of the answers. The worst choice is all "yes", which lowers the
-    threshold by as many.
-
-    Raises:
-        ParameterError: `known` is above the threshold: the attacker reads every count.
-
-    Source:
-        [Des20], Proposition 28.
+    The attacker chose `known` answers, at worst all "yes", which lowers the threshold by as many;
+    above the threshold it reads every count ([Des20], Proposition 28).
     """
     integer_in(known, "known", 0, release.reports - 1)
     if known > release.threshold:
@@ -280,11 +260,7 @@ def _ratio_below_one(ratio: Fraction | None, name: str) -> Fraction:
 
 
 def epsilon_of(delta: Decimal) -> Decimal:
-    """Return the theorem's epsilon, -ln(1 - delta).
-
-    Raises:
-        ParameterError: delta, f(T, n-1, p)/(1-r), is not below 1.
-    """
+    """Return the theorem's epsilon, -ln(1 - delta), for a delta = f(T, n-1, p)/(1-r) below 1."""
     if delta >= 1:
         raise ParameterError(
             f"f(T, n-1, p)/(1-r) must lie in [0, 1), not {delta:.6g}: the theorem says nothing"

@@ -51,17 +51,9 @@ class PostProcessed:
 def post_process(
     rule: Rule, circuit: Circuit, values: Sequence[int | None], report_count: int
 ) -> PostProcessed:
-    """Apply a rule to noised sums.
+    """Apply a rule to noised sums, centred, with None in place of a withheld one.
 
-    Args:
-        rule: The rule.
-        circuit: What was summed.
-        values: The noised sums, centred; None in place of a withheld one.
-        report_count: n, how many reports were summed.
-
-    Raises:
-        ParameterError: A projection of something other than a histogram, or of one with withheld
-            buckets.
+    Only a histogram of which no bucket is withheld can be projected.
     """
     if rule is Rule.CLAMP:
         high = report_count * max_entry(circuit)

@@ -52,31 +52,19 @@ def parse_rational(text: object, name: str) -> Fraction:
 
 
 def parse_cost(text: str, name: str) -> Fraction:
-    """Return the rational in `text`, exactly; a cost may be zero, and of any length.
-
-    Raises:
-        ParameterError: A negative number, a zero denominator, or not a number.
-    """
+    """Return the rational in `text`, exactly; a cost may be zero, and of any length."""
     return _exact(text, name, "")
 
 
 def parse_probability(text: object, name: str) -> Fraction:
-    """Return the rational in `text`, strictly between 0 and 1, exactly.
-
-    Raises:
-        ParameterError: As `parse_rational`, or the value is 1 or more.
-    """
+    """Return the rational in `text`, strictly between 0 and 1, exactly."""
     value = parse_rational(text, name)
     require_probability(value, name)
     return value
 
 
 def require_positive(value: object, name: str) -> None:
-    """Refuse anything but a positive `Fraction`.
-
-    Raises:
-        ParameterError: Names the parameter and what was given.
-    """
+    """Refuse anything but a positive `Fraction`."""
     if not isinstance(value, Fraction):
         raise ParameterError(f"{name} must be an exact rational, not {type(value).__name__}")
     if value <= 0:
@@ -84,11 +72,7 @@ def require_positive(value: object, name: str) -> None:
 
 
 def require_probability(value: Fraction, name: str) -> None:
-    """Refuse anything but a `Fraction` strictly between 0 and 1.
-
-    Raises:
-        ParameterError: Names the parameter and what was given.
-    """
+    """Refuse anything but a `Fraction` strictly between 0 and 1."""
     require_positive(value, name)
     if value >= 1:
         raise ParameterError(f"{name} must be below 1, not {format_rational(value)}")

@@ -35,12 +35,7 @@ class UnsupportedCircuit(ParameterError):
 
 
 class Shift(NamedTuple):
-    """Some entries of a sum that all move equally far.
-
-    Attributes:
-        entries: How many, at least 1.
-        size: How far each moves, up or down, at least 1.
-    """
+    """`entries` of a sum that all move by `size`, up or down."""
 
     entries: int
     size: int
@@ -106,11 +101,7 @@ def is_one_count(circuit: Summed) -> bool:
 
 
 def check_counts(circuit: Summed) -> None:
-    """Refuse a circuit to whose entries a report may add more than 1.
-
-    Raises:
-        UnsupportedCircuit: Entries are sums, not counts.
-    """
+    """Refuse a circuit to whose entries a report may add more than 1, as `UnsupportedCircuit`."""
     if max_entry(circuit) > 1:
         raise UnsupportedCircuit(f"Prio3{circuit.name} does not count; only counts move by 1")
 
@@ -123,9 +114,5 @@ def nothing_changes(circuit: Summed) -> UnsupportedCircuit:
 
 
 def check_max_reports_per_person(value: object) -> int:
-    """Return a bound on a person's reports, checked to be an integer from 1 to 2^32 - 1.
-
-    Raises:
-        ParameterError: Says the range and what was given.
-    """
+    """Return a bound on a person's reports, checked to be an integer from 1 to 2^32 - 1."""
     return integer_in(value, "max_reports_per_person", 1, 2**32 - 1)

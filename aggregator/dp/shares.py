@@ -18,11 +18,7 @@ _COUNT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 def shares_of_text(value: object) -> Shares:
-    """Return the shares that a text names.
-
-    Raises:
-        ParameterError: A run is malformed; the message names it.
-    """
+    """Return the shares that a text names; a malformed run is a ParameterError that names it."""
     if not isinstance(value, str):
         raise ParameterError(f"shares must be text, such as '2x1/4 1/2', not {value!r}")
     shares: list[Fraction] = []

@@ -43,11 +43,7 @@ class Suppression:
 
     @classmethod
     def from_settings(cls, values: dict[str, object]) -> Self | None:
-        """Take suppression out of the settings of a policy; None if it has none.
-
-        Raises:
-            ParameterError: A setting has another type, or is out of range.
-        """
+        """Take suppression out of settings, or raise `ParameterError`; None if there is none."""
         limit = values.pop("suppress_at_or_below", None)
         assumed = values.pop("assumed_probability", None)
         if limit is None:
@@ -92,10 +88,6 @@ class Suppression:
         suppressed counts are small, there are at least two, and their sum is neither the least nor
         the most possible, so each may have another value. If larger ones are among them, any two
         may be swapped: the rule depends on values only, and would have suppressed the same buckets.
-
-        Args:
-            counts: The exact counts.
-            circuit: What was counted.
         """
         small = {index for index, count in enumerate(counts) if count <= self.at_or_below}
         if circuit.is_one_hot and small:

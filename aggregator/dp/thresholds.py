@@ -56,11 +56,7 @@ class Thresholds:
 
     @classmethod
     def from_settings(cls, values: dict[str, object], mechanism: Mechanism) -> Self | None:
-        """Take the thresholds out of the settings of a policy; None if it has none.
-
-        Raises:
-            ParameterError: A setting has another type, or is out of range.
-        """
+        """Take thresholds out of settings, or raise `ParameterError`; None if there are none."""
         private = values.pop("private_threshold", mechanism.default_private_threshold)
         public = values.pop("public_threshold", None)
         buckets = values.pop("public_buckets", "")
@@ -132,10 +128,7 @@ class Thresholds:
     ) -> list[int | None]:
         """Return the values above their thresholds, None in place of the others.
 
-        Args:
-            values: The noised counts, centred: -3 read as p - 3 would exceed every threshold.
-            circuit: What was summed.
-            mechanism: The task's.
+        Values are centred: -3 read as p - 3 would exceed every threshold.
         """
         limits = self.of_buckets(circuit, mechanism)
         return [

@@ -16,11 +16,7 @@ from aggregator.errors import ParameterError
 
 @functools.lru_cache(maxsize=1024)
 def half_width_of(law: NoiseLaw, confidence: Fraction, num_coordinates: int = 1) -> int:
-    """Return the least h >= 0 with 2 P(S >= h + 1) <= (1 - confidence) / num_coordinates.
-
-    Raises:
-        ParameterError: The confidence is not strictly between 0 and 1.
-    """
+    """Return the least h >= 0 with 2 P(S >= h + 1) <= (1 - confidence) / num_coordinates."""
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be between 0 and 1, not {confidence}")
     miss = (1 - confidence) / num_coordinates

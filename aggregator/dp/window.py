@@ -39,11 +39,7 @@ class Window:
 
     @classmethod
     def of(cls, length: object, start: object) -> Self | None:
-        """Return the window that settings describe; None if they name none.
-
-        Raises:
-            ParameterError: One is not a whole number or out of range, or there is only a start.
-        """
+        """Return the window of some settings, or raise `ParameterError`; None if there is none."""
         for value, name in ((length, "window"), (start, "window_start")):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
                 raise ParameterError(

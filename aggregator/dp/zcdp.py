@@ -49,10 +49,9 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def textbook_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
-    """Return rho + 2 sqrt(rho ln(1/delta)), the looser bound that is usually quoted, rounded up.
+    """Return the looser bound that is usually quoted, rounded up: [BS16], Proposition 1.3.
 
-    Source:
-        [BS16], Proposition 1.3.
+    It is rho + 2 sqrt(rho ln(1/delta)).
     """
     return round_up_closely(lambda digits: rho + 2 * sqrt(rho * ln(1 / delta, digits), digits))
 

@@ -59,13 +59,9 @@ class VerifyInit:
 
 @dataclass(frozen=True, slots=True)
 class AggregationJobInitReq:
-    """The reports of one aggregation job.
+    """The reports of one aggregation job, to the end of the body.
 
-    Attributes:
-        verification_key_id: Which of the prearranged keys to verify with.
-        agg_param: The VDAF's aggregation parameter; empty for Prio3.
-        extensions: Types strictly increase.
-        verify_inits: The reports, to the end of the body.
+    The `verification_key_id` is one of the prearranged keys. `agg_param` is empty for Prio3.
     """
 
     message: ClassVar[str] = "aggregation-job-init-req"
@@ -132,12 +128,7 @@ class VerifyRespFinish:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRespReject:
-    """The Helper rejects the report.
-
-    Attributes:
-        report_id: The report's.
-        report_error: A report error's number; which error that is, the task's profile says.
-    """
+    """The Helper rejects the report; the task's profile says which error the number is."""
 
     report_id: ReportId
     report_error: int
@@ -203,12 +194,7 @@ class VerifyContinue:
 
 @dataclass(frozen=True, slots=True)
 class AggregationJobContinueReq:
-    """The Leader's messages of one more step; Prio3 has none.
-
-    Attributes:
-        step: The step the Leader has reached, at least 1.
-        verify_continues: The messages, to the end of the body.
-    """
+    """The Leader's messages of one more step, to the end of the body; Prio3 has none."""
 
     message: ClassVar[str] = "aggregation-job-continue-req"
     step: int

@@ -54,12 +54,7 @@ Query = TimeIntervalQuery | LeaderSelectedQuery
 
 
 def read_query(reader: Reader) -> Query:
-    """Take a query.
-
-    Raises:
-        InvalidBatchInterval: Its interval is not well-formed.
-        DecodeError: Anything else is wrong.
-    """
+    """Take a query, or raise `DecodeError`: `InvalidBatchInterval` if its interval is malformed."""
     match read_batch_mode(reader):
         case BatchMode.TIME_INTERVAL:
             return TimeIntervalQuery(_read_batch_interval(reader))
@@ -99,12 +94,7 @@ BatchSelector = TimeIntervalSelector | LeaderSelectedSelector
 
 
 def read_batch_selector(reader: Reader) -> BatchSelector:
-    """Take a selector.
-
-    Raises:
-        InvalidBatchInterval: Its interval is not well-formed.
-        DecodeError: Anything else is wrong.
-    """
+    """Take a selector, or raise `DecodeError`, as `read_query` does."""
     match read_batch_mode(reader):
         case BatchMode.TIME_INTERVAL:
             return TimeIntervalSelector(_read_batch_interval(reader))
@@ -115,13 +105,7 @@ def read_batch_selector(reader: Reader) -> BatchSelector:
 
 @dataclass(frozen=True, slots=True)
 class CollectionJobReq:
-    """The Collector's request.
-
-    Attributes:
-        query: Which batch.
-        agg_param: The VDAF's aggregation parameter; empty for Prio3.
-        extensions: Types strictly increase.
-    """
+    """The Collector's request; `agg_param` is empty for Prio3."""
 
     message: ClassVar[str] = "collection-job-req"
     query: Query
@@ -148,11 +132,7 @@ class CollectionJobReq:
 class CollectionJobResp:
     """Both aggregate shares of a batch, sealed to the Collector.
 
-    Attributes:
-        report_count: How many reports are in the batch; the Leader's word only.
-        interval: The smallest interval that contains their times; the Leader's word only.
-        leader_encrypted_agg_share: The Leader's.
-        helper_encrypted_agg_share: The Helper's.
+    How many reports it has, and the smallest interval of their times, are the Leader's word only.
     """
 
     message: ClassVar[str] = "collection-job-resp"
@@ -183,11 +163,7 @@ class CollectionJobResp:
 class AggregateShareReq:
     """The Leader's request for the Helper's share of a batch.
 
-    Attributes:
-        collection_job_req: The Collector's request, as it was.
-        batch_selector: Which batch.
-        report_count: How many reports the Leader has in it.
-        checksum: The XOR of the SHA-256 of their ids, 32 bytes.
+    The checksum is the XOR of the SHA-256 of the ids of the `report_count` reports that it has.
     """
 
     message: ClassVar[str] = "aggregate-share-req"
@@ -254,12 +230,9 @@ class AggregateShareAad:
 
 
 def aggregate_share_aad(task_id: TaskId, configuration: bytes, request: bytes) -> bytes:
-    """Return the encoded `AggregateShareAad`.
+    """Return the encoded `AggregateShareAad`, of an encoded configuration and request.
 
-    Args:
-        task_id: The task's.
-        configuration: The encoded `TaskConfiguration`.
-        request: The encoded `CollectionJobReq`, byte for byte as the Collector sent it.
+    The request must be byte for byte as the Collector sent it.
     """
     return task_id.value + configuration + request
 

@@ -122,12 +122,7 @@ class ShareColumns:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReportColumns:
-    """Reports as they were uploaded; those of other sizes are left out.
-
-    Attributes:
-        leader_shares: The shares that the Leader opens.
-        helper_shares: The shares that the Helper opens.
-    """
+    """Reports as they were uploaded; those of other sizes are left out."""
 
     leader_shares: ShareColumns
     helper_shares: ShareColumns
@@ -207,14 +202,9 @@ def write_job(
     shares: ShareColumns,
     messages: ByteRows,
 ) -> bytes:
-    """Return an encoded AggregationJobInitReq.
+    """Return an encoded AggregationJobInitReq, with the Leader's ping-pong messages one a row.
 
-    Args:
-        verification_key_id: Which of the prearranged keys to verify with.
-        agg_param: The VDAF's aggregation parameter, encoded.
-        extensions: The job's.
-        shares: The Helper's shares of its reports.
-        messages: The Leader's ping-pong messages, one a row.
+    `shares` are the Helper's.
     """
     head = encode(AggregationJobInitReq(verification_key_id, agg_param, extensions, ()))
     sizes = shares.enc_sizes
@@ -231,11 +221,9 @@ def write_job(
 
 
 def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
-    """Return the aggregation job in a request.
+    """Return the aggregation job in a request, or raise `DecodeError`.
 
-    Raises:
-        DecodeError: The body is not an aggregation job.
-        MessageTooLarge: It has more than `LARGEST_JOB` reports.
+    One of more than `LARGEST_JOB` reports is `MessageTooLarge`.
     """
     reader = Reader(body)
     try:
@@ -377,12 +365,7 @@ def _gathered(
 ) -> ShareColumns:
     """Return ciphertexts whose places differ between rows.
 
-    Args:
-        head: The public part of each report.
-        rows: The reports.
-        pieces: For each layout: a mask of its rows, where their ciphertexts begin, and the bytes of
-            their encapsulated keys.
-        payload: The bytes of a payload.
+    Each piece is a layout's: its rows, where ciphertexts begin, the bytes of encapsulated keys.
     """
     enc = max((size for _, _, size in pieces), default=min(ENC_SIZES))
     width = _ENC + enc + _U32 + payload

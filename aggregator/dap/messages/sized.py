@@ -35,13 +35,9 @@ _LEAST_ENC, _MOST_ENC = min(ENC_SIZES), max(ENC_SIZES)
 
 
 class ReportSizes(NamedTuple):
-    """The sizes of a task's reports, in bytes.
+    """The sizes of a task's reports, in bytes; a payload is what is sealed.
 
-    Attributes:
-        public_share: The public share.
-        leader_payload: The Leader's input share, sealed.
-        helper_payload: The Helper's input share, sealed.
-        verify_payload: The Leader's first ping-pong message about a report.
+    `verify_payload` is that of the Leader's first ping-pong message about a report.
     """
 
     public_share: int
@@ -136,11 +132,7 @@ class UploadedReport(NamedTuple):
 
     @classmethod
     def read(cls, reader: Reader, sizes: ReportSizes) -> Self:
-        """Take one report.
-
-        Raises:
-            DecodeError: What is left is not a report of any sizes.
-        """
+        """Take one report; raises `DecodeError` for what is not a report of any sizes."""
         start = reader.offset
         layout, usual = _usual(sizes)
         fields = reader.look(layout)
@@ -189,10 +181,7 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
 
 
 def _first_extension(reader: Reader, size: int) -> Extensions:
-    """Take a report's extensions; return the first, for which it is refused.
-
-    The others stay unread: a stranger could put thousands there.
-    """
+    """Take a report's extensions; read only the first, as a stranger could put thousands there."""
     listed = Reader(reader.fixed(size))
     try:
         return (Extension.read(listed),) if size else ()

@@ -24,10 +24,7 @@ _U32 = Struct(">I")
 class ReportMetadata:
     """The public metadata of a report.
 
-    Attributes:
-        report_id: Random; unique in the task.
-        time: When the report was made, in units of the task's time precision.
-        public_extensions: As they came, in any order.
+    The id is unique in the task, the time in units of its precision, and extensions as they came.
     """
 
     report_id: ReportId
@@ -93,12 +90,7 @@ class UploadRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlaintextInputShare:
-    """What a Client seals to one aggregator; secret.
-
-    Attributes:
-        private_extensions: As they came, in any order.
-        payload: The VDAF's input share.
-    """
+    """What a Client seals to one aggregator; secret. The payload is the VDAF's input share."""
 
     private_extensions: Extensions = dataclasses.field(repr=False)
     payload: bytes = dataclasses.field(repr=False)
@@ -145,12 +137,7 @@ class InputShareAad:
 
 
 def input_share_aad_prefix(task_id: TaskId, configuration: bytes) -> bytes:
-    """Return the part of the associated data that all reports of a task share.
-
-    Args:
-        task_id: The task's.
-        configuration: The encoded `TaskConfiguration`.
-    """
+    """Return the part of the associated data that all reports of a task share."""
     return task_id.value + configuration
 
 
@@ -168,12 +155,7 @@ def input_share_aad(prefix: bytes, metadata: ReportMetadata, public_share: bytes
 
 @dataclass(frozen=True, slots=True)
 class ReportUploadStatus:
-    """Why one report was not accepted.
-
-    Attributes:
-        id: The report's.
-        error: A report error's number; which error that is, the task's profile says.
-    """
+    """Why one report was not accepted; the task's profile says which error the number is."""
 
     id: ReportId
     error: int

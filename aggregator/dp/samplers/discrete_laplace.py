@@ -47,11 +47,7 @@ class DiscreteLaplaceSampler:
 
 
 def check_count(count: int) -> None:
-    """Refuse a negative number of draws.
-
-    Raises:
-        ParameterError: Says what was given.
-    """
+    """Refuse a negative number of draws."""
     if count < 0:
         raise ParameterError(f"count must be at least 0, not {count}")
 
