@@ -61,9 +61,8 @@ class TooManyReports(ParameterError):
 class Contributions:
     """What one person has sent from this device.
 
-    Attributes:
-        path: The file; made when something is first counted. A file beside it, ending in .lock,
-            keeps two processes from counting at once.
+    The file is made when something is first counted. A file beside it, ending in .lock, keeps two
+    processes from counting at once.
     """
 
     path: Path

@@ -25,14 +25,9 @@ _END = 2**62
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
-    """A person's report.
+    """A person's report, of a time in seconds since the epoch and the window that holds it.
 
-    Attributes:
-        asked: 32 bytes that stand for what is asked.
-        person: Who answers.
-        time: When, in seconds since the epoch.
-        start: When the window begins that holds the time.
-        end: When it ends.
+    `asked` are 32 bytes that stand for what is asked.
     """
 
     asked: bytes

@@ -52,15 +52,9 @@ class MeasurementReader:
         place: str = "measurement",
         columns: Sequence[str] = (),
     ) -> Measurement:
-        """Return the measurement in some cells.
+        """Return the measurement in some cells: one, or for a vector one per coordinate.
 
-        Args:
-            cells: One cell; for a vector, one per coordinate.
-            place: Where the cells are, for the message.
-            columns: The name of each cell's column, if columns have names.
-
-        Raises:
-            CellError: A cell is not an integer, or the measurement is not allowed.
+        Raises `CellError`, whose message names the place and the column.
         """
         expected = self.circuit.output_len if self.circuit.takes_vectors else 1
         if len(cells) != expected:

@@ -91,20 +91,9 @@ class Outcome:
 class Record:
     """A report that waits.
 
-    Attributes:
-        key: The report's id.
-        task: The task's id.
-        claim: What may have only one report, such as a person; None if nothing is claimed.
-        created: When it was made, in seconds since the epoch.
-        time: The report's time, in the task's units.
-        public_share: The public share.
-        leader_share: The leader's.
-        helper_share: The helper's.
-        sealed_to: The encoded configurations that `body` is sealed to; None if it is not sealed.
-        body: The bytes that are sent, and zeros behind them that keep room; only these if it is
-            not sealed.
-        attempts: How many attempts to send it have failed.
-        due: When it is to be sent, in seconds since the epoch.
+    `claim` is what may have only one report, such as a person. `created` and `due` are in seconds
+    since the epoch, `time` in the task's units. Once `sealed_to` names encoded configurations,
+    `body` is what is sent, with zeros behind it that keep room; before, it is only zeros.
     """
 
     key: bytes
@@ -207,14 +196,9 @@ class Outbox:
     ) -> None:
         """Store records and their claims, all of them or none.
 
-        Args:
-            records: The records.
-            digests: A digest of what each record was made of; it is deleted with the record.
-            holds: What people have no other report of, of these tasks or others.
-
-        Raises:
-            AlreadyAnswered: A claim or a hold has a report.
-            OutboxFull: There is no room.
+        A digest of what each record was made of is deleted with it. `holds` are what people have no
+        other report of, of these tasks or others. Raises `AlreadyAnswered` if a claim or a hold has
+        a report, and `OutboxFull`.
         """
         with self._transaction() as execute:
             for record in records:
@@ -248,8 +232,7 @@ class Outbox:
     ) -> list[Record]:
         """Store what records are sealed to, unless another process was quicker.
 
-        Returns:
-            The records as they are stored now, sealed here or elsewhere, without settled ones.
+        Returns the records as they are stored now, sealed here or elsewhere, without settled ones.
         """
         rows = []
         with self._transaction() as execute:
@@ -323,11 +306,7 @@ class Outbox:
         return None if row is None else Outcome(State(row[0]), row[1])
 
     def keep_tosses(self, tosses: Mapping[tuple[bytes, str], int]) -> list[int]:
-        """Keep tosses, by question and person, unless one is kept already; return those kept.
-
-        Raises:
-            OutboxFull: There is no room.
-        """
+        """Keep tosses, by question and person, unless one is kept already; return those kept."""
         with self._transaction() as execute:
             kept = []
             for (question, person), number in tosses.items():

@@ -22,11 +22,7 @@ _MOST_PROBLEM_BYTES = 2**16
 
 
 class PlainPosting:
-    """Sends by `http.client`, over one connection to each host, from one thread at a time.
-
-    Attributes:
-        clock_ahead: See `Posting`.
-    """
+    """Sends by `http.client`, over one connection to each host, from one thread at a time."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.clock_ahead: int | None = None
@@ -124,9 +120,6 @@ def _whole(answer: http.client.HTTPResponse, limit: int, deadline: float) -> byt
 
     An answer to an upload that was cut off would make the reports whose refusals are missing count
     as accepted, and the library does not report that. So an answer without a marked end is refused.
-
-    Raises:
-        OSError, HTTPException: The answer did not come, was cut off, or was late.
     """
     size = answer.length
     if size is None and not answer.chunked and answer.status == http.client.OK:

@@ -8,12 +8,7 @@ from typing import Protocol
 
 
 class Later(Exception):
-    """There is no usable answer now; there may be one later.
-
-    Attributes:
-        reason: Why, as a value of `sending.Reason`.
-        wait: The fewest seconds to wait.
-    """
+    """There is no usable answer now; there may be one later, after `wait` seconds at least."""
 
     def __init__(self, reason: str, wait: int = 0) -> None:
         super().__init__(reason)
@@ -51,8 +46,4 @@ class Posting(Protocol):
         """
 
     def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
-        """Send a message; return the one that answers it, or nothing.
-
-        Raises:
-            Later, Refused, TooLarge: See there.
-        """
+        """Send a message; return the one that answers it, or nothing. Raises also `TooLarge`."""

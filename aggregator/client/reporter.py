@@ -128,11 +128,7 @@ class Reporter:
 
     @classmethod
     def open(cls, task_file: Path | str, outbox: Path | str) -> Self:
-        """Return the client of a task file, with an outbox in a file.
-
-        Raises:
-            ParameterError, ConfigurationError, OSError: One of them cannot be used.
-        """
+        """Return the client of a task file, with an outbox in a file."""
         task = task_from_toml(Path(task_file).read_text("utf-8"))
         waiting = Outbox(outbox)
         made = cls(task, waiting)
@@ -163,13 +159,8 @@ class Reporter:
     ) -> list[bytes]:
         """Make a report for each of several tasks, and store all or none; return their ids.
 
-        Args:
-            parts: Takes the time of the reports and returns a measurement of each task: of this
-                reporter's, or of one beside it. It raises nothing.
-            claim: What may have only one report for each task.
-
-        Raises:
-            ParameterError, AlreadyAnswered, OutboxFull: As `put`.
+        `parts` takes the time of the reports, returns a measurement of each task, this reporter's
+        or beside it, and raises nothing. Errors are those of `put`.
         """
         return self._puts.do((parts, claim))
 
@@ -181,13 +172,7 @@ class Reporter:
     ) -> list[bytes]:
         """Make and store a report of each measurement, all or none; cheaper than many `put`.
 
-        Args:
-            measurements: As the task's type requires.
-            claims: What each report claims.
-            digests: A digest of each measurement, kept in the outbox while its report waits.
-
-        Raises:
-            ParameterError, AlreadyAnswered, OutboxFull: As `put`.
+        A digest of each is kept in the outbox while its report waits. Errors are those of `put`.
         """
         named = [None] * len(measurements) if claims is None else claims
         if len(named) != len(measurements):
@@ -207,11 +192,7 @@ class Reporter:
         return sum(count for task, count, _ in self._outbox.tasks() if task in self._sendings)
 
     def flush(self, *, now: bool = False) -> Pass:
-        """Send what is due, in groups.
-
-        Args:
-            now: Also send what is not due yet.
-        """
+        """Send what is due, in groups, or with `now` everything."""
         waiting = [task for task, _, _ in self._outbox.tasks()]
         beside = [each for each in waiting if each in self._sendings and each != self._id]
         return self._flush([self._id, *beside], now=now)
@@ -260,9 +241,7 @@ class Reporter:
     ) -> list[list[bytes]]:
         """Make the reports of several puts, task by task, and store all or none.
 
-        Args:
-            puts: The measurements and their claims.
-            digests: One for each report, in the order of the puts, which are then of one task.
+        Digests are for puts of one task, one for each report.
         """
         now = self._clock.now()
         by_task: dict[bytes, list[tuple[int, Measurement, str | None]]] = {}

@@ -74,12 +74,7 @@ class Reason(StrEnum):
 class Pass:
     """What one or several passes over the outbox have done.
 
-    Attributes:
-        counted: Reports that the leader has.
-        late: Reports whose time is over.
-        refused: Reports that the leader refused.
-        waiting: Reports that wait now.
-        reason: Why some that were sent still wait; None if none does.
+    `late` are reports whose time is over. `reason` is why some that were sent still wait.
     """
 
     counted: int = 0
@@ -96,15 +91,7 @@ Settled = Callable[[bytes, str | None, Outcome], None]
 class Sending:
     """Sends the reports of one task from an outbox; threads may share it.
 
-    Args:
-        task: Whose reports they are.
-        outbox: Where they wait.
-        entropy: Where HPKE keys come from.
-        clock: What time it is.
-        posting: Sends requests.
         on_settled: Called for each report, after its outcome is stored.
-        max_age_seconds: How long a report may wait; then it is given up.
-        group: The most reports of one request.
         keys_of: The id of the task whose stored keys these reports are sealed to; it has the same
             aggregators. This task's by default.
 
@@ -139,11 +126,7 @@ class Sending:
         self._passing = threading.Lock()
 
     def flush(self, *, now: bool) -> Pass:
-        """Send what is due, in groups.
-
-        Args:
-            now: Also send what is not due yet.
-        """
+        """Send what is due, in groups, or with `now` everything."""
         with self._passing:
             done = Pass()
             started = self._clock.now()

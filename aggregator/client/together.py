@@ -27,11 +27,9 @@ class _Item(Generic[Given, Made]):
 
 
 class Together(Generic[Given, Made]):
-    """Does the work of many threads together.
+    """Does the work of many threads together, at most `most` pieces at once.
 
-    Args:
-        work: Does all the pieces or none; returns their results, in order.
-        most: The most pieces done at once.
+    `work` does all the pieces or none, and returns their results in order.
     """
 
     def __init__(self, work: Callable[[Sequence[Given]], Sequence[Made]], most: int) -> None:

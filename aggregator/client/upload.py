@@ -51,12 +51,7 @@ class UploadError(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadSummary:
-    """The outcome of an upload.
-
-    Attributes:
-        accepted: Reports that the leader stored.
-        refused: Reports that it refused, by reason.
-    """
+    """The outcome of an upload: how many reports the leader stored, and refused, by reason."""
 
     accepted: int
     refused: Mapping[AnyReportError, int]

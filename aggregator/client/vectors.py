@@ -47,11 +47,7 @@ _CONFIG_IDS = {Role.LEADER: 7, Role.HELPER: 8}
 
 
 class KnownEntropy(Entropy):
-    """The same bytes for everybody: SHAKE-256 of a label and of the number of earlier calls.
-
-    Args:
-        label: What the bytes are for.
-    """
+    """The same bytes for everybody: SHAKE-256 of a label and of the number of earlier calls."""
 
     def __init__(self, label: bytes) -> None:
         self._label = label
@@ -64,14 +60,7 @@ class KnownEntropy(Entropy):
 
 
 class Recorded(Entropy):
-    """Passes bytes on and keeps them.
-
-    Args:
-        source: Whose bytes.
-
-    Attributes:
-        given: All of them, in their order.
-    """
+    """Passes bytes on and keeps them."""
 
     def __init__(self, source: Entropy) -> None:
         self._source = source
@@ -99,13 +88,7 @@ def client_vectors(
 ) -> dict[str, object]:
     """Return all that a client computes for these measurements, bytes in hexadecimal.
 
-    Args:
-        task: The task; its aggregators' keys are not needed: the file has its own.
-        measurements: At least one.
-        seconds: The time of the reports, since the epoch.
-
-    Raises:
-        ParameterError: A measurement is out of range; the message names its index and the limit.
+    The aggregators' keys are the file's own. Times are in seconds since the epoch.
     """
     entropy = KnownEntropy(b"prio client vectors" + task.task_id.value)
     keypairs = {role: generate_keypair(id_, entropy) for role, id_ in _CONFIG_IDS.items()}

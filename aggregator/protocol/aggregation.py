@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 class VerificationKey:
     """A task's only verification key: no report is ever verified under a second one.
 
-    Attributes:
-        id: Its name on the wire, 0 to 255.
-        key: 32 bytes that both aggregators hold and no client does.
+    The id is 0 to 255. Both aggregators hold the key, 32 bytes, and no client does.
     """
 
     id: int
@@ -74,16 +72,9 @@ class LeaderState:
     """What the leader keeps between its request and the helper's answer, in memory only.
 
     If the process dies in between, it is recomputed from the stored reports and the stored request
-    (`leader_resume`): none of it is stored.
-
-    Attributes:
-        agg_param: What the reports are aggregated for.
-        extensions: The job's.
-        ids: Of the reports whose verification began.
-        times: Of these reports, in units of the task's time precision.
-        continued: Their verification. The helper is asked about those without an error.
-        lost: The ids of reports that the helper was asked about and we can no longer read, by
-            their places in the request.
+    (`leader_resume`). Ids and times are of the reports whose verification began, and the helper is
+    asked about those that `continued` without an error. `lost` are the ids of reports that the
+    helper was asked about and we can no longer read, by their places in the request.
     """
 
     agg_param: AggregationParameter
@@ -115,15 +106,7 @@ def leader_init(
 ) -> LeaderInit:
     """Open the leader's shares, start verification and make the request for the helper.
 
-    Args:
-        task: The reports' task.
-        verification_key: The task's verification key.
-        keypairs: The leader's HPKE key pairs by configuration id.
-        reports: The reports as they were uploaded, with distinct identifiers.
-        now: Seconds since the epoch.
-        clock_skew_seconds: How far ahead of `now` a report's time may lie.
-        agg_param: What the reports are aggregated for.
-        extensions: The job's, from its batch mode.
+    The reports have distinct identifiers; the job's extensions come from its batch mode.
     """
     timely = Timely(now, clock_skew_seconds, HELPER_MAX_AGE_SECONDS)
     opened = open_shares(task, Role.LEADER, keypairs, reports.leader_shares, timely)
@@ -161,13 +144,7 @@ def leader_resume(
 ) -> LeaderState:
     """Recompute the state for a stored request, which is possible as verification is deterministic.
 
-    Args:
-        task: The reports' task.
-        verification_key: The task's verification key.
-        keypairs: The leader's HPKE key pairs by configuration id.
-        request: The encoded request.
-        reports: The reports that the request names, perhaps with others. A named report that is
-            missing here or no longer opens is lost.
+    A report that the request names, and that is not among `reports` or no longer opens, is lost.
     """
     job = read_job(request, report_sizes(task))
     rows = {report_id: row for row, report_id in enumerate(reports.ids)}

@@ -49,12 +49,7 @@ _FAULTS_OF_A_BATCH: Final = (BatchInvalid, BatchMismatch, BatchOverlap, InvalidB
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal by the Helper.
-
-    Attributes:
-        problem: Its problem document.
-        status: The HTTP status code.
-    """
+    """A refusal by the Helper: its problem document and the HTTP status code."""
 
     problem: Problem
     status: int
@@ -85,9 +80,7 @@ class Then(Enum):
 def retry_delay(attempts: int, asked: int | None = None) -> int:
     """Return the seconds to wait before the next attempt: doubling, or as long as we were asked to.
 
-    Args:
-        attempts: How many have failed in a row, at least 1.
-        asked: What the Helper's `Retry-After` said.
+    `attempts`, at least 1, have failed in a row.
     """
     backoff = min(LONGEST_DELAY_SECONDS, 1 << min(attempts - 1, 6))
     return backoff if asked is None else max(backoff, asked)
@@ -103,12 +96,8 @@ def after_refused_aggregation(
 ) -> Then:
     """Return what becomes of an aggregation job that was refused.
 
-    Args:
-        refusal: The refusal.
-        reports: Counts the reports of the job; called only if it matters.
-        failures: How often its request was refused, or its answer unusable, this time included.
-        unanswered: How many of its requests the Helper may have processed.
-        max_attempts: The number of failures after which the request is given up.
+    Its request was refused, or its answer unusable, `failures` times, this one included, and the
+    Helper may have processed `unanswered` requests. The reports are counted only if it matters.
     """
     is_too_large = refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     if is_too_large and (not unanswered or failures >= max_attempts) and reports() > 1:
@@ -121,20 +110,16 @@ def after_refused_aggregation(
 def after_unusable_answer(failures: int, max_attempts: int) -> Then:
     """Return what becomes of an aggregation job whose answer cannot be used.
 
-    Args:
-        failures: How often the request failed; see `after_refused_aggregation`.
-        max_attempts: The number of failures after which the job is held, where DAP abandons it.
+    After `max_attempts` failures the job is held, where DAP abandons it.
     """
     return Then.HOLD if failures >= max_attempts else Then.ASK_AGAIN
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """The outcome of a collection job that the Helper has refused.
+    """What the Collector is told of a collection job that the Helper has refused.
 
-    Attributes:
-        problem: What the Collector is told.
-        is_of_the_batch: Whether the same batch would be refused again.
+    `is_of_the_batch` says whether the same batch would be refused again.
     """
 
     problem: Problem

@@ -36,11 +36,9 @@ class Batching(ABC):
 
     @abstractmethod
     def job_extensions(self, bucket: bytes) -> Extensions:
-        """Return the extensions of an aggregation job.
+        """Return the extensions of an aggregation job whose reports all fall in a bucket.
 
-        Args:
-            bucket: The key of the bucket that all its reports fall in; empty if the job does not
-                decide that.
+        The key is empty if the job does not decide that.
         """
 
     @abstractmethod
@@ -56,13 +54,8 @@ class Batching(ABC):
     def query(self, named: Mapping[str, int], time_precision: int) -> Query:
         """Return the query for the batch that a person named, in a command or a JSON document.
 
-        Args:
-            named: What names the batch in this mode; equal names give equal queries.
-            time_precision: Seconds per unit of the task's times.
-
-        Raises:
-            BatchInvalid: It names no batch; the message says which member is missing, unknown or
-                out of range.
+        Equal names give equal queries. Raises `BatchInvalid`, which says what is missing, unknown
+        or out of range.
         """
 
     @abstractmethod
@@ -88,16 +81,7 @@ class Batching(ABC):
     def check_window(
         self, asked: Query | BatchSelector, window: Window, time_precision: int
     ) -> None:
-        """Refuse a batch that is not exactly one of the task's windows.
-
-        Args:
-            asked: What names the batch.
-            window: The windows that the task's policy binds into its reports.
-            time_precision: Seconds per unit of the task's times.
-
-        Raises:
-            BatchInvalid: It is not.
-        """
+        """Refuse, as `BatchInvalid`, a batch that is not exactly one of the policy's windows."""
 
     def smallest_batch(self, bucket: bytes, window: Window | None) -> Batch:  # noqa: ARG002  where time does not decide
         """Return the smallest batch that can be asked for and holds a bucket.
@@ -127,9 +111,4 @@ class Batching(ABC):
 
     @abstractmethod
     def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
-        """Return what identifies a batch to a person, as members of a JSON document.
-
-        Args:
-            batch: The batch.
-            time_precision: Seconds per unit of the task's times.
-        """
+        """Return what identifies a batch to a person, as members of a JSON document."""

@@ -21,11 +21,7 @@ from aggregator.errors import LocalError, ParameterError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """All buckets of a task from `first` to `last`, both included.
-
-    Raises:
-        ParameterError: `last` comes before `first`, or their sizes differ.
-    """
+    """All buckets of a task from `first` to `last`, both included."""
 
     first: bytes
     last: bytes
@@ -47,10 +43,8 @@ class Batch:
 class BatchTotals:
     """The count, checksum and times that go with the aggregate share of some reports.
 
-    Attributes:
-        report_count: How many there are.
-        checksum: The bitwise XOR of the SHA-256 hashes of their ids, 32 bytes.
-        times: Their first and last times; None if there is no report.
+    The checksum is the bitwise XOR of the SHA-256 hashes of their ids, 32 bytes. Times are the
+    first and the last.
     """
 
     report_count: int = 0

@@ -76,11 +76,7 @@ def horizon(task: Task) -> int | None:
 def task_bounds(task: Task, made: int, delta: Fraction, *, with_pld: bool = False) -> list[Bound]:
     """Return what each theorem says about the cost of a task's releases to a person in all of them.
 
-    Args:
-        task: The task; its limits are its plan.
-        made: How many releases it has made.
-        delta: See `composition.bounds`.
-        with_pld: See `composition.bounds`.
+    The task's limits are its plan. See `composition.bounds`.
     """
     most = horizon(task)
     plan = None if most is None else [releases_of(task, most)]
@@ -97,13 +93,8 @@ def population_bounds(
 ) -> list[Bound]:
     """Return `task_bounds` for all tasks of a population, each person in one place of each group.
 
-    Args:
-        made: All tasks of the population with how many releases each has made.
-        delta: See `composition.bounds`.
-        limits: The population's budget, if it has one.
-        is_closed: Whether no task can be added after the first release: if each task then has a
-            limit of its own, the population has a plan.
-        with_pld: See `composition.bounds`.
+    Each task comes with how many releases it has made. If the population is closed, so that no task
+    can be added after the first release, and each has a limit of its own, it has a plan.
     """
     plan = [(task, most) for task, _ in made if (most := horizon(task)) is not None]
     return bounds(
@@ -184,15 +175,9 @@ def check_budget(task: Task, releases: int) -> None:
 
 
 def check_population(task: Task, limits: Filter, made: Sequence[tuple[Group | None, Cost]]) -> None:
-    """Refuse a release of the task that its population's limits do not allow.
+    """Refuse a release of the task that its population's limits do not allow, as `BudgetExceeded`.
 
-    Args:
-        task: The task.
-        limits: What all releases of the population may cost together.
-        made: The cost of each release made or under way, with its task's group.
-
-    Raises:
-        BudgetExceeded: The sums would pass a limit, or the release has no cost of the limited kind.
+    `made` is the cost of each release made or under way, with its task's group.
     """
     name, each = task.policy.population, releases_of(task, 1)
     if each.cost is None:

@@ -154,13 +154,6 @@ def release(
 
     Call it once for each batch, inside the transaction that stores the result, charges the ledger,
     marks the batch collected and destroys `agg_share`.
-
-    Args:
-        task: The batch's task.
-        role: Which aggregator we are, LEADER or HELPER.
-        agg_share: The un-noised sum of the batch's out shares, `output_len` residues.
-        request: What the collector asked for; it is bound into the ciphertext.
-        entropy: Where the noise and the ephemeral HPKE key are drawn from.
     """
     noised = add_noise(agg_share, task.policy.mechanism, task.prio3.circuit, entropy)
     return seal(

@@ -70,15 +70,9 @@ class Floor:
 
 
 def check_floor(task: "Task", floor: Floor, who: str = "this aggregator") -> None:
-    """Refuse to take part in a task that protects people less than we require.
+    """Refuse, as `ParameterError`, a task that protects people less than we require.
 
-    Args:
-        task: The task.
-        floor: What we require.
-        who: What the message calls us.
-
-    Raises:
-        ParameterError: The task is below the floor; the message names the setting and the limit.
+    The message names the setting and the limit, and calls us `who`.
     """
     if task.min_batch_size < floor.min_batch_size:
         raise ParameterError(

@@ -29,10 +29,7 @@ from field import Vector
 class HelperInit:
     """The helper's verdict on each report of a request, before commitment.
 
-    Attributes:
-        ids: The request's reports, in order.
-        errors: Why reports are rejected, by their place in the request.
-        verified: The reports that opened.
+    Errors are by the places of the reports that did not open, and `verified` are those that did.
     """
 
     ids: list[bytes]
@@ -44,8 +41,7 @@ class HelperInit:
     def response(self, refused: Mapping[bytes, ReportError]) -> bytes:
         """Return the encoded answer: a message for each committed report, an error for each other.
 
-        Args:
-            refused: Reports that the store refused at commitment, by their ids, and why.
+        `refused` are reports that the store refused at commitment.
         """
         errors = {**self.errors}
         if refused:
@@ -71,15 +67,6 @@ def helper_init(
     max_age_seconds: int = HELPER_MAX_AGE_SECONDS,
 ) -> HelperInit:
     """Open the helper's shares of a request and verify them against the leader's.
-
-    Args:
-        task: The request's task.
-        verification_key: The task's verification key.
-        keypairs: The helper's HPKE key pairs by configuration id.
-        request: The leader's request.
-        now: Seconds since the epoch.
-        clock_skew_seconds: How far ahead of `now` a report's time may lie.
-        max_age_seconds: How far behind.
 
     Raises:
         InvalidMessage: A report is named twice, or the verification key id is not the task's and

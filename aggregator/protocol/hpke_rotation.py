@@ -23,11 +23,9 @@ keep some keys longer."""
 class HpkeRotation:
     """When keys change. All times are in seconds.
 
-    Attributes:
-        cache_seconds: How long clients may keep our configurations.
-        age_seconds: How old the newest key may become; 0 to change it by command only.
-        wait_seconds: How long reports may wait at the leader until the helper sees them.
-        suites: The suites, each with a key of its own, the preferred one first.
+    Clients may keep our configurations for `cache_seconds`. The newest key may become `age_seconds`
+    old; 0 changes it by command only. Reports may wait at the leader for `wait_seconds` until the
+    helper sees them. Each of the suites has a key of its own; the preferred one is first.
     """
 
     cache_seconds: int = DAY

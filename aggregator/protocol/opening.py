@@ -23,12 +23,9 @@ from aggregator.protocol.task import Task
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timely:
-    """The limits on a report's time, besides the task's interval.
+    """The limits on a report's time, besides the task's interval: how far ahead or behind of `now`.
 
-    Attributes:
-        now: Seconds since the epoch; None if the reports' times were checked before.
-        clock_skew_seconds: How far ahead of `now` a report's time may lie.
-        max_age_seconds: How far behind.
+    `now` is None if the reports' times were checked before.
     """
 
     now: int | None
@@ -49,13 +46,8 @@ class Timely:
 class OpenedShares:
     """Input shares that opened, one a row, with what belongs to them.
 
-    Attributes:
-        rows: The rows of the reports that opened.
-        nonces: The reports' ids, shape `(rows, 16)`.
-        times: The reports' times.
-        public_shares: As they came.
-        input_shares: One aggregator's, not yet decoded.
-        rejected: The errors of all other reports, by their row.
+    `rows` are the places of their reports, and `rejected` has the errors of all others by their
+    places. Ids (`nonces`) have shape `(rows, 16)`.
     """
 
     rows: Places
@@ -73,15 +65,7 @@ def open_shares(
     shares: ShareColumns,
     timely: Timely,
 ) -> OpenedShares:
-    """Open and check one aggregator's shares of reports.
-
-    Args:
-        task: The reports' task.
-        role: Whose shares these are, LEADER or HELPER.
-        keypairs: Our HPKE key pairs by configuration id, retired ones among them.
-        shares: The sealed shares.
-        timely: When the reports may have been made.
-    """
+    """Open and check one aggregator's shares of reports, with key pairs by configuration id."""
     rejected = _untimely(task, shares.times, timely)
     for row, config_id in enumerate(shares.config_ids):
         if config_id not in keypairs:

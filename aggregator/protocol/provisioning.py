@@ -48,12 +48,7 @@ PARTIES = tuple(_PARTIES)
 class TaskSecrets:
     """The secrets of a task that one party holds; None for those that it does not need.
 
-    Attributes:
-        verify_key: The VDAF verification key, held by both aggregators and never by a client.
-        leader_token: The Leader's bearer token at the Helper.
-        collector_token: The Collector's bearer token at the Leader.
-        verify_key_id: The verification key's name on the wire; tasks made elsewhere may use
-            another.
+    Tokens are named after who shows them. `verify_key_id` may be another for tasks made elsewhere.
     """
 
     verify_key: bytes | None = dataclasses.field(default=None, repr=False)
@@ -98,16 +93,9 @@ def _provisioned(task: Task, entropy: Entropy) -> dict[Role, Table]:
 def provision_text(
     task: Task, role: Role, secrets: Mapping[str, str | None], verify_key_id: int = 0
 ) -> str:
-    """Return one party's file of a task whose secrets are given.
+    """Return one party's file of a task whose secrets are given by their names in the file.
 
-    Args:
-        task: The task.
-        role: Whose file it is.
-        secrets: By their names in the file; those of other parties are ignored.
-        verify_key_id: What the parties call the verification key.
-
-    Raises:
-        ParameterError: A secret that the party needs is missing.
+    Those of other parties are ignored; a missing one is a ParameterError.
     """
     needed: dict[str, object] = {}
     for name in _PARTIES[role]:
@@ -130,13 +118,8 @@ def read_provision(text: str, role: Role) -> Provision:
 def read_provisions(text: str, role: Role) -> list[Provision]:
     """Read one party's file, of one task or of several.
 
-    Args:
-        text: The file.
-        role: Which party we are: LEADER, HELPER or COLLECTOR.
-
-    Raises:
-        ParameterError: The file is not that party's, or a task is invalid; the message names the
-            setting and never shows a secret.
+    Raises `ParameterError` if the file is not that party's, or a task is invalid; the message names
+    the setting and never shows a secret.
     """
     tables = read_tables(text, is_secret=True)
     provisions = []

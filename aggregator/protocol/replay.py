@@ -15,13 +15,9 @@ from aggregator.dap.times import DAY, Interval, Time
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timing:
-    """When a report was made, and the limits on that time.
+    """When a report was made, and the limits on that time, None where there is no limit.
 
-    Attributes:
-        time: The report's time.
-        interval: The task's interval; None for any time.
-        latest: The last unit that is not too early; None for any.
-        earliest: The first unit that is not too old, a rule of ours; None for any.
+    That it may be too old for `earliest` is a rule of ours.
     """
 
     time: Time
@@ -64,27 +60,13 @@ def first_day_remembered(earliest: int, time_precision: int, clock_skew_seconds:
 
     An id that was stored on a day belongs to a report whose time is at most a clock skew after that
     day's end. Reports of the unit that holds `earliest` are not refused, so a report that counts
-    may be older than `earliest` by up to a unit.
-
-    Args:
-        earliest: Seconds since the epoch.
-        time_precision: Seconds of a unit of the task's times.
-        clock_skew_seconds: How far ahead of a clock a report's time may lie.
-
-    Returns:
-        Days since the epoch.
+    may be older than `earliest` by up to a unit. Days and seconds are since the epoch.
     """
     return max(0, earliest - time_precision - clock_skew_seconds) // DAY
 
 
 def days_remembered(max_age_seconds: int, time_precision: int, clock_skew_seconds: int) -> int:
-    """Return how many days ids must be kept, so that `first_day_remembered` is always covered.
-
-    Args:
-        max_age_seconds: How far behind a clock a report's time may lie.
-        time_precision: Seconds of a unit of the task's times.
-        clock_skew_seconds: How far ahead of a clock a report's time may lie.
-    """
+    """Return how many days ids must be kept, so that `first_day_remembered` is always covered."""
     return -(-(max_age_seconds + time_precision + clock_skew_seconds) // DAY)
 
 

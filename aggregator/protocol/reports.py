@@ -159,18 +159,8 @@ def check_upload(
 ) -> ReportError | None:
     """Return why the leader refuses an uploaded report, or None if it may be stored.
 
-    Nothing is opened here: checks that need the private key wait for aggregation.
-
-    Args:
-        task: The report's task.
-        report: The report, read by the task's sizes.
-        config_ids: The ids of our HPKE configurations that can still be used.
-        now: Seconds since the epoch.
-        clock_skew_seconds: How far ahead of `now` the report's time may lie.
-        max_age_seconds: How far behind.
-
-    Source:
-        DAP, "Leader Behavior" (of uploads). The limit on age is our own rule.
+    Nothing is opened here: checks that need the private key wait for aggregation. The limit on age
+    is our own rule; the others are of DAP, "Leader Behavior" (of uploads).
     """
     why = _fault_of_upload(task, report, config_ids, now, clock_skew_seconds, max_age_seconds)
     return None if why is None else task.profile.at_upload.get(why, why)

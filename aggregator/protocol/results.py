@@ -89,14 +89,8 @@ def collection_request(
 ) -> CollectionJobReq:
     """Return the request for a batch; equal names give equal bytes.
 
-    Args:
-        task: The batch's task.
-        named: What names the batch in the task's mode: `start` and `end` of an interval, in seconds
-            since the epoch.
-        agg_param: What the reports were aggregated for.
-
-    Raises:
-        BatchInvalid: It names no batch; the message says what is wrong.
+    `named` is what names the batch in the task's mode: `start` and `end` of an interval, in seconds
+    since the epoch. Raises `BatchInvalid`, which says what is wrong.
     """
     query = task.batching.query(named, task.time_precision)
     return CollectionJobReq(query, agg_param.encoded)
@@ -115,12 +109,6 @@ def open_result(
     response: CollectionJobResp,
 ) -> Result:
     """Open both aggregate shares, add them and say how far the sums may be from the truth.
-
-    Args:
-        task: The collector's own view of the task.
-        keypair: The collector's HPKE key pair.
-        request: What was asked for, as it was sent.
-        response: The leader's answer.
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
@@ -169,11 +157,7 @@ def open_agg_shares(
 
 
 def _check_claims(task: Task, request: CollectionJobReq, response: CollectionJobResp) -> None:
-    """Refuse a count or interval that no batch of the task has; otherwise trust the leader.
-
-    Raises:
-        UnusableResult: The count or the interval is impossible.
-    """
+    """Refuse, as `UnusableResult`, a count or interval that no batch of the task has."""
     count, least, most = response.report_count, task.min_batch_size, task.max_reports
     if not least <= count <= most:
         raise UnusableResult(
@@ -185,12 +169,9 @@ def _check_claims(task: Task, request: CollectionJobReq, response: CollectionJob
 
 
 def _check_exact(sums: Sequence[int], most: int) -> None:
-    """Refuse sums without noise that the reports of a batch cannot add up to.
+    """Refuse, as `UnusableResult`, sums without noise that the reports of a batch cannot add up to.
 
     If the two shares are of different reports, they add up to arbitrary residues of the field.
-
-    Raises:
-        UnusableResult: One is too large.
     """
     if max(sums) > most:
         raise UnusableResult(

@@ -160,11 +160,7 @@ class Task:
         return self.batching.smallest_batch(bucket, self.policy.window)
 
     def vdaf(self, agg_param: AggregationParameter) -> Prio3:
-        """Return the VDAF as it verifies, aggregates and unshards under a parameter.
-
-        Raises:
-            InvalidAggregationParameter: The task's VDAF does not take it.
-        """
+        """Return the VDAF under a parameter, or raise `InvalidAggregationParameter`."""
         try:
             return self.prio3.aggregating(agg_param)
         except ParameterError as error:

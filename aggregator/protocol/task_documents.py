@@ -43,11 +43,7 @@ _DOTTED = re.compile(rf"""(?<![\w"'.-])(?:{_PART}){{{_MOST_PARTS}}}""")
 
 
 def check_text(text: str, name: str) -> None:
-    """Refuse a text that is longer than any real file, or made to take hours to parse.
-
-    Raises:
-        ParameterError: The text is refused.
-    """
+    """Refuse a text that is longer than any real file, or made to take hours to parse."""
     if len(text) > MOST_CHARACTERS:
         raise ParameterError(
             f"{name}: must have at most {MOST_CHARACTERS:,} characters, not {len(text):,}"
@@ -59,12 +55,8 @@ def check_text(text: str, name: str) -> None:
 def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
     """Return the table of each task in a document, `version` in each.
 
-    Args:
-        text: TOML, or JSON, which begins with a brace as no TOML does.
-        is_secret: Whether no part of the text may be in a message.
-
-    Raises:
-        ParameterError: It is neither, or holds something besides the tasks.
+    The text is TOML, or JSON, which begins with a brace as no TOML does. Raises `ParameterError`;
+    if the text is secret, without any part of it in the message.
     """
     is_json = text.lstrip().startswith("{")
     check_text(text, "task file")

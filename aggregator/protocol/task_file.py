@@ -80,11 +80,7 @@ def of_several(table: Mapping[str, object], place: int, count: int) -> Iterator[
 
 
 def check_ids(tasks: Sequence[Task]) -> None:
-    """Refuse several tasks of one id.
-
-    Raises:
-        ParameterError: An id is used twice; the message names it.
-    """
+    """Refuse several tasks of one id."""
     for task_id, count in Counter(task.task_id for task in tasks).items():
         if count > 1:
             raise ParameterError(f"id: {task_id} is that of {count} tasks")

@@ -24,13 +24,7 @@ from aggregator.vdaf.prio3 import OutShares, Prio3
 class Verified:
     """One aggregator's out shares of the reports of a job, before they are committed.
 
-    Attributes:
-        task: The job's task.
-        agg_param: The job's aggregation parameter.
-        extensions: The job's extensions.
-        ids: The id of each report.
-        times: The time of each report, in units of the task's time precision.
-        out_shares: The out share of each report, or its error.
+    Each report has an out share, or an error.
     """
 
     task: Task
@@ -64,8 +58,7 @@ class Verified:
     def bucket_shares(self, refused: Collection[bytes] = ()) -> list[BucketShare]:
         """Return what the accepted reports add to each bucket, in bucket order.
 
-        Args:
-            refused: Ids of reports that the store refused at commitment: replayed, or too late.
+        Those in `refused` were refused at commitment: replayed, or too late.
         """
         refused = frozenset(refused)
         failed = self.out_shares.rejected

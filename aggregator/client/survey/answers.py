@@ -26,8 +26,7 @@ _SHOWN = 8
 class AnswerError(ParameterError):
     """An answer that a question does not take: the message names the question and what it takes.
 
-    Attributes:
-        question: The question's name; empty if the survey has no question of the given name.
+    The name is empty if the survey has no question of the given name.
     """
 
     def __init__(self, question: str, problem: str) -> None:
@@ -43,11 +42,7 @@ class Takes(Protocol):
         """What the answers are called."""
 
     def place(self, answer: object) -> int:
-        """Return the place of an answer among them.
-
-        Raises:
-            Unfit: It is not one of them.
-        """
+        """Return the place of an answer among them, or raise `Unfit`."""
 
     def data(self) -> dict[str, object]:
         """Return the answers as JSON data, for other interpreters."""
@@ -140,22 +135,13 @@ class Points:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question(ABC):
-    """A question as it is asked.
-
-    Attributes:
-        name: Its name.
-        nothing: The entries that giving no answer adds.
-    """
+    """A question as it is asked; giving no answer adds the entries `nothing`."""
 
     name: str
     nothing: Sequence[int] = dataclasses.field(repr=False)
 
     def entries(self, answer: object) -> Entries:
-        """Return what an answer adds; None or a blank text is no answer.
-
-        Raises:
-            AnswerError: The question does not take it.
-        """
+        """Return what an answer adds, or raise `AnswerError`; None or a blank text is no answer."""
         if answer is None or (isinstance(answer, str) and not answer.strip()):
             return self.added(None)
         try:
@@ -191,13 +177,7 @@ class Question(ABC):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class One(Question):
-    """One answer of several.
-
-    Attributes:
-        takes: The possible answers.
-        ones: For each answer, the entries to which it adds one.
-        lengths: Number of entries of each section.
-    """
+    """One answer of several: each adds one to the entries `ones` of sections of these `lengths`."""
 
     takes: Takes = dataclasses.field(repr=False)
     ones: Sequence[Sequence[int]] = dataclasses.field(repr=False)
@@ -229,12 +209,7 @@ class One(Question):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Some(Question):
-    """Any of several labels; an empty list is an answer too: that none applies.
-
-    Attributes:
-        labels: All of them.
-        most: How many one person may choose.
-    """
+    """Any of several labels, at most `most`; an empty list is an answer too: that none applies."""
 
     labels: Labels = dataclasses.field(repr=False)
     most: int
@@ -307,11 +282,7 @@ class Amount(Question):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts(Question):
-    """Several numbers at once, by their names; if one is left out, none was answered.
-
-    Attributes:
-        grids: The possible numbers of each.
-    """
+    """Several numbers at once, by their names; if one is left out, none was answered."""
 
     grids: Mapping[str, Grid]
 

@@ -34,15 +34,10 @@ _Asked = Mapping[str, Any]
 
 
 def question_of(asked: _Asked, design: str, most: int) -> Question:
-    """Return a question.
+    """Return the question that a meaning, which may be hostile, asks in a design.
 
-    Args:
-        asked: The question as a meaning writes it.
-        design: How it is asked.
-        most: The most entries that it may have, since a meaning may be hostile.
-
-    Raises:
-        LookupError, TypeError, ValueError, AttributeError, RecursionError: It is no question.
+    It may have `most` entries. Raises LookupError, TypeError, ValueError, AttributeError or
+    RecursionError if it is no question.
     """
     return _WAYS[asked["kind"], design](str(asked["name"]), asked, most)
 
@@ -128,12 +123,8 @@ def _one(
 ) -> One:
     """Return a question with a section for each level of its answers; people give the last level.
 
-    Args:
-        name: Its name.
-        takes: The answers.
-        sizes: How many nodes each level has.
-        parents: For each level but the first, the node above that each node belongs to.
-        most: The most entries.
+    `sizes` is the number of nodes of each level, and `parents` has, for each level but the first,
+    the node above that each node belongs to.
     """
     _bounded(sum(sizes) + len(sizes), most)
     if len(takes.choices) != sizes[-1]:

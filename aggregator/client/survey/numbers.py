@@ -22,10 +22,9 @@ class Unfit(Exception):
 
 
 def number(answer: object) -> Fraction:
-    """Return the exact number that an answer is; a float counts as its shortest decimal number.
+    """Return the exact number that an answer is, or raise `Unfit`.
 
-    Raises:
-        Unfit: It is not a number.
+    A float counts as its shortest decimal number.
     """
     match answer:
         case bool():
@@ -47,11 +46,7 @@ def number(answer: object) -> Fraction:
 
 
 def exact(text: object) -> Fraction:
-    """Return the number that a meaning writes as text.
-
-    Raises:
-        ValueError: It is not a number.
-    """
+    """Return the number that a meaning writes as text, or raise ValueError."""
     if not isinstance(text, str) or not _EXACT.fullmatch(text):
         raise ValueError("not an exact number")
     return Fraction(text)
@@ -66,11 +61,7 @@ def pair(exact_number: Fraction) -> list[str]:
 class Grid:
     """The numbers low, low + step, ...; an answer counts as the nearest, ties as the even one.
 
-    Attributes:
-        low: The least.
-        step: The distance between neighbours.
-        steps: How many steps the largest is above the least.
-        clips: Whether a number out of range counts as the nearest of them, or is refused.
+    `clips` says whether a number out of range counts as the nearest of them, or is refused.
     """
 
     low: Fraction
@@ -80,11 +71,7 @@ class Grid:
 
     @classmethod
     def of(cls, low: object, high: object, step: object, *, clips: bool) -> "Grid":
-        """Return the grid that a meaning describes.
-
-        Raises:
-            ValueError: It describes none.
-        """
+        """Return the grid that a meaning describes, or raise ValueError."""
         least, apart = exact(low), exact(step)
         steps = (exact(high) - least) / apart
         if apart <= 0 or steps <= 0 or steps.denominator != 1:
@@ -127,11 +114,7 @@ class Ranges:
     clips: bool
 
     def place(self, answer: object) -> int:
-        """Return the place of the range that an answer lies in.
-
-        Raises:
-            Unfit: It is no number, or out of range.
-        """
+        """Return the place of the range that an answer lies in; raises `Unfit` if there is none."""
         value = number(answer)
         if not self.clips and not self.edges[0] <= value <= self.edges[-1]:
             raise Unfit(_between(self.edges[0], self.edges[-1]))

@@ -19,12 +19,10 @@ Needs = tuple[tuple[int, tuple[int, ...]], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the answers to one question by those to another.
+    """A table of the answers to one question by those to another, named by their places.
 
-    Attributes:
-        of: The place of the question whose answers are shown.
-        by: The place of the question whose answers are the groups; the last group gave no answer.
-        powers: How many powers of a number are summed in each group; 0 if pairs are counted.
+    The last group of `by` gave no answer. `powers` of a number are summed in each group; 0 counts
+    pairs.
     """
 
     of: int
@@ -42,15 +40,11 @@ class Table:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnswerSheet:
-    """What one report of a survey holds.
+    """What one report of a survey holds: its questions, and then its tables.
 
-    Attributes:
-        questions: The questions, in order.
-        tables: The tables, which come after the questions.
-        needs: For each question, when it is asked: the places of earlier questions, each with the
-            labels of which one must have been chosen.
-        texts: The `meaning` of each text question, by name; their answers are in other reports.
-        text_needs: For each of these, when it is asked; all other questions come before it.
+    A question is asked if for each place in `needs` one of the labels there was chosen; a text
+    question if its `text_needs` are met. `texts` has the `meaning` of each text question, whose
+    answers are in other reports.
     """
 
     questions: tuple[Question, ...]
@@ -155,11 +149,7 @@ class AnswerSheet:
         return list(itertools.chain.from_iterable([*of, *by_group]))
 
     def skipped_texts(self, answers: Mapping[str, object]) -> list[str]:
-        """Return the text questions that are not asked of who gives these answers.
-
-        Raises:
-            AnswerError: As `entries`.
-        """
+        """Return the text questions that are not asked of who gives these answers."""
         if not any(self.text_needs.values()):
             return []
         of = self._added(answers)

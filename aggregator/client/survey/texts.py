@@ -28,11 +28,7 @@ _MOST = 200
 class TextParts:
     """Tasks and measurements of people for a survey's text questions; threads may share it.
 
-    Args:
-        asked: The questions.
-        spelled: The windows in which letters are asked for instead, by the question's name.
-        outbox: Where tosses are kept.
-        entropy: For tosses.
+    `spelled` are the windows in which letters are asked for instead, by the question's name.
     """
 
     def __init__(
@@ -65,13 +61,8 @@ class TextParts:
     ) -> Callable[[int], list[tuple[Task, int]]]:
         """Return what gives, for each question, a person's task at a time and what they report.
 
-        In a window of letters it is the spelling's task of the same place.
-
-        Args:
-            tosses: The person's, as `tosses` returns them.
-            answers: By the names of all questions of the survey.
-            skipped: The text questions that this person is not asked. What they report is what
-                anybody reports who gives no answer.
+        In a window of letters it is the spelling's task of the same place. Questions in `skipped`,
+        which this person is not asked, report what anybody reports who gives no answer.
 
         Raises:
             AnswerError: An answer is no text.
@@ -97,11 +88,7 @@ class TextParts:
         return next(of_letters, self.asked[name][1])
 
     def task_of(self, person: str, name: str, seconds: int) -> Task | None:
-        """Return the task that a person is in at a time; None if they never tossed.
-
-        Raises:
-            ParameterError: The survey has no such text question.
-        """
+        """Return the task that a person is in at a time; None if they never tossed."""
         if name not in self.asked:
             raise ParameterError(f"question: there is no text question {name!r}")
         number = self._outbox.toss(self.asked[name][0].meaning, person)
@@ -133,14 +120,8 @@ class TextParts:
 def spelled_of(asked: AskedTexts, folders: Sequence[Path]) -> SpelledTexts:
     """Return the windows of letters in folders that `prio text spell` made.
 
-    Args:
-        asked: The text questions.
-        folders: The folders.
-
-    Raises:
-        ParameterError: A folder is of none of the questions, or does not fit it; or two are of one
-            question and time.
-        OSError: A file cannot be read.
+    Raises `ParameterError` if one is of no question, or does not fit it, or two are of one question
+    and time; OSError if a file cannot be read.
     """
     found: dict[str, list[SpelledWindow]] = {}
     for folder in folders:

@@ -42,13 +42,7 @@ def texts_beside(task_file: Path, task: Task, named: Mapping[str, str]) -> Asked
 def check_bound(task: Task, named: Mapping[str, str], texts: AskedTexts) -> None:
     """Refuse text questions that are not those of a survey's task, or have other settings.
 
-    Args:
-        task: The survey's, each of whose reports is bound to its meaning.
-        named: The text questions that the meaning names, each with its own `meaning`.
-        texts: The text questions that were found.
-
-    Raises:
-        ParameterError: They do not agree; the message names the question and what is wrong.
+    Those that its meaning names come each with its own `meaning`.
     """
     for name in sorted(named.keys() ^ texts.keys()):
         raise ParameterError(

@@ -65,12 +65,7 @@ class SpelledWindow:
 
 
 def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
-    """Return the spelling in a folder that `prio text spell` made, and its tasks.
-
-    Raises:
-        ParameterError: Its files do not belong together.
-        OSError: A file cannot be read.
-    """
+    """Return the spelling in a folder that `prio text spell` made, and its tasks."""
     try:
         tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
         return spelling_of_json((folder / SPELLING).read_text("utf-8"), tasks), tasks

@@ -39,10 +39,8 @@ _Words = npt.NDArray[np.uint64]
 class TextHashes:
     """The hashes of one text question, the same for its clients and its decoder.
 
-    Attributes:
-        meaning: 32 bytes that stand for the question and all that is bound with it.
-        tasks: How many tasks there are; a person is in one of them.
-        length: Buckets of each task's histogram, including bucket 0 for no answer.
+    `meaning` is 32 bytes that stand for the question and all that is bound with it. `length`
+    includes bucket 0, for no answer.
     """
 
     meaning: bytes
@@ -82,11 +80,7 @@ class TextHashes:
 
 
 def check_shape(tasks: int, length: int) -> None:
-    """Refuse numbers of tasks and buckets that no question may have.
-
-    Raises:
-        ParameterError: One of them is out of range.
-    """
+    """Refuse numbers of tasks and buckets that no question may have."""
     if not FEWEST_TASKS <= tasks <= MOST_TASKS:
         raise ParameterError(f"tasks must be from {FEWEST_TASKS} to {MOST_TASKS}, not {tasks}")
     if not FEWEST_BUCKETS <= length <= MOST_BUCKETS:

@@ -34,14 +34,8 @@ def kept_tosses(
 ) -> dict[str, Toss]:
     """Return the toss of each person, made now if there is none. It takes no answers.
 
-    Args:
-        folder: The folder of all files, which exists.
-        hashes: The question's.
-        people: The people, by names that do not change.
-        entropy: The operating system's, outside tests.
-
-    Raises:
-        ConfigurationError: A file cannot be read or written, or holds no toss.
+    People are named by names that do not change; the folder exists, and is for all questions. A
+    file that is unreadable or holds no toss is a ConfigurationError.
     """
     tosses = {person: _kept(place_of(folder, hashes, person), hashes, entropy) for person in people}
     try:

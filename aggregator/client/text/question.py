@@ -33,14 +33,7 @@ _OWN = ("id", "task_info")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextQuestion:
-    """What is asked, and how it is counted.
-
-    Attributes:
-        title: The question's title.
-        epsilon: Of each task, and so of a person, who is in one task.
-        tasks: How many tasks there are.
-        length: Buckets of each task.
-    """
+    """What is asked, and how it is counted: epsilon is of each task, and so of a person."""
 
     title: str
     epsilon: Fraction
@@ -95,11 +88,7 @@ class TextQuestion:
         return json.dumps(self._table | ids, ensure_ascii=False, indent=2) + "\n"
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse tasks that are not this question's, in their order.
-
-        Raises:
-            ParameterError: They are not; the message names the task and what is wrong.
-        """
+        """Refuse tasks that are not this question's, in their order."""
         check_places(self, tasks)
 
 
@@ -126,11 +115,7 @@ class Places(Protocol):
 
 
 def check_places(asked: Places, tasks: Sequence[Task]) -> None:
-    """Refuse tasks that are not what is asked, in the order of their places.
-
-    Raises:
-        ParameterError: They are not; the message names the task and what is wrong.
-    """
+    """Refuse tasks that are not what is asked, in the order of their places."""
     if len(tasks) != asked.tasks:
         raise ParameterError(f"tasks: the question has {asked.tasks}, not {len(tasks)}")
     for place, task in enumerate(tasks):
@@ -160,11 +145,7 @@ def check_places(asked: Places, tasks: Sequence[Task]) -> None:
 
 
 def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
-    """Return the question that a description states, checked against its tasks.
-
-    Raises:
-        ParameterError: The text is no description, or not one of these tasks.
-    """
+    """Return the question that a description states, checked against its tasks."""
     try:
         table = json.loads(text)
         form = table["version"], table["normalisation"]

@@ -107,12 +107,7 @@ class Spelling:
         return place % self.letters
 
     def measurement(self, place: int, answer: str | None) -> int:
-        """Return the bucket to report, for any string and for no answer.
-
-        Args:
-            place: The person's place, as they tossed.
-            answer: What they wrote.
-        """
+        """Return the bucket to report from a tossed place, for any string and for no answer."""
         normal = "" if answer is None else normal_form(answer)
         found = self._numbers.get(fingerprint(normal, self.hashes.meaning))
         if not normal or found is None:
@@ -161,11 +156,7 @@ class Spelling:
         return json.dumps(table, ensure_ascii=False, indent=2) + "\n"
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse tasks that are not this spelling's, in their order.
-
-        Raises:
-            ParameterError: They are not; the message names the task and what is wrong.
-        """
+        """Refuse tasks that are not this spelling's, in their order."""
         check_places(self, tasks)
         if tasks[0].policy.window is None:
             raise ParameterError(
@@ -180,11 +171,7 @@ def most_spelled(length: int, alphabet: str = SPELLED_ALPHABET) -> int:
 
 
 def spelling_of_json(text: str, tasks: Sequence[Task]) -> Spelling:
-    """Return the spelling that a description states, checked against its tasks.
-
-    Raises:
-        ParameterError: The text is no description, or not one of these tasks.
-    """
+    """Return the spelling that a description states, checked against its tasks."""
     try:
         table = json.loads(text)
         version, letters, asked = table["version"], table["letters"], table["question"]

@@ -19,12 +19,7 @@ _DRAWN = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Toss:
-    """The task that a person is in.
-
-    Attributes:
-        hashes: The question's.
-        number: The task's, from 0; the client keeps it for as long as the question is asked.
-    """
+    """The number of the task that a person is in, kept for as long as the question is asked."""
 
     hashes: TextHashes
     number: int
@@ -36,9 +31,7 @@ class Toss:
     def of(cls, hashes: TextHashes, entropy: Entropy) -> Self:
         """Toss; there is no answer among the arguments that it could depend on.
 
-        Args:
-            hashes: The question's.
-            entropy: The operating system's, outside tests.
+        Outside tests the entropy is the operating system's.
         """
         fair = 2 ** (8 * _DRAWN) // hashes.tasks * hashes.tasks
         while True:

@@ -40,11 +40,7 @@ def text_vectors(
 ) -> dict[str, object]:
     """Return all that a client computes for these answers, bytes in hexadecimal.
 
-    Args:
-        question: What is asked.
-        tasks: Its tasks.
-        answers: What people write; the first toss serves them all.
-        seconds: The time of the reports, since the epoch.
+    One toss serves them all. The time of the reports is in seconds since the epoch.
     """
     hashes = question.hashes
     entropy = KnownEntropy(b"prio text vectors" + question.meaning)
