@@ -34,13 +34,7 @@ _PROBLEM = json.dumps(
 async def abandon(database: Database, collection_id: bytes) -> StoredCollection:
     """Give up a pending collection; one that was given up before stays so.
 
-    Args:
-        database: The collector's store.
-        collection_id: Our own name for it.
-
-    Raises:
-        UnrecognizedCollectionJob: There is no such collection.
-        InvalidMessage: It has finished or failed.
+    Raises `UnrecognizedCollectionJob`, or `InvalidMessage` if it has finished or failed.
     """
 
     def give_up(tx: Transaction) -> StoredCollection:
@@ -60,12 +54,8 @@ async def tell_leader(
 ) -> bool:
     """Have the leader delete the job of an abandoned collection.
 
-    Returns:
-        Whether the leader has no such job now. It keeps the job if the batch was asked for again,
-        since the new collection goes on with it.
-
-    Raises:
-        PeerError: The leader cannot be told now.
+    Returns whether the leader has no such job now. It keeps the job if the batch was asked for
+    again, since the new collection goes on with it. Raises `PeerError` if it cannot be told now.
     """
     untold = await database.read("list untold collections", store.list_untold_collections)
     if abandoned.collection_id not in {each.collection_id for each in untold}:

@@ -73,12 +73,7 @@ class Pending:
 class TaskCollector:
     """Collects batches of one task.
 
-    Args:
-        task: The collector's own view of the task; shares made under any other view do not open.
-        keypair: The key pair whose configuration the task names.
-        token: The bearer token that the leader expects from us.
-        http: Sends the requests.
-        sleep: Waits between polls.
+    Shares made under any other view of the task than this one do not open.
     """
 
     def __init__(
@@ -141,8 +136,7 @@ class TaskCollector:
     ) -> Result:
         """Ask for the batch of a request and wait for the result; raises as `start` does.
 
-        Raises:
-            CollectionTimeout: The batch was not ready in `timeout_seconds`.
+        It raises `CollectionTimeout` if the batch was not ready in time.
         """
         sealed = await self.collect_sealed(request, timeout_seconds)
         return open_result(self._task, self._keypair, request, sealed)
@@ -150,11 +144,7 @@ class TaskCollector:
     async def collect_sealed(
         self, request: CollectionJobReq, timeout_seconds: float
     ) -> CollectionJobResp:
-        """Collect like `collect`, but return both aggregate shares still sealed to us.
-
-        Raises:
-            PeerRefused, PeerUnreachable, CollectionTimeout: As `collect` does.
-        """
+        """Collect like `collect`, but return both aggregate shares still sealed to us."""
         with anyio.move_on_after(timeout_seconds):
             collection, state = await self._ask(request)
             while isinstance(state, Pending):

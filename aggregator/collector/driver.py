@@ -62,11 +62,6 @@ class Driver:
 
     A collection fails if the leader decides so, or if its result stays unusable. Any fault that can
     be repaired, such as a wrong token, makes it wait, with the reason in its row.
-
-    Args:
-        database: The Collector's store.
-        keypair: The Collector's HPKE key pair.
-        http: Sends the requests.
     """
 
     def __init__(
@@ -98,8 +93,7 @@ class Driver:
     async def ask(self, collection_id: bytes) -> float | None:
         """Ask once for a collection, or tell the leader once that it was given up.
 
-        Returns:
-            The seconds to wait before the next time; None if nothing is left to do.
+        Returns the seconds to wait before the next time; None if nothing is left to do.
         """
         stored = await self._database.read(
             "get collection", lambda tx: store.get_collection(tx, collection_id)

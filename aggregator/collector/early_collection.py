@@ -19,13 +19,8 @@ _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 def loss_in_words(tx: Transaction, task: Task, start: int, end: int) -> str:
     """Return in words what collecting an interval now would shut out.
 
-    Nobody knows how many reports will come; earlier results say how many came in a like time.
-
-    Args:
-        tx: A transaction on the collector's store.
-        task: Whose batch it is.
-        start: Its first second since the Unix epoch.
-        end: The second after its last, which is in the future.
+    Nobody knows how many reports will come; earlier results say how many came in a like time. The
+    interval is in seconds since the Unix epoch, and ends in the future.
     """
     left = end - max(tx.now, start)
     said = f"{in_words(left)} of it are still to come"

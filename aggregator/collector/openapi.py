@@ -36,10 +36,7 @@ _BATCH: Mapping[str, Any] = {
 def described(answer: Any, *query: str, in_path: bool = False) -> dict[str, Any]:  # noqa: ANN401  a type
     """Return the part of a route's description that its handler's parameters do not give.
 
-    Args:
-        answer: The type of its JSON.
-        query: Query parameters that the handler reads itself.
-        in_path: Whether it reads the task from the path itself.
+    The handler reads itself what is in `query`, and with `in_path` the task.
     """
     return _described({"model": answer}, query, in_path=in_path)
 
@@ -47,14 +44,7 @@ def described(answer: Any, *query: str, in_path: bool = False) -> dict[str, Any]
 def described_file(
     media_type: str, said: str, *query: str, in_path: bool = False
 ) -> dict[str, Any]:
-    """Return the same part of the description for a route that answers with a file.
-
-    Args:
-        media_type: The file's media type.
-        said: What the file is.
-        query: See `described`.
-        in_path: See `described`.
-    """
+    """Return the same part of the description for a route that answers with a file."""
     schema = {"type": "string"}
     if not media_type.startswith("text/") and not media_type.endswith("+xml"):
         schema["format"] = "binary"
@@ -63,12 +53,7 @@ def described_file(
 
 
 def naming_a_batch(route: dict[str, Any], status: int) -> dict[str, Any]:
-    """Add to a route's description a body that names a batch, which the handler reads itself.
-
-    Args:
-        route: What `described` returned.
-        status: The status code of the answer.
-    """
+    """Add to a route's description a body that names a batch, which the handler reads itself."""
     content = {"application/json": {"schema": _BATCH}}
     return route | {
         "status_code": status,

@@ -50,14 +50,10 @@ DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Collected:
-    """One collected batch.
+    """One collected batch, with the collection as the collector service shows it.
 
-    Attributes:
-        task: The batch's task.
-        start: The start of the interval that was asked for or, if the leader selected the batch, of
-            the reports' interval.
-        end: The end of that interval, excluded.
-        document: The collection as the collector service shows it, with the result.
+    The interval is what was asked for or, if the leader selected the batch, the reports'; its end
+    is excluded.
     """
 
     task: Task
@@ -102,11 +98,7 @@ class Collected:
         return Batch.of_document(self.task, self.document)
 
     def survey(self) -> SurveyResults:
-        """Return the figures of a survey.
-
-        Raises:
-            ParameterError: The task is of no survey.
-        """
+        """Return the figures of a survey; a `ParameterError` if the task is of none."""
         return SurveyResults([(self.task, self.batch())], Meaning.of_task(self.task).title)
 
     def table(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Table:
@@ -120,9 +112,6 @@ def survey_results(collected: Iterable[Collected]) -> SurveyResults:
     """Return what was collected of one survey, window by window.
 
     A collection whose interval is not a window is left out: it is not a result of the survey.
-
-    Raises:
-        ParameterError: A task is not of a survey.
     """
     found = [(each, Meaning.of_task(each.task)) for each in collected]
     kept = [
@@ -136,12 +125,7 @@ def survey_results(collected: Iterable[Collected]) -> SurveyResults:
 
 
 class AsyncCollector:
-    """A collector's tasks and results; `open` makes one.
-
-    Args:
-        settings: The collector's settings.
-        database: The collector's store.
-    """
+    """A collector's tasks and results; `open` makes one."""
 
     def __init__(self, settings: CollectorSettings, database: Database) -> None:
         self._settings = settings
@@ -150,14 +134,7 @@ class AsyncCollector:
     @classmethod
     @asynccontextmanager
     async def open(cls, config: Path | str | None = None) -> AsyncIterator[Self]:
-        """Open the collector of a settings file.
-
-        Args:
-            config: `collector.toml`; None if all settings are in the environment.
-
-        Raises:
-            ConfigurationError: The settings or the store cannot be used.
-        """
+        """Open the collector of a settings file; None if all settings are in the environment."""
         settings = read_settings_of(CollectorSettings, None if config is None else Path(config))
         database = await anyio.to_thread.run_sync(partial(open_database, settings, may_make=False))
         try:
@@ -171,11 +148,7 @@ class AsyncCollector:
         return [task_from_toml(each) for each in definitions]
 
     async def task(self, task_id: TaskId | str) -> Task:
-        """Return one task.
-
-        Raises:
-            ParameterError: The collector does not have it.
-        """
+        """Return one task; a `ParameterError` if the collector does not have it."""
         for task in await self.tasks():
             if str(task.task_id) == str(task_id):
                 return task
@@ -299,12 +272,7 @@ class AsyncCollector:
 
 
 class Collector:
-    """An `AsyncCollector` for programs that do not use `await`.
-
-    Args:
-        collector: The collector that does the work.
-        portal: The thread in which it does the work.
-    """
+    """An `AsyncCollector` for programs that do not use `await`; it works in a thread of its own."""
 
     def __init__(self, collector: AsyncCollector, portal: BlockingPortal) -> None:
         self._collector = collector

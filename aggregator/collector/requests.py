@@ -22,15 +22,8 @@ async def begin_collection(
 ) -> store.StoredCollection:
     """Start the collection of the named batch, or return the collection that it already has.
 
-    Args:
-        database: The collector's store.
-        task: The task.
-        named: What names the batch; see `collection_request`.
-        entropy: Where the collection's id comes from.
-        now: Whether to collect a batch that is not over, which shuts out its later reports.
-
-    Raises:
-        BatchInvalid: There is no such batch, or it is not over and `now` is not set.
+    With `now` a batch may be collected that is not over, which shuts out its later reports.
+    Otherwise, or if there is no such batch, it raises `BatchInvalid`.
     """
     new = new_collection(task, collection_request(task, named), entropy)
     return await database.run("put collection", lambda tx: start_collection(tx, task, new, now=now))

@@ -46,15 +46,9 @@ _GIVE_UP = timedelta(days=1)
 
 
 class Scheduler:
-    """Asks for windows, and tells webhooks.
+    """Asks for windows that are over by the clock, and tells webhooks.
 
-    Args:
-        database: The collector's store.
-        driver: Finishes collections; woken when one is added. The caller runs it.
-        schedules: What to collect.
-        http: Sends to webhooks.
-        clock: Tells which windows are over.
-        entropy: Where collection ids come from.
+    The caller runs the driver, which is woken when a collection is added.
     """
 
     def __init__(
@@ -144,8 +138,7 @@ class Scheduler:
     async def _tell(self, schedule: Schedule, meaning: Meaning, stored: StoredCollection) -> bool:
         """Post to the webhook; retry for a day if it does not answer with success.
 
-        Returns:
-            Whether it may be told of other collections now.
+        Returns whether it may be told of other collections now.
         """
         assert schedule.webhook is not None  # noqa: S101  `_ended` returns no others
         identifier, now = stored.collection_id, self._clock.now()

@@ -72,10 +72,7 @@ _QUERY = TypeAdapter(dict[str, NonNegativeInt], config=ConfigDict(strict=True))
 class CollectorApi:
     """The handlers of the JSON API.
 
-    Args:
-        database: The Collector's store.
-        driver: Finishes the collections; woken when one is added. The caller runs it.
-        entropy: Where collection ids come from.
+    The caller runs the driver, which finishes collections, and is woken when one is added.
     """
 
     def __init__(self, database: Database, driver: Driver, entropy: Entropy) -> None:

@@ -17,13 +17,7 @@ _HAS_JOB = (CollectionState.PENDING, CollectionState.ABANDONED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CollectorTask:
-    """A task as the Collector knows it.
-
-    Attributes:
-        task_id: 32 bytes.
-        definition: The text of the public task file.
-        token: The bearer token that the Leader knows us by.
-    """
+    """A task as the Collector knows it: the public task file, and the token that it shows."""
 
     task_id: bytes
     definition: str
@@ -32,13 +26,9 @@ class CollectorTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewCollection:
-    """A batch to collect.
+    """A batch to collect, under a random id of 16 bytes, by an exact CollectionJobReq.
 
-    Attributes:
-        collection_id: A random name for the collection, 16 bytes.
-        task_id: 32 bytes.
-        request: The exact CollectionJobReq.
-        asks_for_next: Whether equal requests ask for one batch after the other.
+    `asks_for_next` says whether equal requests ask for one batch after the other.
     """
 
     collection_id: bytes
@@ -81,8 +71,7 @@ class StoredCollection:
 def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
     """Store a task; storing the same task again changes nothing.
 
-    Raises:
-        Conflict: The id is taken by a task with another definition or token.
+    Raises `Conflict` if the id is taken by a task with another definition or token.
     """
     stored = get_collector_task(tx, task.task_id)
     if stored is not None:
@@ -102,11 +91,7 @@ def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
 
 
 def replace_token(tx: Transaction, task_id: bytes, token: str) -> None:
-    """Show another token to the Leader from now on.
-
-    Raises:
-        UnknownTask: There is no such task.
-    """
+    """Show another token to the Leader from now on; raises `UnknownTask`."""
     columns = tables.collector_tasks.c
     stored = _encrypted(tx, task_id, token)
     done = tx.connection.execute(
@@ -229,8 +214,7 @@ def finished_requests(
 ) -> list[tuple[bytes, bytes, bytes]]:
     """Return the newest finished collections of some tasks, without their results.
 
-    Returns:
-        The task, the id and the exact request of each, the oldest first.
+    Returns the task, the id and the exact request of each, the oldest first.
     """
     columns = tables.collections.c
     query = (

@@ -38,15 +38,8 @@ _LONGEST = 80
 def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
     """Return the guarantee, the cost and the noise of a released value.
 
-    Args:
-        tx: A transaction on the collector's store.
-        readings: The readings of that store.
-        asked: The question.
-        chosen: The address's parameters: `result`, a collection's id, by default the newest; and
-            `value`, the number of a released sum from 0, by default the first one shown.
-
-    Raises:
-        UnrecognizedCollectionJob: There is no such result.
+    The address may choose `result`, a collection's id, by default the newest; and `value`, the
+    number of a released sum from 0, by default the first one shown.
     """
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)

@@ -72,12 +72,8 @@ class Refusals:
 class Door:
     """Lets in people and programs that know the service's token.
 
-    Args:
-        sessions: Begins sessions and recognizes them.
-        token_hashes: Returns, for each request, the SHA-256 of each token that begins a session.
-        check: Refuses a request for or from another site.
-        links: The links of every page's navigation.
-        where_to_look: Where the operator finds the token.
+    `token_hashes` returns, for each request, the SHA-256 of each token that begins a session.
+    `check` refuses a request for or from another site. Every page has `links` in its navigation.
     """
 
     def __init__(

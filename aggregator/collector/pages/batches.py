@@ -55,14 +55,8 @@ _MARKS = {
 class BatchLine:
     """One batch in the list.
 
-    Attributes:
-        start: Its first second; 0 while that is unknown.
-        period: Its time for a reader.
-        state: How far it has come.
-        why: What it waits for, or what went wrong.
-        named: What names it in a request; empty if it cannot be asked for again.
-        collection_id: The id of its newest collection, hexadecimal; empty without one.
-        is_over: Whether its time is over.
+    `start` is its first second, 0 while unknown. `why` says what it waits for, or what went wrong;
+    `named` names it in a request, and is empty if it cannot be asked for again.
     """
 
     start: int
@@ -91,13 +85,9 @@ class BatchLine:
 
 
 def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View:
-    """Return the page of a question's batches.
+    """Return the page of a question's batches, where `refused` says why one was not collected.
 
-    Args:
-        tx: A transaction on the collector's store.
-        asked: The question.
-        csrf: The value that this session's forms carry.
-        refused: Why the batch just asked for is not collected; empty if none was refused.
+    `csrf` is the value that this session's forms carry.
     """
     stored = store.newest_collections(tx, asked.task.task_id.value, _COLLECTIONS)
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)

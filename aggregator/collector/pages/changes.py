@@ -11,11 +11,8 @@ from aggregator.steward.survey import Figure
 class Changed:
     """What can be said of all main figures at once, at 95 % confidence.
 
-    Attributes:
-        before: The earlier period.
-        rose: Labels of figures that are certainly larger than before.
-        fell: Labels of figures that are certainly smaller.
-        open: Labels of figures of which nothing can be concluded, not even that they are equal.
+    Those that `rose` or `fell` did so for certain. Of those `open` nothing can be concluded, not
+    even that they are equal.
     """
 
     before: str
@@ -40,13 +37,7 @@ class Changed:
 
 
 def changed(before: Sequence[Figure], latest: Sequence[Figure], period: str) -> Changed | None:
-    """Compare the figures that both results have; None if there are none.
-
-    Args:
-        before: The earlier result's figures.
-        latest: The later result's figures.
-        period: The earlier result's period.
-    """
+    """Compare the figures that both results have; None if there are none."""
     earlier = {(each.shows, each.quantity.label): each.quantity for each in before}
     both = [
         (each.quantity, earlier[each.shows, each.quantity.label])

@@ -27,13 +27,7 @@ _COLUMNS = ("first", "minus", "difference", "from", "to", "what can be concluded
 class Compared:
     """Differences that hold at once.
 
-    Attributes:
-        name: The chart's name in an address.
-        heading: What is compared with what.
-        choice: The form that chooses another result or group; None if there is only one.
-        labels: The labels of the differences, for the chart.
-        sides: The two sides of each difference, for the table.
-        found: The differences.
+    `name` is the chart's in an address. `choice` is the form that chooses another result or group.
     """
 
     name: str
@@ -79,11 +73,7 @@ class Compared:
 def between_periods(
     results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
 ) -> Compared | None:
-    """Compare a result with that of another period: the one before, unless `with` names one.
-
-    Raises:
-        UnrecognizedCollectionJob: `with` names no result.
-    """
+    """Compare a result with that of another period: the one before, unless `with` names one."""
     others = [each for each in results if each.name != shown.name]
     if not others:
         return None

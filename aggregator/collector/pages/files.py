@@ -22,13 +22,7 @@ from aggregator.service.web.pages.frame import HEADERS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file.
-
-    Attributes:
-        media_type: The file's media type.
-        said: What the file is, for the API's description.
-        write: Makes the file.
-    """
+    """A kind of file."""
 
     media_type: str
     said: str
@@ -49,11 +43,7 @@ def rows_as_csv(view: View) -> bytes:
 
 
 def as_parquet(view: View) -> bytes:
-    """Return the rows of an address as Parquet.
-
-    Raises:
-        UnrecognizedCollectionJob: polars is not installed.
-    """
+    """Return the rows of an address as Parquet, if polars is installed."""
     if not writes_parquet():
         raise UnrecognizedCollectionJob(
             "Parquet needs polars where the service runs: prio-aggregator[frames]"

@@ -17,16 +17,9 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, str]:
-    """Return the fields of a form.
+    """Return the fields of a form of at most `most` bytes.
 
-    Args:
-        request: The request with the form.
-        most: The most bytes of the form.
-
-    Raises:
-        UnsupportedMediaType: The body is declared as something else.
-        MessageTooLarge: It is too long.
-        InvalidMessage: It has more fields than any form of these pages.
+    Raises `UnsupportedMediaType`, `MessageTooLarge`, or `InvalidMessage` for too many fields.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
         raise UnsupportedMediaType(f"the media type must be {_FORM}")

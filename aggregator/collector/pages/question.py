@@ -35,15 +35,8 @@ _CHOICES = ("part", "result", "with", "figure", "group", "all")
 def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
     """Return the page of a question.
 
-    Args:
-        tx: A transaction on the collector's store.
-        readings: The readings of that store.
-        asked: The question.
-        chosen: The address's parameters: `result` and `with`, ids of collections; `figure` and
-            `group`, numbers of main figures; `all`, to show results that are too old otherwise.
-
-    Raises:
-        UnrecognizedCollectionJob: The question has no such result.
+    The address may choose `result` and `with`, ids of collections; `figure` and `group`, numbers of
+    main figures; and `all`, to show results that are too old otherwise.
     """
     results = readings.latest(tx, asked, None) if "all" in chosen else readings.latest(tx, asked)
     made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)

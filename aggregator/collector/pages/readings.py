@@ -40,13 +40,7 @@ Row = dict[str, str | int | float | None]
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A question or a table of a survey's task, or a task without a survey.
-
-    Attributes:
-        task: The collector's own view of the task.
-        meaning: What its numbers mean; None for a task without a survey.
-        place: The place of the question or table among those of its survey.
-    """
+    """A question or a table of a survey's task by its place, or a task without a survey."""
 
     task: Task
     meaning: Meaning | None
@@ -63,12 +57,7 @@ class Asked:
         return {} if self.meaning is None else {"part": str(self.place)}
 
     def address(self, page: str = "", **chosen: str) -> str:
-        """Return the address of a page of it.
-
-        Args:
-            page: The rest of the path, such as "/about".
-            chosen: The address's parameters.
-        """
+        """Return the address of a page of it, such as "/about"."""
         query = urlencode(self.kept | chosen)
         return f"{self.path}{page}" + (f"?{query}" if query else "")
 
@@ -135,12 +124,7 @@ class Asked:
 class Estimate:
     """One figure as it is shown.
 
-    Attributes:
-        shows: What kind of figure, such as "count".
-        unit: The value's unit.
-        mark: Its label, estimate and interval.
-        method: How the interval was found.
-        is_main: Whether it is drawn first.
+    `shows` is its kind, such as "count", and `mark` its label, estimate and interval.
     """
 
     shows: str
@@ -166,12 +150,7 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """One finished collection of a question.
-
-    Attributes:
-        asked: The question.
-        document: The collection as the API shows it.
-    """
+    """One finished collection of a question, with its document as the API shows it."""
 
     asked: Asked
     document: Document
@@ -283,13 +262,7 @@ class Readings:
         return [each for task in store.list_definitions(tx) for each in _asked(task).all]
 
     def one(self, tx: Transaction, task_id: bytes, place: str = "") -> Asked | None:
-        """Return a question of a task, if the collector has it.
-
-        Args:
-            tx: A transaction on the collector's store.
-            task_id: The task's id.
-            place: The question's place, as in an address; the first if there is no such place.
-        """
+        """Return a question of a task, if the collector has it: by default the first."""
         definition = store.get_definition(tx, task_id)
         if definition is None:
             return None

@@ -65,15 +65,7 @@ Abandon = Callable[[str], Awaitable[object]]
 
 
 class Pages:
-    """The handlers of all pages.
-
-    Args:
-        database: The collector's store.
-        begin: Starts a collection.
-        abandon: Gives one up.
-        door: Decides who may look.
-        lists: Word lists, which are tried on text questions.
-    """
+    """The handlers of all pages."""
 
     def __init__(
         self, database: Database, begin: Begin, abandon: Abandon, door: Door, lists: WordLists

@@ -32,12 +32,10 @@ _SIZE = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Session:
-    """One browser's visit.
+    """One browser's visit, by a random name of 22 characters.
 
-    Attributes:
-        name: Random, 22 characters.
-        begun_with: Stands for the token that began it; empty before the login.
-        ends_at: Seconds since the epoch.
+    `begun_with` stands for the token that began it, and is empty before the login. Times are in
+    seconds since the epoch.
     """
 
     name: str
@@ -57,12 +55,7 @@ class Session:
 
 
 class Sessions:
-    """Begins sessions and recognizes them.
-
-    Args:
-        entropy: Where the key and names come from.
-        clock: Says when a session is over.
-    """
+    """Begins sessions and recognizes them."""
 
     def __init__(self, entropy: Entropy, clock: Clock) -> None:
         self._entropy = entropy
@@ -73,12 +66,9 @@ class Sessions:
     def begin(
         self, request: Request, response: Response, token_hash: bytes | None = None
     ) -> Session:
-        """Begin a session in the browser that asked, in place of any it had.
+        """Begin a session in the browser that asked, in place of any it had, with a cookie.
 
-        Args:
-            request: The browser's request.
-            response: The response, which gets the cookie.
-            token_hash: The SHA-256 of the token that was shown; None before the login.
+        `token_hash` is the SHA-256 of the token that was shown; None before the login.
         """
         ends_at = int(self._clock.now()) + SESSION_SECONDS
         begun_with = "" if token_hash is None else self._mac("token", token_hash.hex())

@@ -70,13 +70,7 @@ class SurveyCost:
 def survey_cost(
     asked: Asked, made: int, texts: CostsOfTexts = MappingProxyType({})
 ) -> SurveyCost | None:
-    """Return what a survey costs; None for a task without a survey.
-
-    Args:
-        asked: A question of the survey.
-        made: How many results its task has.
-        texts: The collector's text questions.
-    """
+    """Return what a survey costs after `made` results; None for a task without a survey."""
     if asked.meaning is None:
         return None
     names = dict(asked.meaning.texts)

@@ -29,10 +29,7 @@ CostsOfTexts: TypeAlias = Mapping[str, Sequence[tuple[Asked, int]]]
 class TextWindow:
     """An interval of which some tasks of a text question are collected.
 
-    Attributes:
-        start: Its first second.
-        end: The second after its last.
-        collections: The ids of finished collections, by the place of the task.
+    `end` is the second after its last; collections are by the places of their tasks.
     """
 
     start: int
@@ -42,12 +39,7 @@ class TextWindow:
 
 @dataclasses.dataclass(frozen=True)
 class AskedText:
-    """A text question as a collector has it.
-
-    Attributes:
-        text: Its tasks.
-        survey: The title of the survey that it belongs to; empty without one.
-    """
+    """A text question as a collector has it, and the title of its survey, empty without one."""
 
     text: TextTasks
     survey: str = ""
@@ -107,11 +99,7 @@ class AskedText:
 
 
 def texts_in(asked: Sequence[Asked]) -> list[AskedText]:
-    """Return the text questions among the tasks of a collector.
-
-    Args:
-        asked: All its questions, as `Readings.asked` returns them.
-    """
+    """Return the text questions among all that a collector asks."""
     tasks = {each.task.task_id: each.task for each in asked}
     surveys: dict[str, str] = {}
     for each in asked:

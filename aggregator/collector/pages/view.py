@@ -24,12 +24,8 @@ _LONGEST_OPTION = 80
 class View:
     """The content of one address.
 
-    Attributes:
-        title: Its heading.
-        content: What a page shows.
-        document: What programs get besides the rows.
-        rows: Returns the figures, one a row; called only if they are asked for.
-        charts: The charts on the page, by the names under which they can be downloaded.
+    Programs get `document` besides the rows, a row for each figure, which are made only if asked
+    for. Charts are by the names under which they can be downloaded.
     """
 
     title: str
@@ -89,13 +85,8 @@ def chooser(
 ) -> Html | None:
     """Return a form that shows the page with another choice; None if there is nothing to choose.
 
-    Args:
-        name: The parameter's name in the address.
-        label: What is chosen.
-        options: Values and their names, which may be text by other people.
-        chosen: The current value.
-        button: The button's text.
-        kept: The address's other parameters.
+    Options are values and their names, which may be text by other people. `kept` are the address's
+    other parameters.
     """
     if len(options) < 2:  # noqa: PLR2004  a choice
         return None

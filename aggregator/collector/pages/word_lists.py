@@ -48,12 +48,7 @@ _BY_HAND: Final = "`prio text results` can"
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WordList:
-    """A list of candidate strings.
-
-    Attributes:
-        name: The list's name, for a reader.
-        strings: One or more strings.
-    """
+    """A list of candidate strings, and its name for a reader."""
 
     name: str
     strings: Sequence[str]
@@ -66,11 +61,7 @@ class WordList:
 
 
 class WordLists:
-    """The lists of a folder: its files NAME.txt, UTF-8, a string a line.
-
-    Args:
-        folder: None if the operator names none.
-    """
+    """The lists of a folder, if there is one: its files NAME.txt, UTF-8, a string a line."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -86,11 +77,7 @@ class WordLists:
         return sorted(name.removesuffix(".txt") for name in found if _FILE.fullmatch(name))
 
     def read(self, name: str) -> WordList:
-        """Return a list.
-
-        Raises:
-            InvalidMessage: There is no list of this name, or it is too long or not UTF-8.
-        """
+        """Return a list, or raise `InvalidMessage` if there is no usable one of this name."""
         if self._folder is None or name not in self.names():
             raise InvalidMessage("list: there is no list of this name")
         file = self._folder / f"{name}.txt"
@@ -103,11 +90,7 @@ class WordLists:
 
 
 def word_list(name: str, text: str, most: int) -> WordList:
-    """Return the candidates of a text, a string a line.
-
-    Raises:
-        InvalidMessage: There are none, or too many.
-    """
+    """Return the candidates of a text, a string a line; `InvalidMessage` for none or too many."""
     strings = [line for line in text.splitlines() if line.strip()]
     if not strings:
         raise InvalidMessage(f"list {name}: holds no string")

@@ -37,15 +37,9 @@ _LONGEST = 200
 class Looked:
     """What a page of a text question shows.
 
-    Attributes:
-        asked: The question.
-        windows: Windows that are at least partly collected, the latest first.
-        made: How many results the question has.
-        shown: The fully collected window that is shown; None without one.
-        lists: The names of the operator's lists.
-        tried: The name of the list that was tried; empty if none was.
-        decoded: What that list found; None if none was tried.
-        refused: Why the given list was not tried; empty if it was.
+    Windows are at least partly collected, the latest first; only a fully collected one is `shown`.
+    `tried` is the name of the list that was tried, `decoded` what it found, and `refused` why it
+    was not tried.
     """
 
     asked: AskedText
@@ -71,11 +65,7 @@ class Looked:
 
 
 def chosen_window(asked: AskedText, windows: Sequence[TextWindow], given: str) -> TextWindow | None:
-    """Return the fully collected window whose first second is given; by default the newest.
-
-    Raises:
-        UnrecognizedCollectionJob: There is no such window.
-    """
+    """Return the fully collected window whose first second is given; by default the newest."""
     whole = [each for each in windows if asked.is_whole(each)]
     if not given:
         return whole[0] if whole else None
@@ -86,12 +76,7 @@ def chosen_window(asked: AskedText, windows: Sequence[TextWindow], given: str) -
 
 
 def words_view(looked: Looked, csrf: str) -> View:
-    """Return the page.
-
-    Args:
-        looked: What the page shows.
-        csrf: The value that this session's forms carry; empty in a file.
-    """
+    """Return the page; `csrf` is the value that this session's forms carry, empty in a file."""
     asked = looked.asked
     words = None if looked.decoded is None else Words(asked.text, looked.decoded)
     content = [

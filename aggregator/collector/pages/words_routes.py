@@ -44,14 +44,7 @@ Known = tuple[AskedText, list[TextWindow], int]
 
 
 class WordPages:
-    """The handlers of the pages of text questions.
-
-    Args:
-        database: The collector's store.
-        readings: The readings of that store.
-        door: Decides who may look.
-        lists: The operator's word lists.
-    """
+    """The handlers of the pages of text questions."""
 
     def __init__(
         self, database: Database, readings: Readings, door: Door, lists: WordLists
@@ -128,14 +121,9 @@ class WordPages:
         refused: str = "",
         words: WordList | None = None,
     ) -> View:
-        """Return the page of a window and a list.
+        """Return the page of a window and a list that the address chose.
 
-        Args:
-            request: For the task in its path.
-            chosen: The address's `window` and `list`.
-            csrf: The value that the session's forms carry.
-            refused: Why a given list was refused; then none is tried.
-            words: A list to try instead of one of the operator's.
+        If `refused` says why a given list was refused, none is tried; `words` is a pasted list.
         """
         asked, windows, made = await self._database.read("read a page", self._known(request))
         shown = chosen_window(asked, windows, chosen.get("window", ""))

@@ -42,9 +42,8 @@ _DODGE = 0.5
 class Layout:
     """How rows are arranged: over time or below each other, and under which labels.
 
-    Args:
-        rows: Rows with `label`, `value`, `low`, `high`, `unit` and the cells of `names`.
-        names: The columns that say what a row is.
+    Rows have `label`, `value`, `low`, `high`, `unit` and the cells of the columns `names`, which
+    say what a row is.
     """
 
     def __init__(self, rows: Sequence[Row], names: Sequence[str]) -> None:
@@ -92,14 +91,7 @@ class Layout:
 
 
 def draw(axes: "Axes", layout: Layout, title: str, statement: str) -> None:
-    """Draw rows into axes.
-
-    Args:
-        axes: The axes of matplotlib.
-        layout: The rows.
-        title: The title, which is shown in full.
-        statement: What the intervals are.
-    """
+    """Draw rows into axes; the statement says what the intervals are."""
     unit = ", ".join(sorted({str(row["unit"]) for row in layout.rows if row["unit"]}))
     if layout.is_over_time:
         _draw_over_time(axes, layout.series)

@@ -19,14 +19,9 @@ ONLY_NOISE = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
-    """The difference of two values, first minus second, and what it says.
+    """The difference of two values by their labels, first minus second, and what it says.
 
-    Attributes:
-        first: The label of the first value.
-        second: The label of the second.
-        unit: The unit of both.
-        estimate: The estimated difference; None if one of the values has no estimate.
-        interval: An interval for the true difference.
+    The estimate is None if one of the values has none.
     """
 
     first: str
@@ -95,11 +90,7 @@ def compare(
 def compare_all(
     pairs: Sequence[tuple[Quantity, Quantity]], confidence: Fraction = DEFAULT_CONFIDENCE
 ) -> list[Comparison]:
-    """Compare pairs so that all conclusions hold at once.
-
-    Raises:
-        ParameterError: There are no pairs, or the confidence is out of its range.
-    """
+    """Compare pairs, at least one, so that all conclusions hold at once."""
     differences = [difference(first, second) for first, second in pairs]
     intervals = joint_intervals(differences, confidence)
     return [

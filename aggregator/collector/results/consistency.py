@@ -44,10 +44,7 @@ the best are as good."""
 class Consistent:
     """The released values of one report's sections, and the best estimates of them.
 
-    Attributes:
-        circuit: What was summed.
-        released: Every entry of the sum, in order.
-        report_count: How many reports there are: public, by the leader's word.
+    Released are all entries of the sum, in order. The number of reports is by the leader's word.
     """
 
     circuit: Sections

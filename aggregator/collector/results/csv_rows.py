@@ -8,14 +8,10 @@ from aggregator.words import defused
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, str | int | float | None]]) -> bytes:
-    """Return rows as CSV in UTF-8, below a line of column names.
+    """Return rows as CSV in UTF-8, below a line of column names; None is an empty cell.
 
     A text that a spreadsheet would compute gets an apostrophe in front: labels and names come from
     others, but people who open the file trust it.
-
-    Args:
-        names: The columns, in their order.
-        rows: A cell for each column; None is an empty one.
     """
     file = io.StringIO(newline="")
     writer = csv.writer(file)

@@ -43,12 +43,7 @@ def difference(first: Quantity, second: Quantity) -> Quantity:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Difference(Quantity):
-    """The difference of two quantities.
-
-    Attributes:
-        first: The quantity that the second is subtracted from.
-        second: The quantity that is subtracted.
-    """
+    """The difference of two quantities, first minus second."""
 
     first: Quantity
     second: Quantity

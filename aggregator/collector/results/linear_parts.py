@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 class LinearPart:
     """The parts of an estimate's error.
 
-    Attributes:
-        noise: A value whose noise is L' and whose own value is the estimate.
-        slack: A bound on L - L' and the rest together.
-        asides: The number of events, each with the probability set aside, in which the slack may be
-            exceeded.
-        is_borderline: Whether the estimate is so near to where the slack has no bound that an
-            interval found in another way must be used too.
-        low: The least that the truth can be.
-        high: The most that the truth can be.
+    `noise` is a value whose noise is L' and whose own value is the estimate; `slack` bounds L - L'
+    and the rest together, unless one of `asides` events happens, each of the probability set aside.
+    `is_borderline` says that the slack has no bound near this estimate, so an interval found in
+    another way must be used too. The truth lies between `low` and `high`.
     """
 
     noise: "Noised"

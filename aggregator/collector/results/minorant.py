@@ -22,12 +22,10 @@ from aggregator.dp.spectrum import UNIT_ROUNDOFF, Floats
 
 
 class Minorant:
-    """A lower bound of P(|S| <= h) on a circle, for every h.
+    """A lower bound of P(|S| <= h) on a circle of a length, for every h.
 
-    Args:
-        values: The characteristic function of S at 2 pi n / `length` for n = 1 to K.
-        errors: How far each of these may be off.
-        length: Of the circle.
+    `values` of the characteristic function of S are at 2 pi n / `length` for n = 1 to K, each off
+    by its error.
     """
 
     __slots__ = ("_degree", "_error", "_factors", "_large", "_length", "_small")

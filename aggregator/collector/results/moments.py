@@ -31,11 +31,7 @@ _LITTLE = Fraction(1, 8)
 
 
 def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: str = "") -> Noised:
-    """Return the mean of the reports; their number is public, so this is an exact multiple.
-
-    Raises:
-        ParameterError: There is no report.
-    """
+    """Return the mean of the reports; their number is public, so this is an exact multiple."""
     check_noised(sum_of_reports)
     integer_in(report_count, "report_count", 1, None)
     return (sum_of_reports / report_count).named(

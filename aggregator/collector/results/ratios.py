@@ -59,9 +59,7 @@ _FEW = 6
 class Ratio(Quantity):
     """One noised value divided by another; they may have noise in common.
 
-    Attributes:
-        numerator: Noised.
-        denominator: Noised; where the true one may be zero, there are no bounds.
+    Where the true denominator may be zero, there are no bounds.
     """
 
     numerator: Noised
@@ -144,13 +142,10 @@ def ratio(numerator: Noised, denominator: Noised, *, label: str = "", unit: str 
 
 
 def _least(over: Noised, under: Noised, usual: Fraction, confidence: Fraction) -> Fraction:
-    """Return a ratio below which all are ruled out.
+    """Return a ratio below which all are ruled out, over / under, at the confidence of w(r).
 
-    Args:
-        over: The numerator.
-        under: The denominator, above `usual`.
-        usual: y', what the denominator's noise exceeds with nearly the probability of the miss.
-        confidence: Of w(r).
+    The denominator is above `usual`: y', what its noise exceeds with nearly the probability of the
+    miss.
     """
     aside = _DENOMINATOR_SHARE * (1 - confidence)
     furthest = under.law.width(1 - aside).size

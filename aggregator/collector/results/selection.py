@@ -122,11 +122,7 @@ class Selected(Quantity):
         return self * -1
 
     def __add__(self, other: Never) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            ParameterError: Always; it says what to do instead.
-        """
+        """Refuse: the error says what to do instead."""
         raise not_noised(self)
 
     __radd__ = __sub__ = __rsub__ = __add__

@@ -59,12 +59,9 @@ class Method(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """Independent draws of one law with one coefficient.
+    """`count` independent draws of one law with a coefficient of size `weight`.
 
-    Attributes:
-        law: The law of each draw.
-        weight: The size of the coefficient, above 0: every law is symmetric.
-        count: How many draws there are.
+    Every law is symmetric, so the size, above 0, says all.
     """
 
     law: NoiseLaw
@@ -79,12 +76,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Width:
-    """How far noise reaches with a stated probability.
-
-    Attributes:
-        size: At least 0.
-        method: How it was found.
-    """
+    """How far noise reaches with a stated probability, and how that was found."""
 
     size: Fraction
     method: Method
@@ -94,8 +86,7 @@ class Width:
 class SumLaw:
     """The law of a sum of independent noise, each with an exact coefficient.
 
-    Attributes:
-        parts: In a fixed order, no two of one law and weight.
+    Parts are in a fixed order, no two of one law and weight.
     """
 
     parts: tuple[Part, ...]
@@ -132,11 +123,7 @@ class SumLaw:
         )
 
     def width(self, confidence: Fraction) -> Width:
-        """Return a width that the sum stays within with at least this probability.
-
-        Raises:
-            ParameterError: The confidence is not above 0 and at most 1 - 10^-100.
-        """
+        """Return a width that the sum stays within with at least this probability."""
         check_confidence(confidence)
         return _width(self, confidence)
 
@@ -157,11 +144,7 @@ class SumLaw:
 
 
 def check_confidence(confidence: object) -> None:
-    """Refuse anything but an exact probability above 0 and at most 1 - 10^-100.
-
-    Raises:
-        ParameterError: It is something else; the message says what was given.
-    """
+    """Refuse anything but an exact probability above 0 and at most 1 - 10^-100."""
     if not isinstance(confidence, Fraction) or not 0 < confidence <= 1 - _LEAST_MISS:
         raise ParameterError(
             f"confidence must be a Fraction above 0 and at most 1 - 10^-100, not {confidence!r}"

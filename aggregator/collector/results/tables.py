@@ -94,11 +94,7 @@ class Table:
             file.write(as_csv(self._names(), self.rows))
 
     def to_parquet(self, path: Path | str) -> None:
-        """Write the rows as Parquet.
-
-        Raises:
-            ConfigurationError: Neither polars nor pyarrow is installed.
-        """
+        """Write the rows as Parquet, if polars or pyarrow is installed."""
         library = import_library("Parquet", "polars", "pyarrow")
         if library.__name__ == "polars":
             with written_whole(Path(path)) as file:
@@ -171,15 +167,9 @@ def _html_cell(name: str, cell: Cell) -> str:
 
 
 def import_library(what: str, *names: str, extra: str = "frames") -> Any:  # noqa: ANN401 - a module
-    """Return the first of some modules that is installed.
+    """Return the first of some modules that is installed, or raise `ConfigurationError`.
 
-    Args:
-        what: What needs one of them.
-        names: The names of the modules.
-        extra: The package's extra that installs the first of them.
-
-    Raises:
-        ConfigurationError: None is installed.
+    The message says what needs one of them, and which extra of the package installs the first.
     """
     for name in names:
         try:

@@ -45,9 +45,7 @@ Weight: TypeAlias = int | Fraction
 class Source:
     """The noise of one released value: sources with the same key are the same draw.
 
-    Attributes:
-        key: Its task, batch and coordinate.
-        law: The law of both aggregators' noise together.
+    The key is its task, batch and coordinate; the law is of both aggregators' noise together.
     """
 
     key: Hashable
@@ -239,11 +237,7 @@ class Noised(Quantity):
 def combination(
     parts: Iterable[tuple[Noised, Exact]], *, label: str = "", unit: str = ""
 ) -> Noised:
-    """Return the sum of values with exact coefficients, in one pass.
-
-    Raises:
-        ParameterError: A coefficient is no integer, Fraction or Decimal.
-    """
+    """Return the sum of values with exact coefficients, in one pass."""
     value, terms = Fraction(0), dict[Source, Weight]()
     add = _Adder()
     for part, given in parts:
@@ -326,11 +320,7 @@ def _root(confidence: Fraction, count: int) -> Fraction:
 
 
 def check_noised(*values: object) -> None:
-    """Refuse anything but plain noised values, such as a value that a threshold chose.
-
-    Raises:
-        ParameterError: One of them is something else.
-    """
+    """Refuse anything but plain noised values, such as a value that a threshold chose."""
     for value in values:
         if not isinstance(value, Noised):
             raise not_noised(value)
@@ -343,11 +333,7 @@ def not_noised(value: object) -> ParameterError:
 
 
 def rational(value: object) -> Fraction:
-    """Return an exact number.
-
-    Raises:
-        ParameterError: It is not an exact number.
-    """
+    """Return an exact number."""
     if isinstance(value, Quantity):
         check_noised(value)
     match value:

@@ -49,9 +49,7 @@ def written_whole(file: Path, mode: int = ORDINARY) -> Iterator[BinaryIO]:
 def folder_made_whole(folder: Path) -> Iterator[Path]:
     """Fill a folder that gets its name only when all of its files are there.
 
-    Raises:
-        FileExistsError: The name is taken.
-        ConfigurationError: It cannot be made or filled; the message names it.
+    Raises FileExistsError if the name is taken, and `ConfigurationError`.
     """
     if folder.exists() or folder.is_symlink():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))

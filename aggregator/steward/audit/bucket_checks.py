@@ -30,12 +30,7 @@ SILENCES = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """Buckets next to each other.
-
-    Attributes:
-        first: The first of them.
-        length: How many; 0 if there are none.
-    """
+    """Buckets next to each other, from the first on; none if the length is 0."""
 
     first: int
     length: int

@@ -23,13 +23,9 @@ from aggregator.vdaf.circuits import Summed
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Scale:
-    """The entries whose noise has one law.
+    """The entries of a result, in order, whose noise has one law; the noise is told in words.
 
-    Attributes:
-        sections: The sections' numbers; empty if all entries of a task have one law.
-        noise: The noise of one aggregator, in words.
-        entries: The indices of the entries in a result, in order.
-        laws: The laws of their noise.
+    No sections are named if all entries of a task have one law.
     """
 
     sections: tuple[int, ...]
@@ -58,12 +54,7 @@ class Scale:
 class Audited:
     """What an audit finds in the entries of one scale.
 
-    Attributes:
-        scale: The entries' scale.
-        checks: All checks.
-        faults: Names for the faults behind refused checks.
-        draws: How many aggregators' draws the sum most likely holds.
-        power: The power of the audit against faults in these entries.
+    `draws` is how many aggregators' draws the sum most likely holds.
     """
 
     scale: Scale
@@ -74,11 +65,7 @@ class Audited:
 
 
 def scales_of(mechanism: Mechanism, circuit: Summed) -> list[Scale]:
-    """Return the scales of a mechanism's noise, in the order of their first entries.
-
-    Raises:
-        ParameterError: There is no noise to audit, or the noise is too wide.
-    """
+    """Return the scales of a mechanism's noise, in the order of their first entries."""
     places: dict[NoiseLaw, list[int]] = {}
     sections: dict[NoiseLaw, list[int]] = {}
     noise: dict[NoiseLaw, tuple[str, NoiseLaw | None]] = {}
@@ -105,11 +92,7 @@ def scales_of(mechanism: Mechanism, circuit: Summed) -> list[Scale]:
 
 
 def audit_by_scale(releases: Releases, scales: list[Scale], false_alarm: float) -> list[Audited]:
-    """Make every check for each scale, with one false alarm probability for all together.
-
-    Raises:
-        ParameterError: The probability is not between 0 and 1.
-    """
+    """Make every check for each scale, with one false alarm probability for all together."""
     found = []
     for index, scale in enumerate(scales):
         part, own = scale.part(releases, with_reports=not index), false_alarm / len(scales)

@@ -22,12 +22,9 @@ class FaultKind(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault.
+    """One fault, in words with numbers.
 
-    Attributes:
-        party: `leader`, `helper`, or `pair` where both or neither can be blamed.
-        kind: What is wrong.
-        text: The fault in words, with numbers.
+    The party is `leader`, `helper`, or `pair` where both or neither can be blamed.
     """
 
     party: str

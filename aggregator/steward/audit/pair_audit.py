@@ -71,14 +71,9 @@ class Mistake:
 class Releases:
     """The results of some windows, less the true sums.
 
-    Attributes:
-        leader: The leader's noise, int64, shape (windows, buckets), clipped to `LARGEST`.
-        helper: The helper's.
-        total: The error of the results, the sum of both.
-        counted: How many reports each window holds, as the leader says.
-        uploaded: How many were uploaded for it.
-        mistakes: Reports that are missing from a share, or in it more than once; the share's noise
-            is what remains after correcting that.
+    Noise is int64 of shape (windows, buckets), clipped to `LARGEST`. `counted` reports are as the
+    leader says. Each of `mistakes` is a report that is missing from a share, or in it more than
+    once; the share's noise is what remains after correcting that.
     """
 
     leader: Integers
@@ -166,13 +161,8 @@ class Likeness:
 def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     """Make every check once.
 
-    Args:
-        releases: The results of some windows.
-        laws: What their noise should be.
-        false_alarm: The probability, at most, that any check refuses right noise.
-
-    Raises:
-        ParameterError: The probability is not between 0 and 1.
+    The laws say what the noise should be. `false_alarm` is the probability, at most, that any check
+    refuses right noise.
     """
     threshold = check_threshold(false_alarm)
     checks = []
@@ -200,11 +190,7 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
 
 
 def check_threshold(false_alarm: float) -> float:
-    """Return the logarithm of the p-value below which a check of `audit` refuses.
-
-    Raises:
-        ParameterError: The false alarm is not between 0 and 1.
-    """
+    """Return the logarithm of the p-value below which a check of `audit` refuses."""
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
     return math.log(false_alarm / _CHECKS)
@@ -304,9 +290,8 @@ def _reports(releases: Releases) -> Check:
 def _alike(left: Integers, right: Integers, size: int) -> tuple[Integers, Integers, Integers]:
     """Compare `left[i]` with `right[i + d]` for all shifts d, cyclically modulo `size`.
 
-    Returns:
-        For each d how many magnitudes are equal, how many signs agree, and how many pairs are both
-        not zero.
+    Returns for each d how many magnitudes are equal, how many signs agree, and how many pairs are
+    both not zero.
     """
 
     def together(*rows: npt.NDArray[np.generic]) -> Spectrum:

@@ -15,10 +15,8 @@ _MODULI = (2, 3, 4, 5)
 class Events:
     """The events that `law` counts, fixed by the law and the number of draws.
 
-    Attributes:
-        limits: The m of each |Z| <= m.
-        cells: The v of each Z = v.
-        steps: The v of each Z >= v, and each Z <= -v; none unless asked for.
+    They are |Z| <= m for the `limits`, Z = v for the `cells`, and for `steps`, if asked for, both Z
+    >= v and Z <= -v.
     """
 
     limits: Integers

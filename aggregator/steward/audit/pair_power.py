@@ -38,10 +38,7 @@ _WIDEST_FACTOR = 2.0
 class Power:
     """A fault of one aggregator, and the power to find it.
 
-    Attributes:
-        fault: The fault, in words.
-        check: Which check finds it.
-        probability: A lower bound on the probability of finding it.
+    The probability is a lower bound, by the check that is named.
     """
 
     fault: str
@@ -74,13 +71,9 @@ class Reach:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PowerOfAudit:
-    """The power of an audit.
+    """The power of an audit of `windows` windows of `buckets`, with a false alarm of the whole.
 
-    Attributes:
-        table: The law of one aggregator's draw.
-        windows: How many windows are collected.
-        buckets: How many buckets each has.
-        false_alarm: The false alarm probability of the whole audit.
+    The table is the law of one aggregator's draw.
     """
 
     table: NoiseTable

@@ -57,15 +57,10 @@ class Neighbours:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """The event that bounds epsilon from below best.
+    """The event that bounds epsilon from below best, in words, and the vantage it was seen from.
 
-    Attributes:
-        vantage: Where the outcomes were seen.
-        event: The event in words.
-        epsilon: The lower bound; minus infinity if the counts say nothing.
-        hits: How often the event happened in runs with the data set for which it is typical, and in
-            runs with the other.
-        runs: How many runs of each there were.
+    `hits` is how often it happened in `runs` runs with the data set for which it is typical, and in
+    as many with the other. epsilon is minus infinity if the counts say nothing.
     """
 
     vantage: str
@@ -128,16 +123,10 @@ def best_finding(
 def epsilon_bound(
     hits: tuple[int, int], runs: tuple[int, int], error: float, delta: float = 0.0
 ) -> float:
-    """Return a lower bound on epsilon from one event.
+    """Return a lower bound on epsilon from one event; minus infinity if the counts say nothing.
 
-    Args:
-        hits: How often the event happened in the runs of each of the two data sets.
-        runs: How many runs those were.
-        error: The probability, at most, that the bound is too large.
-        delta: The claimed delta.
-
-    Returns:
-        Minus infinity if the counts say nothing.
+    Hits and runs are of each of the two data sets. `error` is the probability, at most, that the
+    bound is too large; `delta` is the claimed one.
     """
     low = lower_bound(hits[0], runs[0], error / 2) - delta
     high = upper_bound(hits[1], runs[1], error / 2)
@@ -145,12 +134,9 @@ def epsilon_bound(
 
 
 def share_of_an_event(false_alarm: float, distance: int, vantages: int) -> float:
-    """Return each event's part of the false alarm probability.
+    """Return each event's part of the false alarm probability of a whole audit.
 
-    Args:
-        false_alarm: The false alarm probability of the whole audit.
-        distance: The distance between the sums of the two data sets.
-        vantages: From how many vantages it looks.
+    `distance` is that of the sums of the two data sets.
     """
     return false_alarm / (2 * len(_thresholds(distance)) * vantages)
 

@@ -82,16 +82,7 @@ class AuditReport:
 
 
 def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
-    """Try to refute what the task's mechanism promises.
-
-    Args:
-        audited: The task.
-        runs: How many batches to collect, at least.
-        processes: The most processes to use.
-
-    Raises:
-        ParameterError: The parameters make no task that can be audited.
-    """
+    """Try to refute what the task's mechanism promises, with at least `runs` batches."""
     epsilon, delta = audited.promise()
     began = time.perf_counter()
     distance, observations = observe(audited, runs, processes)
@@ -122,11 +113,7 @@ def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
 def observe(audited: AuditedTask, runs: int, processes: int) -> tuple[int, dict[str, Leans]]:
     """Collect at least `runs` batches on at most `processes` processes.
 
-    Returns:
-        The distance between the neighbouring sums, and what was seen, by vantage.
-
-    Raises:
-        ParameterError: The parameters make no task that can be audited.
+    Returns the distance between the neighbouring sums, and what was seen, by vantage.
     """
     pairs = -(-runs // _RUNS_OF_A_STEP)
     processes = max(1, min(processes, runs // _LEAST_RUNS_OF_A_PROCESS))

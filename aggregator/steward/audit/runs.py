@@ -84,12 +84,7 @@ class DataSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenedBatch:
-    """The result of collecting one batch.
-
-    Attributes:
-        values: The result, one number per coordinate.
-        noise: What each aggregator drew, which only that aggregator sees.
-    """
+    """The result of one batch, and what each aggregator drew, which only that aggregator sees."""
 
     values: list[int]
     noise: dict[Role, list[int]] = dataclasses.field(repr=False)
@@ -99,11 +94,7 @@ class Audit:
     """A made-up task with its two data sets, ready to be collected many times."""
 
     def __init__(self, audited: AuditedTask, entropy: Entropy) -> None:
-        """Make the task, the collector's key pair and both data sets.
-
-        Raises:
-            ParameterError: The parameters make no task, or no measurement changes its sums.
-        """
+        """Make the task, the collector's key pair and both data sets."""
         self._entropy = entropy
         self._keypair = generate_keypair(0, entropy)
         self.task = _make_task(audited, self._keypair, entropy)

@@ -17,13 +17,7 @@ _BISECTIONS = 60
 def log_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayLike) -> Floats:
     """Return the logarithm of a bound on the two-sided p-value of binomial counts.
 
-    Args:
-        hits: How often each event happened.
-        trials: How many independent trials there were; 0 trials say nothing.
-        probability: The probability of the event in each trial.
-
-    Returns:
-        At most 0; minus infinity for what cannot happen.
+    It is at most 0, and minus infinity for what cannot happen; 0 trials say nothing.
     """
     n = np.asarray(trials, np.float64)
     k = np.asarray(hits, np.float64)
@@ -62,14 +56,8 @@ def _part(a: Floats, p: Floats) -> Floats:
 def miss(trials: int, expected: npt.ArrayLike, true: npt.ArrayLike, log_threshold: float) -> Floats:
     """Return bounds on the probability that `log_tail` misses a wrong probability.
 
-    Args:
-        trials: How many independent trials there are.
-        expected: Each event's probability under the tested law.
-        true: Its true probability.
-        log_threshold: A count with a `log_tail` below this is refused.
-
-    Returns:
-        One for each event; 1 if the expected count would not be refused.
+    A count with a `log_tail` below `log_threshold` is refused; the bound is 1 where the expected
+    count would not be.
     """
     p, q = np.asarray(expected, np.float64), np.asarray(true, np.float64)
     near, far = p, q

@@ -177,11 +177,7 @@ class Draft:
         )
 
     def survey(self, strength: Fraction) -> Survey:
-        """Return the survey in `survey_toml`, checked.
-
-        Raises:
-            ParameterError: The question, the window or a text is not possible.
-        """
+        """Return the survey in `survey_toml`, checked."""
         return survey_from_toml(self.survey_toml(strength))
 
 

@@ -20,14 +20,7 @@ _BESIDE = 36
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis.
-
-    Attributes:
-        name: The name of the quantity, with its unit.
-        low: The least value.
-        high: The largest value, above `low`.
-        is_log: Whether the axis is logarithmic.
-    """
+    """One axis, from `low` to `high` above it; the name has the unit."""
 
     name: str
     low: float
@@ -65,16 +58,9 @@ def line(
     wanted: tuple[float, str] | None = None,
     chosen: tuple[float, float] | None = None,
 ) -> Chart:
-    """Return a chart of a line through points.
+    """Return a chart of a line through points, from left to right and within the axes.
 
-    Args:
-        points: From left to right, within the axes.
-        across: The horizontal axis.
-        up: The vertical axis.
-        title: The title of the chart.
-        description: What the chart shows, in words.
-        wanted: A level to draw across, and its name.
-        chosen: A point to mark.
+    `wanted` is a level to draw across, with its name; `chosen` a point to mark.
     """
 
     def draw(width: int) -> Html:

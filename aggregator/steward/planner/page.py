@@ -80,12 +80,7 @@ pre{max-height:24rem;overflow:auto}
 
 
 def form(fields: Mapping[str, str], path: str) -> Html:
-    """Return the form.
-
-    Args:
-        fields: The fields' texts, by name.
-        path: The path of the page.
-    """
+    """Return the form of a page at a path, filled with the fields' texts."""
     question = ("text", "kind", *_OF)
     people = ("people", "window", "windows", "first", "title", "asked")
     return tag(

@@ -136,11 +136,7 @@ class Proposal:
 class LeastPrecise:
     """The figure whose error is the largest part of its largest value.
 
-    Attributes:
-        part: Its error, as that part.
-        half_width: The half-width of its 95 % interval.
-        shows: "count" or "mean".
-        unit: The unit of the figure.
+    `shows` is "count" or "mean".
     """
 
     part: Fraction
@@ -157,9 +153,8 @@ _until: ContextVar[float] = ContextVar("_until", default=math.inf)
 def propose(draft: Draft) -> Proposal:
     """Return a plan for a draft.
 
-    Raises:
-        ParameterError: No strength keeps the wanted error, a bound or a circuit does not exist, or
-            it takes too long to compute.
+    Raises `ParameterError` if no strength keeps the wanted error, a bound or a circuit does not
+    exist, or it takes too long to compute.
     """
     before = _until.set(time.thread_time() + MOST_SECONDS)
     try:

@@ -34,12 +34,7 @@ class Shown:
 
 
 def rehearse(proposal: Proposal, entropy: Entropy) -> list[Shown]:
-    """Return every figure of one window.
-
-    Args:
-        proposal: How the question is asked, and of how many people.
-        entropy: Where the noise comes from; the answers are not random.
-    """
+    """Return every figure of one window; the noise is random, the answers are not."""
     design, people = proposal.design, proposal.draft.people
     sheet, mechanism = proposal.plan.sheet, proposal.mechanism
     circuit = sheet.circuit
@@ -58,13 +53,9 @@ def rehearse(proposal: Proposal, entropy: Entropy) -> list[Shown]:
 
 
 def made_up_sums(design: Design, question: Question, people: int, shape: str) -> list[int]:
-    """Return the exact sums of the made-up answers of `people` people.
+    """Return the exact sums of the made-up answers of some people.
 
-    Args:
-        design: Says what an answer adds.
-        question: What is asked.
-        people: How many.
-        shape: "falling", "bell" or "even".
+    Their shape is "falling", "bell" or "even".
     """
     answers = _answers(question)
     sums = [0] * design.length

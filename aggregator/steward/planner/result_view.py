@@ -20,13 +20,7 @@ _PERCENT = 100
 
 
 def figures(proposal: Proposal, rehearsed: Sequence[Shown], path: str) -> Html:
-    """Return everything that stands beside the form.
-
-    Args:
-        proposal: The plan.
-        rehearsed: One result with noise.
-        path: The path of the page.
-    """
+    """Return everything that stands beside the form of a page at a path."""
     return join(
         [
             _summary(proposal),

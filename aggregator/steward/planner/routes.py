@@ -60,10 +60,7 @@ _propose = lru_cache(maxsize=256)(propose)
 class Planner:
     """The handlers.
 
-    Args:
-        entropy: Where the noise in the page's results comes from.
-        clock: Tells on which Monday a survey may begin.
-        admit: Decides who may look.
+    The clock tells on which Monday a survey may begin, and `admit` decides who may look.
     """
 
     def __init__(self, entropy: Entropy, clock: Clock, admit: Admit) -> None:
@@ -182,11 +179,7 @@ class Planner:
         return proposal, figures(proposal, rehearse(proposal, self._entropy), PATH)
 
     async def _proposed(self, fields: Mapping[str, str]) -> Proposal:
-        """Return the plan for a form.
-
-        Raises:
-            InvalidMessage: The form cannot be read, or nothing keeps the wanted error.
-        """
+        """Return the plan for a form, or raise `InvalidMessage`."""
         try:
             return await self._in_thread(lambda: _propose(self._draft(fields)))
         except ParameterError as error:
@@ -206,13 +199,7 @@ def _is_followed(request: Request) -> bool:
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """Return the fields of a request's form, or of its query.
-
-    Raises:
-        UnsupportedMediaType: The body is not declared as a form.
-        MessageTooLarge: The body is too long.
-        InvalidMessage: It has too many fields.
-    """
+    """Return the fields of a request's form, or of its query."""
     if request.method == "GET":
         text = request.url.query
     else:

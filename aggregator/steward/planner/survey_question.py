@@ -26,11 +26,7 @@ Table = dict[str, TomlValue]
 
 
 def question_table(fields: Fields) -> Table:
-    """Return the table of the question.
-
-    Raises:
-        ParameterError: A field cannot be read.
-    """
+    """Return the table of the question."""
     kind = fields.one_of("kind", KINDS)
     asked: Table = {"name": "question", "text": fields.text("text"), "kind": kind}
     return asked | _OWN[kind](fields)

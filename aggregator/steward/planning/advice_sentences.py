@@ -21,14 +21,9 @@ _LONG = 10**11
 class Figures:
     """The numbers in the sentences.
 
-    Attributes:
-        epsilon: The epsilon of one release.
-        delta: The delta of one release.
-        total: The epsilon of a year's releases, by adding up; None if epsilons do not add up.
-        total_delta: The delta of a year's releases, by adding up.
-        bound: The smallest bound on the year.
-        width: Half of the 95 % interval of one number.
-        joint: Half of the intervals that hold for all numbers at once.
+    `total` and `total_delta` are of a year's releases, by adding up; None if epsilons do not.
+    `width` is half of the 95 % interval of one number, `joint` half of those for all numbers at
+    once.
     """
 
     epsilon: Fraction

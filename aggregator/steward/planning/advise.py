@@ -93,13 +93,9 @@ class Advice:
 def advise(question: Question, population: str = "", *, with_threshold: bool = False) -> Advice:
     """Advise a steward on one question.
 
-    Args:
-        question: What is known and wanted.
-        population: The name of the people asked, for the policy: costs add up over its tasks.
-        with_threshold: Whether the policy hides buckets at or below the advised threshold.
-
-    Raises:
-        ParameterError: No epsilon or rho below 100 keeps the error, or no bound holds.
+    The people asked are named by `population`: costs add up over its tasks. With a threshold, the
+    policy hides buckets at or below the advised one. Raises `ParameterError` if no epsilon or rho
+    below 100 keeps the error, or no bound holds.
     """
     circuit = question.circuit
     mechanism = question.noise(question.strength or _least_strength(question))

@@ -131,15 +131,11 @@ def risk(
     published: bool = False,
     k: int = 1,
 ) -> PlanAnswer:
-    """Describe the loss of one release.
+    """Describe the loss of one release, with one or two honest draws of noise.
 
-    Args:
-        move: The furthest a replaced report moves the aggregate; None for continuous Laplace noise.
-        epsilon0: The epsilon that the noise is calibrated to.
-        epsilon: Where the law is evaluated.
-        aggregators: How many honest draws of noise are assumed, 1 or 2.
-        published: Whether to add the published figure and its label.
-        k: Number of coordinates for the published figure.
+    `move` is the furthest that a replaced report moves the aggregate; None for continuous Laplace
+    noise. The law is evaluated at `epsilon`. `published` adds the published figure, for `k`
+    coordinates, and its label.
     """
     if aggregators not in {1, 2}:
         raise ParameterError(f"aggregators must be 1 or 2, not {aggregators}")
@@ -183,15 +179,10 @@ def budget(
     money: str | None = None,
     circuit: Circuit | None = None,
 ) -> PlanAnswer:
-    """Price an epsilon: what would be owed after a breach.
+    """Price an epsilon: what would be owed after a breach, see `CostModel`.
 
-    Args:
-        people: See `CostModel`.
-        compensation: See `CostModel`.
-        epsilon0: The epsilon of the release.
-        error: The largest mean absolute error of one coordinate, if it matters.
-        money: The most that may be owed, if it matters.
-        circuit: What is summed; a count by default.
+    If they matter: `error` is the largest mean absolute error of one coordinate, `money` the most
+    that may be owed.
     """
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
@@ -250,17 +241,9 @@ _KEYS = {
 def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta: str) -> PlanAnswer:
     """Return what releases cost a person who is in all of them, as their ledger would.
 
-    For Laplace noise, a published bound is shown beside it.
-
-    Args:
-        mechanism: What each aggregator adds.
-        circuit: What is summed; None for continuous Laplace noise of the mechanism's epsilon on a
-            count, which has a PLD of its own.
-        releases: How many, at least 1.
-        delta: The delta at which the bounds are stated.
-
-    Raises:
-        ParameterError: A number is out of its range, or there is no circuit and other noise.
+    For Laplace noise, a published bound is shown beside it. Without a circuit, it is continuous
+    Laplace noise of the mechanism's epsilon on a count, which has a PLD of its own. The bounds are
+    stated at `delta`.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)

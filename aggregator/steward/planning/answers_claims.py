@@ -35,15 +35,9 @@ def claims(
 ) -> PlanAnswer:
     """Recompute what "privacy at risk" claims, and what is sound.
 
-    Args:
-        epsilon0: The epsilon that Laplace noise is calibrated to.
-        epsilon: The smaller level that is claimed.
-        confidence: The confidence with which it is claimed.
-        k: Number of coordinates of the query.
-        coverage: gamma2, the coverage of a sensitivity estimated from samples.
-        accuracy: rho, the accuracy of that estimate; None if nothing was sampled.
-        samples: How many random pairs of data sets were sampled; by default one per sensitivity.
-        sensitivities: The sampled sensitivities, if available.
+    It claims the smaller level `epsilon` with a confidence. `coverage` (gamma2) and `accuracy`
+    (rho) are of a sensitivity estimated from `samples` random pairs, by default one for each of the
+    `sensitivities`.
     """
     law = LaplaceLaw.of(epsilon0)
     sampled: PlanAnswer | None = None

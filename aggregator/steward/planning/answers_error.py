@@ -26,18 +26,10 @@ def error(
     reports: int | None = None,
     wanted: str | None = None,
 ) -> PlanAnswer:
-    """Return how far a result may lie from the truth.
+    """Return how far a result may lie from the truth, in intervals of a confidence.
 
-    Args:
-        mechanism: What each aggregator adds; it names the reports that one person may have.
-        circuit: What is summed.
-        confidence: The confidence of the intervals, strictly between 0 and 1.
-        reports: Reports in one batch, at least 1; for errors relative to it.
-        wanted: A relative error such as "5%", for the smallest batch that reaches it.
-
-    Raises:
-        ParameterError: A value is out of range, no measurement changes the sums, or the noise is
-            wider than any field.
+    Errors relative to a batch of `reports`, and the smallest batch that reaches a `wanted` relative
+    error such as "5%", are given if asked for.
     """
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
     part = None if wanted is None else _relative_error(wanted)

@@ -39,16 +39,9 @@ def sections(
 ) -> PlanAnswer:
     """Return both mechanisms with their shares and each section's error, and which one to take.
 
-    Args:
-        circuit: A circuit of the type Prio3Sections.
-        epsilon: The epsilon of one release, for everything that a report holds.
-        delta: The delta of the Gaussian mechanism.
-        units: One per section; by default the largest value of an entry, or 1 for counts.
-        confidence: The confidence of the intervals.
-        max_reports_per_person: In one release.
-
-    Raises:
-        ParameterError: A value is out of its range, or there is not one unit per section.
+    epsilon is of one release, for everything that a report holds, and delta of the Gaussian
+    mechanism. Units are one for each section; by default the largest value of an entry, 1 for
+    counts.
     """
     if not isinstance(circuit, Sections):
         raise ParameterError(f"circuit must be sections, not Prio3{circuit.name}")

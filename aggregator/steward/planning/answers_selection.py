@@ -26,16 +26,10 @@ def selection(
     neighbours: str = "add-remove",
     public_threshold: int | None = None,
 ) -> PlanAnswer:
-    """Compare every selection rule at one count.
+    """Compare every selection rule at one count of persons in a bucket.
 
-    Args:
-        epsilon: The epsilon of the whole selection, at least 0.
-        delta: The delta of the whole selection, 0 to 1.
-        count: How many persons are in the bucket asked about.
-        kappa: The most buckets that one person is in.
-        neighbours: "add-remove" or "replacement".
-        public_threshold: For buckets of a public list, which the same truncated noise may show
-            above another threshold; None if there is no such list.
+    epsilon and delta are of the whole selection, for people in up to `kappa` buckets and neighbours
+    by "add-remove" or "replacement". Buckets of a public list may have another threshold.
     """
     plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
     keep = plan.optimal.keep_probability(count)
@@ -95,18 +89,10 @@ def keep(
     neighbours: str,
     entropy: Entropy,
 ) -> PlanAnswer:
-    """Draw by the optimal rule which private buckets are shown.
+    """Draw by the optimal rule which private buckets are shown; see `selection`.
 
     The dropped buckets, and how many there are, are as private as the counts: neither is in the
     answer, and names are in alphabetical order, not in order of counts.
-
-    Args:
-        buckets: Names with the number of persons in each.
-        epsilon: The epsilon of the whole selection, at least 0.
-        delta: The delta of the whole selection, 0 to 1.
-        kappa: The most buckets that one person is in.
-        neighbours: "add-remove" or "replacement".
-        entropy: Where the draws come from.
     """
     selection = optimal_selection(epsilon, delta, kappa, neighbours)
     drawn = draw_kept(selection, list(buckets.values()), entropy)

@@ -46,9 +46,8 @@ class Optimum:
 class EpsilonRange:
     """Every epsilon0 that keeps to a wanted error and a budget; empty if low is above high.
 
-    Attributes:
-        low: From the error: the noise of a smaller epsilon0 is too large. None if unbounded.
-        high: From the budget: a larger epsilon0 costs too much. None if unbounded.
+    The noise of an epsilon0 below `low` is too large, and one above `high` costs too much; None if
+    unbounded.
     """
 
     low: Decimal | None
@@ -64,9 +63,7 @@ class EpsilonRange:
 class CostModel:
     """Compensation owed after a breach, in the currency of `compensation`.
 
-    Attributes:
-        people: Number of people in the data.
-        compensation: What each is owed if nothing protects the data.
+    That is what each of the people is owed if nothing protects the data.
     """
 
     people: int
@@ -74,11 +71,7 @@ class CostModel:
 
     @classmethod
     def of(cls, people: int, compensation: Number) -> "CostModel":
-        """Make the model from at least one person and a compensation above 0.
-
-        Raises:
-            ParameterError: A number is outside its range.
-        """
+        """Make the model from at least one person and a compensation above 0."""
         integer_in(people, "people", 1, None)
         return cls(people, rational_in(compensation, "compensation", 0, None, open_low=True))
 
@@ -90,11 +83,7 @@ class CostModel:
     def budget(self, epsilon: Number) -> Decimal:
         """Return what is owed under an epsilon-DP release, N E e^(-1/epsilon).
 
-        Raises:
-            ParameterError: `epsilon` is negative.
-
-        Source:
-            [DBB20], equation (8) with c = 1 and no fixed part.
+        [DBB20], equation (8) with c = 1 and no fixed part.
         """
         level = rational_in(epsilon, "epsilon", 0, None)
         with working():
@@ -103,11 +92,7 @@ class CostModel:
     def published_optimum(self, epsilon0: Number) -> Optimum:
         """Return the paper's cheapest epsilon for one-coordinate Laplace noise, with its label.
 
-        Raises:
-            ParameterError: `epsilon0` is not above 0 and at most 1000.
-
-        Source:
-            [DBB20], equations (9) and (10).
+        epsilon0 is above 0 and at most 1000. [DBB20], equations (9) and (10).
         """
         noise = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         with working():
@@ -117,11 +102,7 @@ class CostModel:
             return self._mixed(epsilon, scale, confidence, LABEL)
 
     def true_confidence_optimum(self, epsilon0: Number) -> Optimum:
-        """Return the cheapest epsilon with the true P(|L| <= epsilon) of Laplace noise.
-
-        Raises:
-            ParameterError: `epsilon0` is not above 0 and at most 1000.
-        """
+        """Return the cheapest epsilon with the true P(|L| <= epsilon) of Laplace noise."""
         law = LaplaceLaw.of(epsilon0)
         with working():
             scale = to_decimal(law.epsilon0)
@@ -142,12 +123,7 @@ class CostModel:
     def realised_loss_budget(self, epsilon0: Number, move: Move | None = None) -> Decimal:
         """Return N E E[e^(-1/|L|)], the budget if the realised loss were charged.
 
-        Args:
-            epsilon0: What the noise is calibrated to.
-            move: For discrete Laplace noise; None for the continuous law.
-
-        Raises:
-            ParameterError: `epsilon0` is outside the law's range.
+        Without a move, by the continuous law.
         """
         if move is not None:
             law = LatticeLaw.of(epsilon0, move)
@@ -164,18 +140,9 @@ class CostModel:
     ) -> EpsilonRange:
         """Return every epsilon0 that keeps to the mean absolute error and the budget.
 
-        Args:
-            circuit: What is summed: its sensitivity is what the noise is scaled to.
-            error: The mean absolute error allowed for one coordinate, with the noise of both
-                aggregators.
-            budget: The largest amount that may be owed.
-
-        Raises:
-            ParameterError: A number is not above 0, or no measurement changes a sum.
-
-        Source:
-            [DBB20], equation (11), corrected: the error bounds epsilon0, which sets the noise, and
-            not the claimed epsilon.
+        The error is that of one coordinate, with the noise of both aggregators; the budget the most
+        that may be owed. [DBB20], equation (11), corrected: the error bounds epsilon0, which sets
+        the noise, and not the claimed epsilon.
         """
         low = high = None
         if error is not None:
@@ -248,9 +215,7 @@ def _middle_part(scale: Decimal) -> Decimal:
 def least_epsilon(error: Fraction, sensitivity: int) -> Decimal:
     """Return the epsilon at which both aggregators' draws together have this mean absolute error.
 
-    Args:
-        error: The error of each coordinate, above 0. A smaller epsilon has a larger one.
-        sensitivity: In the L1 norm, at least 1.
+    The error is of each coordinate; a smaller epsilon has a larger one.
     """
     with working():
         wanted = to_decimal(error)

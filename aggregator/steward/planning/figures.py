@@ -31,15 +31,10 @@ _NOTE_CHARACTERS_AN_INCH = 15
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line of a panel.
+    """One line of a panel; None in `y` leaves a gap.
 
-    Attributes:
-        label: For the legend.
-        x: The abscissas.
-        y: One ordinate for each abscissa; None leaves a gap.
-        published: Drawn dashed, as a published figure and not a guarantee.
-        colour: Number of the colour; the curve's place in its panel unless given.
-        is_rival: Drawn dash-dotted, since it may lie on another curve.
+    A published figure, not a guarantee, is dashed, and a rival, which may lie on another curve,
+    dash-dotted. The colour is the curve's place in its panel unless given.
     """
 
     label: str
@@ -88,11 +83,7 @@ class Picture:
 
 
 def draw_all(pictures: Mapping[str, Callable[[], Picture]], directory: Path) -> list[Path]:
-    """Draw every picture as SVG and PNG into `directory`, which is created if necessary.
-
-    Raises:
-        ConfigurationError: matplotlib is not installed.
-    """
+    """Draw every picture as SVG and PNG into `directory`, which is created if necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for make in pictures.values():
@@ -101,11 +92,7 @@ def draw_all(pictures: Mapping[str, Callable[[], Picture]], directory: Path) -> 
 
 
 def draw(picture: Picture, directory: Path) -> list[Path]:
-    """Draw one picture as SVG and PNG; return the two files.
-
-    Raises:
-        ConfigurationError: matplotlib is not installed.
-    """
+    """Draw one picture as SVG and PNG; return the two files."""
     figure = drawn(picture)
     import matplotlib as mpl
 
@@ -122,11 +109,7 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
 
 
 def drawn(picture: Picture) -> "Figure":
-    """Return one picture as a matplotlib figure.
-
-    Raises:
-        ConfigurationError: matplotlib is not installed.
-    """
+    """Return one picture as a matplotlib figure."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

@@ -33,12 +33,8 @@ _UNDERFLOW = 1e-300
 class GridSum:
     """The law of the sum of `count` equal losses on a grid, as its transform.
 
-    Attributes:
-        single: The absolute values of the transform of one loss, N/2 + 1 of N.
-        power: The transform of the sum.
-        count: How many losses there are.
-        middle: The index of loss 0 among the N points.
-        step: The step of the grid.
+    `single` has the absolute values of the transform of one loss, N/2 + 1 of N, and loss 0 has the
+    index `middle` among the N points.
     """
 
     single: NDArray[np.float64]
@@ -49,13 +45,7 @@ class GridSum:
 
     @classmethod
     def of(cls, masses: NDArray[np.float64], count: int, step: float) -> "GridSum":
-        """Add up `count` losses.
-
-        Args:
-            masses: The probabilities of -m, ..., m steps for some m.
-            count: How many losses.
-            step: The step of the grid.
-        """
+        """Add up `count` losses, given the probabilities of -m, ..., m steps for some m."""
         size = (masses.size - 1) * count + 1
         transform = np.fft.rfft(masses, 1 << (size - 1).bit_length())
         power = _to_the_power(transform, count)
@@ -64,8 +54,7 @@ class GridSum:
     def above(self, epsilon: Fraction) -> tuple[float, float]:
         """Return E[max(0, 1 - e^(epsilon - L))], and a bound on its error.
 
-        Args:
-            epsilon: From 0 to less than the largest loss.
+        epsilon is from 0 to less than the largest loss.
         """
         first = math.floor(epsilon / Fraction(self.step)) + 1
         # e^(epsilon - loss) begins just below 1.

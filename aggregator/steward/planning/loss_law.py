@@ -95,8 +95,7 @@ class LatticeLaw:
     def of(cls, epsilon0: Number, move: Move) -> "LatticeLaw":
         """Make the law for an epsilon0 above 0 and at most 1000.
 
-        Raises:
-            ParameterError: epsilon0 is out of range, or the law has too many atoms to add up.
+        Raises `ParameterError`, also if the law has too many atoms to add up.
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         # One coordinate has closed forms, and several moved by 1 each are binomial.
@@ -264,11 +263,7 @@ class LaplaceLaw:
 
     @classmethod
     def of(cls, epsilon0: Number) -> "LaplaceLaw":
-        """Build it from an epsilon0 above 0 and at most 1000.
-
-        Raises:
-            ParameterError: epsilon0 is outside its range.
-        """
+        """Build it from an epsilon0 above 0 and at most 1000."""
         return cls(rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True))
 
     def probability_at_most(self, epsilon: Number) -> Decimal:

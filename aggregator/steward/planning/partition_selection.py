@@ -51,11 +51,7 @@ class OptimalSelection:
 
     @classmethod
     def of(cls, epsilon: Number, delta: Number) -> "OptimalSelection":
-        """Make the primitive for an epsilon of at least 0 and a delta between 0 and 1.
-
-        Raises:
-            ParameterError: A number is outside its range.
-        """
+        """Make the primitive for an epsilon of at least 0 and a delta between 0 and 1."""
         return cls(rational_in(epsilon, "epsilon", 0, None), rational_in(delta, "delta", 0, 1))
 
     @property
@@ -79,11 +75,7 @@ class OptimalSelection:
         return last if last * self.delta == 1 else last + 1
 
     def keep_probability(self, count: int) -> Decimal:
-        """Return pi(`count`), the probability that a bucket of `count` persons is shown.
-
-        Raises:
-            ParameterError: `count` is not an integer of at least 0.
-        """
+        """Return pi(`count`), the probability that a bucket of `count` persons is shown."""
         return self._probabilities(integer_in(count, "count", 0, None), DIGITS)[0]
 
     def drop_probability(self, count: int) -> Decimal:
@@ -154,11 +146,7 @@ class OptimalSelection:
             return n1 + missing.ln() / epsilon
 
     def smallest_count(self, probability: Number) -> int | None:
-        """Return the least count that is shown with at least `probability`; None if none is.
-
-        Raises:
-            ParameterError: `probability` is not strictly above 0 and at most 1.
-        """
+        """Return the least count that is shown with at least `probability`; None if none is."""
         wanted = rational_in(probability, "probability", 0, 1, open_low=True)
         high = self.first_certain
         if high is None:
@@ -246,11 +234,8 @@ def crossover(epsilon: Fraction, delta: Fraction) -> Decimal:
 def certain_floor(compute: Callable[[], Decimal]) -> int:
     """Return the floor of a real number that is not an integer, with enough digits to be certain.
 
-    Args:
-        compute: Returns the number with a relative error below 10^(8 - digits of the context).
-
-    Raises:
-        ParameterError: 20,000 digits do not decide.
+    `compute` has a relative error below 10^(8 - digits of the context). If 20,000 digits do not
+    decide, that is a `ParameterError`.
     """
     digits = DIGITS
     while True:
@@ -264,11 +249,7 @@ def certain_floor(compute: Callable[[], Decimal]) -> int:
 
 
 def more_digits(digits: int) -> int:
-    """Return twice `digits`, or refuse to go on.
-
-    Raises:
-        ParameterError: There were more than 20,000 already.
-    """
+    """Return twice `digits`, or refuse to go on beyond 20,000."""
     if digits > _MOST_DIGITS:
         raise ParameterError("the numbers given need more than 20,000 digits to be told apart")
     return 2 * digits

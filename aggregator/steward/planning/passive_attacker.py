@@ -30,21 +30,13 @@ class PassiveAttacker:
 
     @classmethod
     def of(cls, release: Thresholding, known: int) -> "PassiveAttacker":
-        """Make it; `known` is from 0 to one less than the number of reports.
-
-        Raises:
-            ParameterError: `known` is outside its range.
-        """
+        """Make it; `known` is from 0 to one less than the number of reports."""
         return cls(release, integer_in(known, "known", 0, release.reports - 1))
 
     def bound(self) -> SuppressionBound:
         """Return the published bound with the b_max that makes its delta smallest.
 
-        Raises:
-            ParameterError: No b_max satisfies the theorem, or the bound is above 1.
-
-        Source:
-            [Des20], Theorem 4, second form.
+        Raises `ParameterError` if no b_max satisfies the theorem, or the bound is above 1.
         """
         if self.known == 0:
             return self.release.bound()
@@ -65,12 +57,9 @@ class PassiveAttacker:
             return SuppressionBound(epsilon_of(other), delta, ratio, b_max)
 
     def delta(self, epsilon: Number = 0) -> Decimal:
-        """Return the exact delta at `epsilon`, averaged over what the attacker may know.
+        """Return the exact delta at `epsilon`, 0 to 1000, averaged over what the attacker may know.
 
         It is sum_b f(b, |B|, p) delta(n-|B|, T-b) over the number b of "yes" among the known.
-
-        Raises:
-            ParameterError: `epsilon` is negative or above 1000.
         """
         level_in(epsilon)
         known = Binomial(self.known, self.release.probability)

@@ -4,11 +4,13 @@
 confidence gamma. The claim is false: its proof treats two noises that differ by a constant as
 independent, and for every number of coordinates the loss is exactly epsilon0 at least half of the
 time. The sound replacement is `loss_law`. These functions reproduce the published numbers, so that
-a steward who meets them can see what they are worth. None is a privacy guarantee, and we avoid the
-paper's word "risk" for a claimed confidence.
+a steward who meets them can see what they are worth: show those without another label only with
+`LABEL`. None is a privacy guarantee, and we avoid the paper's word "risk" for a claimed confidence.
 
 Formulas are the paper's, misprints corrected: T = |X1 - X2| / theta with X1, X2 from Gamma(k,
 theta) has P(T <= x) = sum_j C(k-1+j, j) 2^-(k-1+j) P(Gamma(k-j, 1) <= x), j = 0..k-1.
+
+Every function raises `ParameterError` if a number is outside its range.
 """
 
 import math
@@ -41,15 +43,7 @@ _MOST_DIMENSIONS = 200
 
 
 def gap_probability(x: Number, k: int = 1) -> Decimal:
-    """Return P(T <= `x`), from which the published confidence is computed.
-
-    Args:
-        x: At least 0.
-        k: Number of coordinates of the query, 1 to 200.
-
-    Raises:
-        ParameterError: A number is outside its range.
-    """
+    """Return P(T <= `x`), for 1 to 200 coordinates: the published confidence comes from it."""
     number = rational_in(x, "x", 0, None)
     integer_in(k, "k", 1, _MOST_DIMENSIONS)
     with working():
@@ -59,11 +53,7 @@ def gap_probability(x: Number, k: int = 1) -> Decimal:
 def claimed_confidence(epsilon: Number, epsilon0: Number, k: int = 1) -> Decimal:
     """Return gamma1, the confidence the paper claims for `epsilon` under noise for `epsilon0`.
 
-    Source:
-        [DBB20], equation (3). Show it only with `LABEL`.
-
-    Raises:
-        ParameterError: `epsilon` is not from 0 to `epsilon0`, or another number out of its range.
+    [DBB20], equation (3), with `epsilon` from 0 to `epsilon0`.
     """
     noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
     level = rational_in(epsilon, "epsilon", 0, None)
@@ -78,12 +68,7 @@ def claimed_confidence(epsilon: Number, epsilon0: Number, k: int = 1) -> Decimal
 def claimed_epsilon(confidence: Number, epsilon0: Number, k: int = 1) -> Decimal:
     """Return the epsilon the paper claims with `confidence` under noise for `epsilon0`.
 
-    Source:
-        [DBB20], equation (4) for k = 1, the inverse of equation (3) otherwise. Show it only with
-        `LABEL`.
-
-    Raises:
-        ParameterError: A number is outside its range.
+    [DBB20], equation (4) for k = 1, the inverse of equation (3) otherwise.
     """
     gamma = rational_in(confidence, "confidence", 0, 1)
     noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
@@ -99,12 +84,8 @@ def claimed_epsilon(confidence: Number, epsilon0: Number, k: int = 1) -> Decimal
 def claimed_noise(epsilon: Number, confidence: Number, k: int = 1) -> Decimal:
     """Return the epsilon0 whose noise the paper claims to give `epsilon` with `confidence`.
 
-    Source:
-        [DBB20], section "Result Analysis". Show it only with `LABEL`.
-
-    Raises:
-        ParameterError: A number is outside its range, or no noise gives it: P(T <= epsilon) is
-            above `confidence`.
+    [DBB20], section "Result Analysis". If P(T <= epsilon) is above `confidence`, no noise gives it:
+    a `ParameterError`.
     """
     level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
     gamma = rational_in(confidence, "confidence", 0, 1, open_low=True)
@@ -125,12 +106,7 @@ def claimed_noise(epsilon: Number, confidence: Number, k: int = 1) -> Decimal:
 def sampling_tolerance(samples: int, accuracy: Number) -> Decimal:
     """Return alpha = 1 - 2 e^(-2 rho^2 n), the confidence of the two-sided DKW inequality.
 
-    Args:
-        samples: Number n of sampled pairs, at least 1.
-        accuracy: rho, above 0.
-
-    Raises:
-        ParameterError: A number is outside its range.
+    n is the number of sampled pairs, and rho the accuracy.
     """
     integer_in(samples, "samples", 1, None)
     rho = rational_in(accuracy, "accuracy", 0, 1, open_low=True)
@@ -141,15 +117,8 @@ def sampling_tolerance(samples: int, accuracy: Number) -> Decimal:
 def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> Fraction:
     """Return F_n^-1(gamma2), the least sampled value that covers `coverage` of the sample.
 
-    Args:
-        sensitivities: One for each of n random pairs of neighbouring data sets, at least one.
-        coverage: gamma2, above 0 and at most 1.
-
-    Source:
-        [DBB20], Definition 14. Noise scaled to it has no guarantee: show it only with `NOT_DP`.
-
-    Raises:
-        ParameterError: There is no sample, or `coverage` is out of its range.
+    There is a sensitivity for each of n random pairs of neighbouring data sets. [DBB20], Definition
+    14: noise scaled to it has no guarantee, so show it only with `NOT_DP`.
     """
     gamma = rational_in(coverage, "coverage", 0, 1, open_low=True)
     if not sensitivities:
@@ -160,13 +129,8 @@ def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> 
 def claimed_sampled_confidence(coverage: Number, samples: int, accuracy: Number) -> Decimal:
     """Return the published bound gamma2 alpha for noise scaled to a sampled sensitivity.
 
-    It improves as rho grows, which is an error: the corrected claim is `sampled_coverage`.
-
-    Source:
-        [DBB20], Theorem 13. Show it only with `NOT_DP`.
-
-    Raises:
-        ParameterError: A number is outside its range.
+    It improves as rho grows, which is an error: the corrected claim is `sampled_coverage`. [DBB20],
+    Theorem 13. Show it only with `NOT_DP`.
     """
     gamma = rational_in(coverage, "coverage", 0, 1)
     with working():
@@ -176,8 +140,7 @@ def claimed_sampled_confidence(coverage: Number, samples: int, accuracy: Number)
 def sampled_coverage(coverage: Number, accuracy: Number) -> Fraction:
     """Return gamma2 - rho, what a sampled sensitivity covers with confidence `sampling_tolerance`.
 
-    Raises:
-        ParameterError: A number is outside its range.
+    It is at least 0.
     """
     gamma = rational_in(coverage, "coverage", 0, 1)
     rho = rational_in(accuracy, "accuracy", 0, 1, open_low=True)
@@ -189,9 +152,6 @@ def exchangeable_coverage(coverage: Number, samples: int) -> Fraction:
 
     The probability is averaged over the samples, for continuous sensitivities. It says something
     about random pairs, and is not differential privacy.
-
-    Raises:
-        ParameterError: A number is outside its range.
     """
     gamma = rational_in(coverage, "coverage", 0, 1)
     integer_in(samples, "samples", 1, None)
@@ -222,18 +182,8 @@ def claimed_coupled_confidence(
 ) -> Decimal:
     """Return gamma3 = P(T <= epsilon) / P(T <= eta epsilon0) * gamma2.
 
-    Args:
-        epsilon: The claimed level, at most eta epsilon0.
-        epsilon0: The epsilon that the noise is calibrated to.
-        coverage: gamma2.
-        eta: The true sensitivity divided by the sampled one.
-        k: Number of coordinates.
-
-    Source:
-        [DBB20], equation (7). Show it only with `NOT_DP`.
-
-    Raises:
-        ParameterError: A number is outside its range.
+    eta is the true sensitivity divided by the sampled one, and `epsilon` at most eta epsilon0.
+    [DBB20], equation (7). Show it only with `NOT_DP`.
     """
     gamma = rational_in(coverage, "coverage", 0, 1)
     ratio = rational_in(eta, "eta", 0, None, open_low=True)

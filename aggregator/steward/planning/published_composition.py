@@ -12,8 +12,7 @@ from aggregator.errors import ParameterError
 def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
     """Return rho + 2 sqrt(rho ln(1/delta)) with rho = n epsilon^2 / 2.
 
-    Source:
-        [BS16], Propositions 1.3 and 1.4.
+    [BS16], Propositions 1.3 and 1.4.
     """
     check_releases(epsilon, releases, delta)
     return textbook_epsilon(releases * epsilon**2 / 2, delta)
@@ -22,23 +21,14 @@ def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction
 def privacy_at_risk_theorem_9(
     epsilon: Fraction, risky_epsilon: Fraction, gamma: Fraction, releases: int, delta: Fraction
 ) -> Fraction:
-    """Return the bound as published, for comparison only.
+    """Return the bound of [DBB20], Theorem 9, as published, for comparison only.
 
-    epsilon sqrt(2 n ln(1/delta)) + n mu, with
-    mu = gamma risky_epsilon (e^risky_epsilon - 1) + (1 - gamma) epsilon (e^epsilon - 1).
+    It is epsilon sqrt(2 n ln(1/delta)) + n mu, with mu = gamma risky_epsilon (e^risky_epsilon - 1)
+    + (1 - gamma) epsilon (e^epsilon - 1), for the smaller `risky_epsilon` that is claimed with the
+    confidence gamma; 0 gives `advanced`.
 
     Its proof is wrong. For Laplace noise the number is an upper bound all the same, but larger than
     those of `zcdp` and `optimal`, which involve no "risk".
-
-    Args:
-        epsilon: The mechanism's epsilon.
-        risky_epsilon: The smaller epsilon that is claimed with the confidence gamma.
-        gamma: The claimed confidence, from 0 to 1; 0 gives `advanced`.
-        releases: n.
-        delta: The delta of the bound.
-
-    Source:
-        [DBB20], Theorem 9.
     """
     check_releases(epsilon, releases, delta)
     require_positive(risky_epsilon, "risky_epsilon")

@@ -19,13 +19,7 @@ _WORD_BITS = 64
 def draw_kept(selection: OptimalSelection, counts: Sequence[int], entropy: Entropy) -> list[bool]:
     """Return one independent decision for each count; True keeps the bucket.
 
-    Args:
-        selection: The primitive whose law the draws have.
-        counts: How many persons are in each bucket, at least 0.
-        entropy: Gives eight bytes per decision, and eight more per tie.
-
-    Raises:
-        ParameterError: A count is out of range.
+    The entropy gives eight bytes for each decision, and eight more for each tie.
     """
     for count in counts:
         integer_in(count, "each count", 0, 2**63 - 1)

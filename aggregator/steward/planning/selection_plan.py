@@ -68,16 +68,9 @@ class SelectionPlan:
     def of(
         cls, epsilon: Number, delta: Number, kappa: int = 1, neighbours: str = "add-remove"
     ) -> "SelectionPlan":
-        """Set up every rule that exists for these numbers.
+        """Set up every rule that exists: epsilon from 0 to 1000, delta from 0 to 1.
 
-        Args:
-            epsilon: From 0 to 1000.
-            delta: Between 0 and 1.
-            kappa: The most buckets one person is in, at least 1.
-            neighbours: "add-remove" or "replacement".
-
-        Raises:
-            ParameterError: A number is outside its range.
+        A person is in up to `kappa` buckets; neighbours are by "add-remove" or "replacement".
         """
         whole, chance = _of_a_move(epsilon, delta, kappa, neighbours)
         each, each_chance = whole / kappa, chance / kappa
@@ -146,11 +139,7 @@ class TwoThresholds:
         return self.public_threshold if is_public else self.release.k
 
     def keep_probability(self, count: int, *, is_public: bool) -> Decimal:
-        """Return the probability that a bucket of `count` persons is shown.
-
-        Raises:
-            ParameterError: `count` is negative or no integer.
-        """
+        """Return the probability that a bucket of `count` persons is shown."""
         if not is_public and count == 0:
             return Decimal(0)
         return self.release.keep_probability(count, self.threshold(is_public=is_public))

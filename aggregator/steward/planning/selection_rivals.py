@@ -47,11 +47,7 @@ class TruncatedGeometricRelease:
 
     @classmethod
     def of(cls, epsilon: Number, delta: Number) -> "TruncatedGeometricRelease":
-        """Make the rule with the least sufficient k.
-
-        Raises:
-            ParameterError: A number is outside its range.
-        """
+        """Make the rule with the least sufficient k."""
         epsilon = rational_in(epsilon, "epsilon", 0, None)
         delta = rational_in(delta, "delta", 0, 1, open_low=True)
         return cls(epsilon, delta, _least_cut_off(epsilon, delta))
@@ -69,13 +65,7 @@ class TruncatedGeometricRelease:
     def keep_probability(self, count: int, threshold: int | None = None) -> Decimal:
         """Return P[count + X > threshold], the chance that the bucket is shown.
 
-        Args:
-            count: At least 0.
-            threshold: Any integer for buckets of a public list; None for k, which private buckets
-                need.
-
-        Raises:
-            ParameterError: `count` is negative or no integer.
+        Buckets of a public list may have any threshold; private ones need k, the default.
         """
         integer_in(count, "count", 0, None)
         return self.tail((self.k if threshold is None else threshold) + 1 - count)
@@ -97,11 +87,7 @@ class LaplaceSelection:
 
     @classmethod
     def of(cls, epsilon: Number, delta: Number) -> "LaplaceSelection":
-        """Make the rule for an epsilon above 0 and a delta strictly between 0 and 1.
-
-        Raises:
-            ParameterError: A number is outside its range.
-        """
+        """Make the rule for an epsilon above 0 and a delta strictly between 0 and 1."""
         epsilon = rational_in(epsilon, "epsilon", 0, None, open_low=True)
         delta = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
         with working():
@@ -113,11 +99,7 @@ class LaplaceSelection:
             return cls(epsilon, 1 + above / to_decimal(epsilon))
 
     def keep_probability(self, count: int) -> Decimal:
-        """Return P[count + Z > threshold]; 0 for an empty bucket, which is not listed.
-
-        Raises:
-            ParameterError: `count` is negative or no integer.
-        """
+        """Return P[count + Z > threshold]; 0 for an empty bucket, which is not listed."""
         if integer_in(count, "count", 0, None) == 0:
             return Decimal(0)
         with working():
@@ -162,11 +144,8 @@ class GaussianSelection:
         """Make the rule, with the best split unless `noise_share` gives one.
 
         If delta is above 1 - 2^-kappa a lone bucket may be shown more often than not, and the split
-        that brings the threshold down to exactly 1 is taken.
-
-        Raises:
-            ParameterError: A number is outside its range, or delta equals 1 - 2^-kappa, where no
-                split is best.
+        that brings the threshold down to exactly 1 is taken. No split is best where delta equals
+        it.
         """
         rational_in(epsilon, "epsilon", 0, None)
         exact_delta = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
@@ -204,11 +183,7 @@ class GaussianSelection:
         return cls(sigma, 1 + sigma * _margin(delta * (1 - share), kappa), share)
 
     def keep_probability(self, count: int) -> Decimal:
-        """Return P[count + Z > threshold]; 0 for an empty bucket, which is not listed.
-
-        Raises:
-            ParameterError: `count` is negative or no integer.
-        """
+        """Return P[count + Z > threshold]; 0 for an empty bucket, which is not listed."""
         if integer_in(count, "count", 0, None) == 0:
             return Decimal(0)
         with working():

@@ -60,8 +60,7 @@ class VectorTwoDrawLaw:
     def of(cls, epsilon0: Number, move: Move) -> "VectorTwoDrawLaw":
         """Make the law for an epsilon0 above 0, at most 1000, and a move of up to 4096 coordinates.
 
-        Raises:
-            ParameterError: epsilon0 is outside its range, or the move is too long for the grid.
+        Raises `ParameterError` also if the move is too long for the grid.
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         if move.coordinates > _MOST_COORDINATES:

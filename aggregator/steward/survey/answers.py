@@ -27,11 +27,9 @@ Row = Mapping[str, Cell | datetime | date]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """A table whose rows are read as they are iterated over, once.
+    """A table whose rows, cells by column name, are read as they are iterated over, once.
 
-    Attributes:
-        names: The columns' names, which a table without rows has, too.
-        rows: The rows' cells, by column name.
+    `names` are the columns', which a table without rows has, too.
     """
 
     names: Collection[str]
@@ -63,20 +61,12 @@ class Columns:
     missing: Collection[str] = ()
 
     def moment(self, row: Row) -> datetime:
-        """Return the time of a row.
-
-        Raises:
-            AnswerError: The row has no time.
-        """
+        """Return the time of a row, or raise `AnswerError`."""
         moment = _moment(row[self.time], self.time_format)
         return moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
 
     def start(self, row: Row, windows: Windows) -> datetime:
-        """Return the beginning of the window in which a row's time lies.
-
-        Raises:
-            AnswerError: The row has no time, or a time that no report can have.
-        """
+        """Return the beginning of the window in which a row's time lies, or raise `AnswerError`."""
         moment = self.moment(row)
         try:
             start = windows.start(moment)
@@ -275,16 +265,10 @@ class _Reader:
 
 
 def table_in(path: Path, delimiter: str | None = None) -> AnswerTable:
-    """Return the table in a CSV or Parquet file, by the ending of its name.
+    """Return the table in a CSV or Parquet file, by the ending of its name; see `csv_table`.
 
-    Args:
-        path: The file; CSV is UTF-8, with or without a byte order mark.
-        delimiter: Of CSV; by default the most frequent one in the first line.
-
-    Raises:
-        AnswerError: The first line is not CSV. Iterating over the rows also raises it, for a row
-            with more or fewer cells than the first line has names.
-        ConfigurationError: It is Parquet, and polars is not installed.
+    CSV is UTF-8, with or without a byte order mark. Without polars, Parquet is a
+    `ConfigurationError`.
     """
     if path.suffix.lower() in (".parquet", ".pq"):
         return _parquet(path)
@@ -297,14 +281,11 @@ def table_in(path: Path, delimiter: str | None = None) -> AnswerTable:
 
 
 def csv_table(file: TextIO, delimiter: str | None = None) -> AnswerTable:
-    """Return the table in CSV.
+    """Return the table in CSV, from a file opened as text with `newline=""`.
 
-    Args:
-        file: Opened as text with `newline=""`.
-        delimiter: By default the most frequent one in the first line.
-
-    Raises:
-        AnswerError: The first line is not CSV in UTF-8; iterating over the rows also raises it.
+    The delimiter is by default the most frequent one in the first line. Raises `AnswerError` if
+    that is not CSV in UTF-8, and while iterating, for a row with more or fewer cells than it has
+    names.
     """
     return _table(_lines(file, delimiter))
 

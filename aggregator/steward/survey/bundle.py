@@ -15,13 +15,7 @@ from aggregator.steward.survey.windows import Windows
 
 @dataclasses.dataclass(frozen=True)
 class TaskTables:
-    """The tables of a new task's file, without the parties.
-
-    Attributes:
-        vdaf: `[vdaf]`.
-        privacy: `[privacy]`.
-        settings: `task_info`, `time_precision`, `min_batch_size`, `max_reports` and `meaning`.
-    """
+    """The tables of a new task's file, without the parties: `[vdaf]`, `[privacy]` and settings."""
 
     vdaf: Mapping[str, str | int]
     privacy: Mapping[str, str | int]
@@ -33,10 +27,7 @@ def task_tables(
 ) -> TaskTables:
     """Return the tables of a survey's task.
 
-    Args:
-        survey: The survey.
-        plan: How its questions are asked.
-        texts: How its text questions are asked, if that is already known.
+    Text questions are planned here unless that was done before.
     """
     windows = survey.windows
     planned = plan_texts(survey) if texts is None else texts

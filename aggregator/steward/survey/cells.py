@@ -25,11 +25,9 @@ class AnswerError(ParameterError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """An answer that was read from cells.
+    """An answer that was read from cells, in whole numbers.
 
-    Attributes:
-        answer: The answer in whole numbers.
-        is_clipped: Whether the number was beyond the range and was replaced by the nearest in it.
+    A clipped number was beyond the range and was replaced by the nearest in it.
     """
 
     answer: Answer
@@ -55,15 +53,10 @@ def text(cell: Cell) -> str:
 
 
 def number(cell: Cell, decimal_mark: str) -> Fraction:
-    """Return the exact number in a cell.
+    """Return the exact number in a cell, or raise `AnswerError`.
 
-    Args:
-        cell: Text, or a number; a float counts as the shortest decimal number that reads back as
-            the same float.
-        decimal_mark: "." or ",", between the digits of a number written as text.
-
-    Raises:
-        AnswerError: The cell holds no number.
+    A float counts as the shortest decimal number that reads back as the same float. The decimal
+    mark, "." or ",", is for text.
     """
     match cell:
         case bool():
@@ -88,8 +81,7 @@ def number(cell: Cell, decimal_mark: str) -> Fraction:
 def step(cell: Cell, grid: Grid, decimal_mark: str, *, clips: bool) -> tuple[int, bool]:
     """Return how many steps above the least number a cell is, and whether it was clipped.
 
-    Raises:
-        AnswerError: The cell holds no number, or one beyond the range that may not be clipped.
+    Raises `AnswerError` for no number, or one beyond the range that may not be clipped.
     """
     value = number(cell, decimal_mark)
     if grid.low <= value <= grid.high:
@@ -103,11 +95,7 @@ def step(cell: Cell, grid: Grid, decimal_mark: str, *, clips: bool) -> tuple[int
 
 
 def label(cell: Cell, labels: Sequence[str]) -> int:
-    """Return the index of a cell's label.
-
-    Raises:
-        AnswerError: The cell holds none of the labels.
-    """
+    """Return the index of a cell's label, or raise `AnswerError`."""
     written = text(cell)
     try:
         return labels.index(written)

@@ -51,13 +51,7 @@ Positive: TypeAlias = Annotated[
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grid:
-    """The numbers low, low + step, ... up to high.
-
-    Attributes:
-        low: The least number.
-        high: The largest number, a whole number of steps above `low`.
-        step: The distance of the numbers, above 0.
-    """
+    """The numbers low, low + step, ... up to high; the step is above 0."""
 
     low: Fraction
     high: Fraction

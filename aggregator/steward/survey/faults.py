@@ -49,13 +49,7 @@ _LINE = re.compile(r"at line ([0-9]+)")
 
 
 def told(error: ValidationError, table: Mapping[str, object], model: type[BaseModel]) -> str:
-    """Return the faults of a survey file, one on each line.
-
-    Args:
-        error: The error that the model raised.
-        table: The contents of the file.
-        model: The model of the whole file.
-    """
+    """Return the faults of a survey file that a model of it has raised, one on each line."""
     found = error.errors(include_url=False)
     lists = {each["loc"][:place] for each in found for place in range(len(each["loc"]))}
     lines = []

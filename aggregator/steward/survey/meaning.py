@@ -56,11 +56,7 @@ class Meaning:
 
     @property
     def routing(self) -> Routing:
-        """Which questions are asked of whom.
-
-        Raises:
-            ParameterError: A question depends on none that is asked before it.
-        """
+        """Which questions are asked of whom."""
         return Routing.of(self.sheet.questions, self.asked_texts)
 
     @property
@@ -95,11 +91,7 @@ class Meaning:
 
     @classmethod
     def from_json(cls, text: str) -> "Meaning":
-        """Return the meaning in a text that `to_json` made.
-
-        Raises:
-            ParameterError: The text is not a meaning.
-        """
+        """Return the meaning in a text that `to_json` made, or raise `ParameterError`."""
         return _of_json(text)
 
     @classmethod

@@ -207,11 +207,7 @@ class Survey(BaseModel):
         return Windows.of(self.window, self.first)
 
     def question(self, name: str) -> Question:
-        """Return the question with this name.
-
-        Raises:
-            ParameterError: There is none.
-        """
+        """Return the question with this name, or raise `ParameterError`."""
         for asked in self.questions:
             if asked.question.name == name:
                 return asked.question
@@ -228,12 +224,7 @@ def _with_controls(table: Mapping[str, object]) -> str | None:
 
 
 def survey_from_toml(text: str) -> Survey:
-    """Read a survey file.
-
-    Raises:
-        ParameterError: It is not TOML, or something in it is missing, unknown or impossible; the
-            message names every fault.
-    """
+    """Read a survey file, or raise a `ParameterError` that names every fault."""
     check_text(text, "survey file")
     try:
         table = tomllib.loads(text, parse_float=Decimal)
@@ -255,11 +246,7 @@ def survey_from_toml(text: str) -> Survey:
 
 
 def _parted(table: dict[str, object]) -> tuple[dict[str, object], tuple[Text, ...]]:
-    """Return a file without its text questions, and the text questions.
-
-    Raises:
-        ParameterError: A text question is invalid, or there are no other questions.
-    """
+    """Return a file without its text questions, and the text questions."""
     given = table.get("question")
     if not isinstance(given, list):
         return table, ()

@@ -37,11 +37,9 @@ _AGGREGATORS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """How precise some figures of one batch are.
+    """How precise some figures of one batch are: one of them, and the law of its noise.
 
-    Attributes:
-        figure: One of the figures.
-        law: The law of its noise; for a ratio, of its linear approximation.
+    For a ratio it is the law of its linear approximation.
     """
 
     figure: Figure
@@ -127,11 +125,7 @@ class Plan:
     rivals: Mapping[str, float]
 
     def part(self, name: str) -> PlannedPart:
-        """Return the question or table with this name.
-
-        Raises:
-            ParameterError: There is none.
-        """
+        """Return the question or table with this name, or raise `ParameterError`."""
         for each in self.parts:
             if each.part.name == name:
                 return each
@@ -141,9 +135,8 @@ class Plan:
 def plan(survey: Survey) -> Plan:
     """Return the best way to ask a survey.
 
-    Raises:
-        ParameterError: A question has no design with the name that the survey gives, a table cannot
-            be made, or the budget does not fit into a policy.
+    Raises `ParameterError` if a question has no design of the name that the survey gives, a table
+    cannot be made, or the budget does not fit into a policy.
     """
     found, budget = [], survey.budget_of_a_report
     for base in bases(budget):
@@ -180,9 +173,6 @@ def bases(budget: Budget) -> list[Base]:
     """Return the mechanisms that the budget of one window allows, whatever is asked.
 
     Gaussian noise can be smaller: by its law the whole report is (epsilon, delta)-DP.
-
-    Raises:
-        ParameterError: The budget is too small for one of them, or too large.
     """
     if budget.rho is not None:
         return [DiscreteGaussian(budget.rho, _DELTA)]
@@ -197,14 +187,9 @@ def bases(budget: Budget) -> list[Base]:
 def typical_sums(
     sheet: Sheet, mechanism: Mechanism, people: int, *, as_released: bool = False
 ) -> Sums:
-    """Return the sums of a typical batch, with the noise that they will have.
+    """Return the sums of a typical batch of people who all answer, with the noise they will have.
 
-    Args:
-        sheet: What a report holds.
-        mechanism: The noise of each aggregator.
-        people: How many people are in the batch; all of them answer.
-        as_released: Whether to use the released values, which takes less time, instead of the best
-            estimates.
+    `as_released` uses the released values, which takes less time, instead of the best estimates.
     """
     typical = [value for each in sheet.parts for value in each.source.typical(people)]
     laws = [law for run, law in mechanism.laws(sheet.circuit, _AGGREGATORS) for _ in range(run)]
@@ -218,12 +203,8 @@ def typical_sums(
 def spreads(part: Part, sums: Sums) -> list[Spread]:
     """Return how precise the figures are by which a question's designs are compared.
 
-    Args:
-        part: A part of the sheet.
-        sums: The sums of the whole sheet, from `typical_sums`.
-
-    Returns:
-        One for all figures with the same law, which are equally precise.
+    The sums are of the whole sheet, from `typical_sums`. There is one for all figures with the same
+    law, which are equally precise.
     """
     found: dict[SumLaw, Figure] = {}
     for figure in part.figures(sums):

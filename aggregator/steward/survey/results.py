@@ -54,11 +54,7 @@ class Row:
 
 
 def rows_of(meaning: Meaning, batch: Batch, window: str) -> list[Row]:
-    """Return every figure of one window.
-
-    Raises:
-        ParameterError: A value is withheld.
-    """
+    """Return every figure of one window."""
     sheet = meaning.sheet
     sums, rows = sheet.sums_of(batch), list[Row]()
     for part in sheet.parts:
@@ -76,10 +72,8 @@ def rows_of(meaning: Meaning, batch: Batch, window: str) -> list[Row]:
 class SurveyResults:
     """What was collected of a survey, or of some of its windows.
 
-    Attributes:
-        results: The survey's task, or several tasks with one title, with a batch for each window,
-            in the order of the rows.
-        title: The survey's title.
+    `results` are the survey's task, or several tasks with one title, with a batch for each window,
+    in the order of the rows.
     """
 
     results: Sequence[tuple[Task, Batch]]
@@ -87,11 +81,7 @@ class SurveyResults:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Every figure.
-
-        Raises:
-            ParameterError: A task is not of a survey, or a value is withheld.
-        """
+        """Every figure."""
         rows = list[Row]()
         for task, batch in self.results:
             meaning = Meaning.of_task(task)

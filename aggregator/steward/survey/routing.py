@@ -35,11 +35,9 @@ class Conditional(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routing:
-    """Which questions each person is asked.
+    """Which questions each person is asked: those of which all conditions hold.
 
-    Attributes:
-        needs: For each question, the conditions that must all hold for it to be asked.
-        texts: Likewise for each text question, by name; they come after the others.
+    Those of `texts` are by name, and come after the others.
     """
 
     needs: tuple[tuple[Need, ...], ...]
@@ -47,15 +45,10 @@ class Routing:
 
     @classmethod
     def of(cls, questions: Sequence[Question], texts: Iterable[Conditional] = ()) -> "Routing":
-        """Return the routing of questions, in the order in which they are asked.
+        """Return the routing of a report's questions, in their order, and of the text questions.
 
-        Args:
-            questions: Those of the survey's report.
-            texts: The text questions, which come after them.
-
-        Raises:
-            ParameterError: A question depends on one that is not before it, has no labels, or lacks
-                the named label; the message names them.
+        Raises `ParameterError` if one depends on one that is not before it, has no labels, or lacks
+        the named label.
         """
         needs = [_needs(each, questions[:place]) for place, each in enumerate(questions)]
         return cls(tuple(needs), {each.name: _needs(each, questions) for each in texts})

@@ -19,13 +19,9 @@ from aggregator.vdaf.prio3 import Prio3
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A question, or a table of two, with its place in a report.
+    """A question, or a table of two, with its place in a report: its sections and first entry.
 
-    Attributes:
-        question: The question whose answers it has.
-        source: The design of the question, or the table.
-        sections: The numbers of its sections.
-        first: The index of its first entry.
+    The source is the design of the question, or the table.
     """
 
     question: Question
@@ -54,11 +50,9 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-    """The contents of one report.
+    """The contents of one report: questions, each with its design, and tables.
 
-    Attributes:
-        asked: The questions in order, each with its design.
-        tables: Pairs of names: the question with the answers, and the question with the groups.
+    A table is a pair of names: the question with the answers, and the one with the groups.
     """
 
     asked: tuple[tuple[Question, Design], ...]
@@ -71,11 +65,7 @@ class Sheet:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The questions, and the tables after them.
-
-        Raises:
-            ParameterError: A table is of unknown questions, or of questions that cannot have one.
-        """
+        """The questions, and the tables after them."""
         return self._laid_out[0]
 
     @property
@@ -136,8 +126,7 @@ class Sheet:
     def units(self, weights: Sequence[Fraction] = ()) -> list[Fraction]:
         """Return for each section the error that is as bad as an error of 1 in a count.
 
-        Args:
-            weights: One for each question; 1 unless given. Tables have weight 1.
+        Weights are one for each question, 1 unless given; tables have weight 1.
         """
         units = list[Fraction]()
         given = weights or [Fraction(1)] * len(self.asked)
@@ -159,19 +148,11 @@ class Sheet:
         return Sums(best, released, reports)
 
     def sums_of(self, batch: Batch) -> Sums:
-        """Return the sums of a batch.
-
-        Raises:
-            ParameterError: A value is withheld, or was selected by a threshold.
-        """
+        """Return the sums of a batch, all of whose values are shown."""
         return self.sums(batch.plain(), batch.report_count)
 
     def figures(self, part: Part, batch: Batch) -> list[Figure]:
-        """Return the figures of one question or table, without estimates for the others.
-
-        Raises:
-            ParameterError: A value is withheld, or was selected by a threshold.
-        """
+        """Return the figures of one question or table, without estimates for the others."""
         released, reports = batch.plain(), batch.report_count
         own = Sums(released, released, reports).part(part.first, part.source.length)
         if reports:
@@ -181,11 +162,7 @@ class Sheet:
         return part.source.figures(own)
 
     def question(self, name: str) -> Question:
-        """Return the question with this name.
-
-        Raises:
-            ParameterError: There is none.
-        """
+        """Return the question with this name, or raise `ParameterError`."""
         for question, _ in self.asked:
             if question.name == name:
                 return question

@@ -21,13 +21,9 @@ from aggregator.vdaf.circuits.section_lists import sections_of_text
 
 @dataclasses.dataclass(frozen=True)
 class Table(ABC):
-    """A question by group.
+    """A question, as it is asked, by groups.
 
-    Attributes:
-        question: The question whose answers are shown.
-        design: How that question is asked.
-        group: The question whose answers are the groups.
-        groups: The groups' labels; people who gave no answer to `group` are in none of them.
+    People who gave no answer to `group` are in none of its groups.
     """
 
     question: Question
@@ -42,12 +38,9 @@ class Table(ABC):
 
     @abstractmethod
     def sections(self, start: int, of: int, by: int) -> list[str]:
-        """Return its sections.
+        """Return its sections from number `start` on.
 
-        Args:
-            start: The number of its first section.
-            of: The number of the question's first section.
-            by: The number of the first section of the groups' question.
+        `of` and `by` are the first sections of the two questions.
         """
 
     def measurement(self, answer: Entries, group: Entries) -> Entries:
@@ -166,11 +159,7 @@ class NumbersByGroup(Table):
 
 
 def table_of(question: Question, design: Design, group: Question, by: Design) -> Table:
-    """Return the table of a question by the groups of another question.
-
-    Raises:
-        ParameterError: There is no such table.
-    """
+    """Return the table of a question by the groups of another question."""
     if not by.labels or isinstance(group, Number) or question.name == group.name:
         raise ParameterError(
             f"tables: {question.name} by {group.name}: groups must be the labels, bins or points "

@@ -74,24 +74,14 @@ class Texts(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class PlannedText:
-    """A text question as it is asked.
-
-    Attributes:
-        asked: The question as the file has it.
-        question: The question, with its number of tasks.
-        plan: What will be found.
-    """
+    """A text question as the file has it and as it is asked, and what will be found."""
 
     asked: Text
     question: TextQuestion
     plan: "TextPlan"
 
     def by_last(self, last: "LastWindow") -> "PlannedText":
-        """Return the same with what will be found if people answer as in the last window.
-
-        Raises:
-            ParameterError: No string of that window was surely found.
-        """
+        """Return the same with what will be found if people answer as in the last window."""
         people = round(last.people) if self.asked.people is None else self.asked.people
         try:
             plan = dataclasses.replace(self.plan, tail=last.tail(people))
@@ -109,11 +99,7 @@ class PlannedText:
 
 
 def plan_texts(survey: "Survey") -> tuple[PlannedText, ...]:
-    """Return how the text questions of a survey are asked.
-
-    Raises:
-        ParameterError: A title is too long or not one line.
-    """
+    """Return how the text questions of a survey are asked."""
     return tuple(_planned(each, survey) for each in survey.texts)
 
 
@@ -132,11 +118,7 @@ def _planned(asked: Text, survey: "Survey") -> PlannedText:
 
 
 def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
-    """Refuse text questions that a person's budget has no room for.
-
-    Raises:
-        ValueError: The budget has no epsilon, or not more than the text questions take.
-    """
+    """Refuse text questions that a person's budget has no room for, by a ValueError."""
     if not texts:
         return
     names = ", ".join(each.name for each in texts)
@@ -156,9 +138,5 @@ def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
 
 
 def check_bound(task: "Task", meaning: "Meaning", texts: "AskedTexts") -> None:
-    """Refuse text questions other than those in the meaning of the survey's task.
-
-    Raises:
-        ParameterError: Names the question and what is wrong.
-    """
+    """Refuse text questions other than those in the meaning of the survey's task."""
     beside.check_bound(task, dict(meaning.texts), texts)

@@ -18,9 +18,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Windows:
     """Windows of equal length, back to back, without beginning or end.
 
-    Attributes:
-        seconds: The length of each window.
-        offset: Seconds from the epoch to the beginning of a window, less than the length.
+    The offset is from the epoch to the beginning of a window, less than the length. Both are in
+    seconds.
     """
 
     seconds: int
@@ -28,15 +27,9 @@ class Windows:
 
     @classmethod
     def of(cls, length: str, first: datetime) -> "Windows":
-        """Return the windows of this length, one of which begins at `first`.
+        """Return the windows of this length ("week", "14 days"), one of which begins at `first`.
 
-        Args:
-            length: "week", "day", "hour", or a number of them: "14 days".
-            first: With a time zone.
-
-        Raises:
-            ParameterError: The length is no such text or over ten years, or `first` has fractions
-                of a second.
+        Raises `ParameterError` for another text, over ten years, or fractions of a second.
         """
         match = _TEXT.fullmatch(length)
         if match is None:

@@ -17,14 +17,7 @@ def with_written(
 ) -> tuple[AnswerTable, Written]:
     """Return a table that collects what people wrote while `read_answers` reads it.
 
-    Args:
-        table: One row per person and window.
-        names: For each text question, its column.
-        windows: The windows, in each of which a person may have one row.
-        columns: Which column holds what else; the column of the person is given.
-
-    Raises:
-        AnswerError: There is no such column.
+    `names` has the column of each text question. Raises `AnswerError` if there is none.
     """
     if not names:
         return table, {}

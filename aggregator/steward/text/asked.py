@@ -27,23 +27,14 @@ _MEANING = re.compile("[0-9a-f]{64}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextTasks:
-    """A text question, read from its tasks.
-
-    Attributes:
-        tasks: The tasks, in the order of their places.
-        hashes: The question's hashes.
-    """
+    """A text question, read from its tasks, which are in the order of their places."""
 
     tasks: tuple[Task, ...]
     hashes: TextHashes
 
     @classmethod
     def of(cls, tasks: Iterable[Task]) -> "TextTasks":
-        """Return the one text question that these tasks make up, in any order.
-
-        Raises:
-            ParameterError: The tasks do not make up one text question.
-        """
+        """Return the one text question that these tasks make up, in any order."""
         given = list(tasks)
         found = text_tasks_in(given)
         if len(found) != 1 or len(found[0].tasks) != len(given):

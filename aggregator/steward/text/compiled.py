@@ -28,14 +28,10 @@ class CompiledSearch:
         needed: npt.NDArray[np.int64],
         plainly: Callable[[Prints], Prints],
     ) -> None:
-        """Take the current remainders of the tables.
+        """Take the current remainders of the tables: a row for each task, from -128 to 127.
 
-        Args:
-            hashes: The question's.
-            units: A row for each task, from -128 to 127.
-            needed: What a candidate's units must add up to after each task; a candidate below it is
-                given up.
-            plainly: The same search without a compiler.
+        A candidate whose units add up to less than is `needed` after a task is given up. `plainly`
+        is the same search without a compiler.
         """
         compile_here()  # a second or two, to save hours
         states = [initial_state(hashes.key(task)) for task in range(hashes.tasks)]

@@ -42,15 +42,10 @@ _NEVER: Final = 1e-15
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """A string that people hold.
+    """A string that people hold, by its fingerprint.
 
-    Attributes:
-        fingerprint: Its fingerprint.
-        names: The candidates that have this fingerprint; none if only fingerprints were tried.
-        count: How many people hold it, estimated.
-        deviation: The standard deviation of `count`.
-        low: The lower end of its interval, by the normal law of an estimate that passed.
-        high: The upper end.
+    No names if only fingerprints were tried. The count is an estimate, with its standard deviation
+    and an interval, by the normal law of an estimate that passed.
     """
 
     fingerprint: int

@@ -40,13 +40,9 @@ _NOT_OF_A_SURVEY: Final = "found: not what `prio survey results --words … --js
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LastWindow:
-    """How many people held the strings that were found in a window.
+    """How many people held the strings that were found in a window, by estimate.
 
-    Attributes:
-        counts: The estimated counts of the found strings.
-        surely: A string held by at least this many people is found with 99 %.
-        answered: How many people wrote something.
-        no_answer: How many people gave no answer.
+    A string held by at least `surely` people is found with 99 %. `answered` people wrote something.
     """
 
     counts: tuple[float, ...]
@@ -67,8 +63,7 @@ class LastWindow:
     def tail(self, people: int) -> Tail:
         """Return the tail of the next window, if `people` answer as the people of this one did.
 
-        Raises:
-            ParameterError: No string was surely found.
+        Raises `ParameterError` if no string was surely found.
         """
         known = -np.sort(-np.array([each for each in self.counts if each >= self.surely]))
         if not len(known):
@@ -118,11 +113,7 @@ def _power_of(known: npt.NDArray[np.float64]) -> float:
 
 
 def last_window(text: str) -> LastWindow:
-    """Return the window in the JSON of `prio text results --json`, or of a page.
-
-    Raises:
-        ParameterError: The text is something else.
-    """
+    """Return the window in the JSON of `prio text results --json`, or of a page."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -131,15 +122,7 @@ def last_window(text: str) -> LastWindow:
 
 
 def last_windows(text: str, names: Iterable[str]) -> dict[str, LastWindow]:
-    """Return the last window of each text question in the JSON of `prio survey results --words`.
-
-    Args:
-        text: The JSON.
-        names: The text questions.
-
-    Raises:
-        ParameterError: The text is something else, or lacks a question.
-    """
+    """Return the last window of each text question in the JSON of `prio survey results --words`."""
     newest: dict[str, tuple[datetime, object]] = {}
     try:
         for each in json.loads(text)["texts"]:

@@ -33,12 +33,9 @@ _LOWEST: Final = -4 * _STEPS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clip:
-    """The limits and the unit for a threshold.
+    """The limits and the unit for a threshold, the least score of a string that is taken for held.
 
-    Attributes:
-        threshold: The least score, in reports, of a string that is taken for held.
-        tasks: The number of buckets that a score adds up.
-        is_limited: Whether values are limited from above; tests show what goes wrong without it.
+    A score adds up a bucket of each task. Tests show what goes wrong without the limits.
     """
 
     threshold: float
@@ -65,21 +62,14 @@ class Clip:
         return math.ceil(self.tasks * _STEPS / CLIP + mean)
 
     def chance(self, laws: Sequence[Floats]) -> float:
-        """Return the chance that a string which nobody holds reaches the threshold.
-
-        Args:
-            laws: One for each task's buckets.
-        """
+        """Return the chance that a string which nobody holds reaches the threshold."""
         return self._reached(_together(laws), sum(map(mean_of, laws)))
 
     def chance_of_equal(self, law: Floats, empty: Floats) -> float:
         """Return the chance that a string whose buckets all have one law reaches the threshold.
 
-        By Fourier transforms, right to about 1e-14; plans ask for 1e-12 and more.
-
-        Args:
-            law: The law of the string's buckets.
-            empty: The law of all buckets, which gives the average of sums.
+        `empty` is the law of all buckets, which gives the average of sums. By Fourier transforms,
+        right to about 1e-14; plans ask for 1e-12 and more.
         """
         size = 2 ** math.ceil(math.log2(self.tasks * (len(law) - 1) + 1))
         together = np.fft.irfft(np.fft.rfft(law, size) ** self.tasks, size)
@@ -107,10 +97,8 @@ def _together(laws: Sequence[Floats]) -> Floats:
 def least_threshold(expected: Callable[[float], float], false: float, deviation: float) -> float:
     """Return the least threshold that few false strings pass, searched from above.
 
-    Args:
-        expected: Returns how many false strings are expected to pass a threshold.
-        false: The most that may.
-        deviation: The standard deviation of an unlimited score.
+    `expected` returns how many pass a threshold, and `false` is the most that may. The deviation is
+    of an unlimited score.
     """
     high = 8 * deviation
     while expected(high) > false:

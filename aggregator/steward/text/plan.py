@@ -43,11 +43,9 @@ _GRID: Final = 0.04
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tail:
-    """How many people hold how many strings.
+    """How many people hold how many strings: `strings[i]` strings are held by `counts[i]` people.
 
-    Attributes:
-        counts: How many people hold a string, largest first.
-        strings: How many strings are held by that many people.
+    The largest counts come first.
     """
 
     counts: Floats
@@ -81,13 +79,8 @@ def zipf(people: int, strings: int, exponent: float = 1.0) -> Tail:
 class TextPlan:
     """What is found of a tail with one choice of tasks and buckets.
 
-    Attributes:
-        tail: What people hold.
-        epsilon: The epsilon of each task, and so of a person.
-        tasks: How many tasks there are.
-        length: Buckets of each task, with the one for no answer.
-        candidates: How many strings are tested.
-        false: How many false strings may be expected.
+    epsilon is of each task, and so of a person; `length` includes the bucket for no answer. Of the
+    `candidates` that are tested, `false` may be expected to be found wrongly.
     """
 
     tail: Tail
@@ -153,9 +146,8 @@ class TextPlan:
     def _bucket(self, found_from: float, more: float = 0) -> tuple[Floats, Floats]:
         """Return the values of one bucket less the mean of all, and their chances.
 
-        Args:
-            found_from: Strings held by at least this many people are found and subtracted.
-            more: How much one further string adds to this bucket.
+        Strings held by at least `found_from` people are found and subtracted; one further string
+        adds `more` to this bucket.
         """
         if found_from not in self._spectra:
             self._spectra.clear()

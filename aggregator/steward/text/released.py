@@ -11,11 +11,7 @@ from aggregator.protocol.task import Task
 
 
 def documents_in(text: str) -> list[object]:
-    """Return the JSON documents of a file: a single one, a list, or several in a row.
-
-    Raises:
-        ParameterError: The text holds something else.
-    """
+    """Return the JSON documents of a file: a single one, a list, or several in a row."""
     decoder, documents, rest = json.JSONDecoder(), list[object](), text.strip()
     try:
         while rest:
@@ -28,15 +24,11 @@ def documents_in(text: str) -> list[object]:
 
 
 def released_tables(tasks: Sequence[Task], documents: Iterable[object]) -> npt.NDArray[np.int64]:
-    """Return a row for each task: its histogram, with its noise.
+    """Return a row for each task in its order: its histogram, with its noise.
 
-    Args:
-        tasks: The question's tasks, in their order.
-        documents: Collections as `prio collect --json` prints them, or results alone, in any order.
-
-    Raises:
-        ParameterError: A task has no result or two, results are of different times, or a result
-            is not of these tasks.
+    Documents are collections as `prio collect --json` prints them, or results alone, in any order.
+    Raises `ParameterError` if a task has no result or two, results are of different times, or a
+    result is not of these tasks.
     """
     places = {str(task.task_id): place for place, task in enumerate(tasks)}
     rows: dict[int, npt.NDArray[np.int64]] = {}

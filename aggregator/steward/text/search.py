@@ -35,12 +35,8 @@ def reaching(
 ) -> Prints:
     """Return the candidates whose units add up to the level or more.
 
-    Args:
-        hashes: The question's hashes.
-        units: A row for each task: the limited remainder of its table, from -128 to 127.
-        level: What a candidate's units must add up to.
-        candidates: The strings to try.
-        progress: Called with the number of candidates tried since its last call.
+    Units are a row for each task: the limited remainder of its table, from -128 to 127. `progress`
+    is called with the number of candidates tried since its last call.
     """
     needed = _needed(units, level)
 

@@ -32,10 +32,8 @@ Floats = npt.NDArray[np.float64]
 class Spelled:
     """What a window of a spelling shows.
 
-    Attributes:
-        names: For each fingerprint its string; None if none of the tried strings matches.
-        tried: How many strings were tried for each fingerprint.
-        expected_false: How many names nobody wrote, by expectation.
+    Names are by fingerprint; None if none of the tried strings matches. `expected_false` is how
+    many names nobody wrote, by expectation.
     """
 
     names: dict[int, str | None]
@@ -46,13 +44,7 @@ class Spelled:
 def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIED) -> Spelled:
     """Return the string of each fingerprint, where one of those tried matches.
 
-    Args:
-        spelling: What was asked.
-        tables: A row for each place: its histogram as it was released.
-        tried: How many strings to try for each fingerprint.
-
-    Raises:
-        ParameterError: The tables have the wrong shape.
+    Tables have a row for each place: its histogram as it was released.
     """
     if tables.shape != (spelling.tasks, spelling.length):
         raise ParameterError(
@@ -112,13 +104,6 @@ def named_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: i
 
     Simulates fifty counts of a string that fills all positions: it is named if at most `tried`
     strings have a score as good as its own.
-
-    Args:
-        epsilon: The epsilon of each task.
-        tasks: How many tasks there are, one for each place.
-        letters: The number of positions.
-        alphabet: The number of letters that are told apart.
-        tried: How many strings are tried for each fingerprint.
     """
     rng = np.random.default_rng(1)
     places = np.bincount(np.arange(tasks) % letters)

@@ -52,12 +52,9 @@ def decoded_document(decoded: Decoded) -> dict[str, object]:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Held(Quantity):
-    """How many people hold a string that was found.
+    """How many people hold a string that was found; strings below the threshold are not shown.
 
-    Attributes:
-        found: The string.
-        threshold: The threshold that its score reached; other strings are not shown.
-        source: The noise of the release, which all its strings share.
+    `source` is the noise of the release, which all its strings share.
     """
 
     found: Found
@@ -84,12 +81,7 @@ class Held(Quantity):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Words:
-    """What people wrote in one window of a text question, as far as some strings explain it.
-
-    Attributes:
-        asked: The question.
-        decoded: What was found.
-    """
+    """What people wrote in one window of a text question, as far as some strings explain it."""
 
     asked: TextTasks
     decoded: Decoded

@@ -20,13 +20,9 @@ Words = Mapping[str, str]
 
 
 class Part:
-    """One question of the page.
+    """One question of the page; a `ParameterError` if it has more labels than a page shows.
 
-    Attributes:
-        is_hidden: Whether it appears only once other questions are answered.
-
-    Raises:
-        ParameterError: It has more labels or columns than a page shows.
+    If hidden, it appears only once other questions are answered.
     """
 
     def __init__(self, number: int, question: Question, words: Words, *, is_hidden: bool) -> None:

@@ -23,14 +23,7 @@ def what_happens(
     texts: Sequence[TextQuestion],
     spelled: Sequence[SpelledWindow] = (),
 ) -> str:
-    """Return what happens to the answers, folded until somebody opens it.
-
-    Args:
-        task: The survey's task.
-        words: Every string that is not the survey's own.
-        texts: The questions that people answer in their own words.
-        spelled: The windows in which letters are asked for instead.
-    """
+    """Return what happens to the answers, folded until somebody opens it."""
     configuration = task.configuration
     leader, helper = (
         f"<bdi>{escape(urlsplit(url).netloc)}</bdi>"

@@ -97,11 +97,9 @@ _NAMES = re.compile(r"\{([^{}]*)\}")
 
 
 def words_of(text: str) -> dict[str, str]:
-    """Return the words of a translation; what it leaves out stays English.
+    """Return the words of a translation, a JSON object of texts; what it leaves out stays English.
 
-    Raises:
-        ParameterError: It is not a JSON object of texts, has an unknown name, or a text has other
-            names in braces than the English one.
+    Raises `ParameterError` for an unknown name, or other names in braces than the English ones.
     """
     try:
         given = json.loads(text)

@@ -16,11 +16,7 @@ MOST_CHARACTERS = 200
 
 
 class WrittenPart:
-    """One text question of the page.
-
-    Attributes:
-        is_hidden: Whether it appears only once other questions are answered.
-    """
+    """One text question of the page; if hidden, it appears only once others are answered."""
 
     def __init__(
         self,

@@ -80,14 +80,9 @@ class Question(BaseModel, ABC):
 
     @abstractmethod
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        """Return the answer in cells, none of which is missing.
+        """Return the answer in cells, one for each of `columns`, none of which is missing.
 
-        Args:
-            cells: One for each of `columns`.
-            decimal_mark: "." or ",", in numbers that are text.
-
-        Raises:
-            AnswerError: They hold no answer; the message says what an answer looks like.
+        Raises `AnswerError`, which says what an answer looks like.
         """
 
     @abstractmethod
@@ -107,10 +102,7 @@ class Question(BaseModel, ABC):
     ) -> Design:
         """Return the design of one answer among labels, the last of which is "no answer".
 
-        Args:
-            name: The name of the design.
-            labels: Without "no answer".
-            figures: Returns what the sums show; counts and shares unless given.
+        The labels are given without it. Counts and shares are shown unless `figures` are given.
         """
         return Design(
             name,
@@ -139,11 +131,7 @@ class Question(BaseModel, ABC):
         return []
 
     def design(self, name: str) -> Design:
-        """Return the design with this name.
-
-        Raises:
-            ParameterError: The question has no such design.
-        """
+        """Return the design with this name, or raise `ParameterError`."""
         for design in self.designs():
             if design.name == name:
                 return design
@@ -152,11 +140,7 @@ class Question(BaseModel, ABC):
 
 
 def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
-    """Return a grid.
-
-    Raises:
-        ValueError: There is no such grid.
-    """
+    """Return a grid, or raise ValueError."""
     try:
         return Grid(low, high, step)
     except ParameterError as error:
@@ -164,11 +148,7 @@ def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
 
 
 def check_labels(labels: Sequence[str], least: int = 2) -> None:
-    """Refuse labels that are too few, empty, or repeated.
-
-    Raises:
-        ValueError: Names the label.
-    """
+    """Refuse labels that are too few, empty, or repeated: a ValueError names the label."""
     if not least <= len(labels) <= MAX_LABELS:
         raise ValueError(f"labels: from {least} to {MAX_LABELS:,} are possible, not {len(labels)}")
     if len(set(labels)) != len(labels):
@@ -217,8 +197,7 @@ def sum_and_mean(
 def bin_of(cell: Cell, edges: Sequence[Fraction], decimal_mark: str, *, clips: bool) -> Reading:
     """Return the bin of a cell's number; the last bin includes its upper edge.
 
-    Raises:
-        AnswerError: It holds no number, or one beyond the edges that may not be clipped.
+    Raises `AnswerError` for no number, or one beyond the edges that may not be clipped.
     """
     value = number(cell, decimal_mark)
     is_beyond = not edges[0] <= value <= edges[-1]

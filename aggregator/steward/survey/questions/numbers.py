@@ -103,10 +103,8 @@ class Number(Question):
     def moments(self, people: Noised, moments: Sequence[Noised], group: str = "") -> list[Figure]:
         """Return what moments show, for numbers counted in steps from the least.
 
-        Args:
-            people: How many gave a number.
-            moments: The sum and, for the variance, the sum of squares.
-            group: The group of people, if they are not all.
+        `people` gave a number; the moments are the sum and, for the variance, the sum of squares. A
+        group is named if these are not all people.
         """
         count = Figure("count", people.named("answered"), group=group)
         sum_ = moments[0] * self.step + people * self.low
