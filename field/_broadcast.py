@@ -12,14 +12,9 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alignment:
-    """Two operands as rows and columns.
+    """Two operands as rows and columns: those of the common shape, and of each operand.
 
-    Attributes:
-        shape: The common shape.
-        size: The rows and columns of the common shape.
-        left: The rows and columns of the left operand, each as in `size` or 1.
-        right: The same for the right operand.
-        repeat: Whether the operands must first be repeated to the common shape.
+    An operand has each as in `size`, or 1; unless both must first be repeated to the common shape.
     """
 
     shape: Shape

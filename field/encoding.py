@@ -19,11 +19,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def encode(vector: Vector) -> bytes:
-    """Return the bytes of one row.
-
-    Raises:
-        ShapeError: The vector does not have exactly one axis.
-    """
+    """Return the bytes of one row."""
     if vector.ndim != 1:
         raise ShapeError(f"encode takes a vector with one axis, not shape {vector.shape}")
     return vector.words.astype("<u8", copy=False).tobytes()

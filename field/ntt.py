@@ -76,11 +76,7 @@ def size_inverse(field: Field, size: int) -> Vector:
 
 
 def last_axis(vector: Vector) -> int:
-    """Return the length of a vector's last axis.
-
-    Raises:
-        ShapeError: The vector has no axis.
-    """
+    """Return the length of a vector's last axis, or raise `ShapeError`."""
     if not vector.ndim:
         raise ShapeError("a polynomial needs an axis of coefficients")
     return vector.shape[-1]

@@ -72,8 +72,7 @@ def lagrange_basis(points: Vector, size: int) -> Vector:
 def double_evaluations(values: Vector) -> Vector:
     """Return 2n values of the polynomials of n values, at the powers of the root of order 2n.
 
-    Raises:
-        ShapeError: n is not a power of two.
+    n is a power of two, or it is a `ShapeError`.
     """
     size = last_axis(values)
     pairs = stack([values, shifted_ntt(values)], axis=values.ndim)

@@ -14,11 +14,7 @@ from field.vector import Vector
 
 
 def project(field: Field, integers: Iterable[int]) -> Vector:
-    """Return a row with the residues modulo p of signed integers of any size.
-
-    Raises:
-        FieldError: A number is not an integer.
-    """
+    """Return a row with the residues modulo p of signed integers of any size."""
     try:
         residues = [operator.index(integer) % field.modulus for integer in integers]
     except TypeError as error:

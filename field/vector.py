@@ -35,7 +35,8 @@ class Vector:
     """Residues of one field, with any number of axes; the last runs along a row.
 
     Operations between vectors broadcast as numpy does. An `int` operand, which may be negative,
-    stands for its residue; it should be public.
+    stands for its residue; it should be public. Where shapes do not fit, operations raise
+    `ShapeError`, and where fields differ `FieldError`.
 
     The constructor trusts its caller that every element is below the modulus: use `from_ints`,
     `from_array`, `field.decode` or `field.project` for anything else.
@@ -130,21 +131,13 @@ class Vector:
         return self.words.ndim - len(self.field.word_shape)
 
     def to_ints(self) -> list[int]:
-        """Return the residues of one row, each in [0, p).
-
-        Raises:
-            ShapeError: The vector does not have exactly one axis.
-        """
+        """Return the residues of one row, each in [0, p)."""
         if self.ndim != 1:
             raise ShapeError(f"to_ints takes a vector with one axis, not shape {self.shape}")
         return self._flat_ints()
 
     def reshape(self, *shape: int) -> "Vector":
-        """Return the same elements with other axes; one length may be -1.
-
-        Raises:
-            ShapeError: The number of elements differs.
-        """
+        """Return the same elements with other axes; one length may be -1."""
         try:
             words = np.ascontiguousarray(self.words)
             return Vector(self.field, words.reshape(shape + self.field.word_shape))
@@ -157,11 +150,7 @@ class Vector:
         return _from_elements(self.field, _elements(self).swapaxes(first, second))
 
     def broadcast_to(self, *shape: int) -> "Vector":
-        """Return the elements repeated to a shape, by numpy's rules.
-
-        Raises:
-            ShapeError: The shape does not follow from the vector's.
-        """
+        """Return the elements repeated to a shape, by numpy's rules."""
         try:
             return _from_elements(self.field, np.broadcast_to(_elements(self), shape))
         except ValueError as error:
@@ -170,11 +159,7 @@ class Vector:
     def where(self, keep: Mask) -> "Vector":
         """Return the elements where `keep` is set and zero elsewhere.
 
-        Args:
-            keep: Booleans along the leading axes: one per row blanks whole rows.
-
-        Raises:
-            ShapeError: The axes of `keep` are not the leading ones.
+        `keep` has booleans along the leading axes: one per row blanks whole rows.
         """
         if keep.shape != self.shape[: keep.ndim]:
             raise ShapeError(
@@ -204,12 +189,7 @@ class Vector:
         return total
 
     def plus_sum_of(self, rows: "Vector") -> "Vector":
-        """Return the sum of this row and all rows of a batch, in one pass over the batch.
-
-        Raises:
-            ShapeError: This is not a row, or the batch's rows have another shape.
-            FieldError: The fields differ.
-        """
+        """Return the sum of this row and all rows of a batch, in one pass over the batch."""
         self._check_field(rows)
         if self.ndim != 1 or rows.words.shape[1:] != self.words.shape:
             raise ShapeError(f"cannot add the rows of {rows.shape} to {self.shape}")
@@ -219,12 +199,7 @@ class Vector:
         return Vector(self.field, total)
 
     def dot(self, other: "Vector") -> "Vector":
-        """Return the sums of products along the last axis, the others broadcast.
-
-        Raises:
-            ShapeError: The last axes differ, or the others cannot be broadcast.
-            FieldError: The fields differ.
-        """
+        """Return the sums of products along the last axis, the others broadcast."""
         self._check_field(other)
         if not self.ndim or not other.ndim or self.shape[-1] != other.shape[-1]:
             raise ShapeError(f"cannot take the dot product of {self.shape} and {other.shape}")
@@ -321,12 +296,7 @@ class Vector:
 
 
 def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
-    """Return vectors of one field joined along an axis.
-
-    Raises:
-        ShapeError: There are no vectors, or the other axes differ.
-        FieldError: The fields differ.
-    """
+    """Return vectors of one field joined along an axis."""
     field, axis = _common(vectors), vectors[0]._axis(axis)  # noqa: SLF001  this module's own class
     try:
         return _from_elements(field, np.concatenate([_elements(v) for v in vectors], axis=axis))
@@ -336,12 +306,7 @@ def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
 
 
 def stack(vectors: Sequence[Vector], axis: int = 0) -> Vector:
-    """Return vectors of one field and shape side by side along a new axis.
-
-    Raises:
-        ShapeError: There are no vectors, or the shapes differ.
-        FieldError: The fields differ.
-    """
+    """Return vectors of one field and shape side by side along a new axis."""
     field = _common(vectors)
     if not 0 <= axis <= vectors[0].ndim:
         raise ShapeError(f"the new axis must be 0 to {vectors[0].ndim}, got {axis}")
@@ -382,8 +347,7 @@ def _are_rows(words: Words) -> bool:
 def _flat_rows(words: Words) -> tuple[Words, int]:
     """Return a batch's words from the first row's first to the last row's last, read-only.
 
-    Returns:
-        The words, including what lies between rows, and the number of words from row to row.
+    They include what lies between rows; also returned is the number of words from row to row.
     """
     length = math.prod(words.shape[1:])
     if words.flags.c_contiguous:

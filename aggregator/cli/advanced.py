@@ -74,12 +74,7 @@ def folded(command: Any, path: str) -> Any:  # noqa: ANN401  # typer does not ex
 
 
 def help_all(hidden: list[Any], help_text: str) -> Any:  # noqa: ANN401  # an option
-    """Return the option `--help-all`.
-
-    Args:
-        hidden: What help leaves out: commands or options.
-        help_text: What the option does.
-    """
+    """Return the option `--help-all`, for commands or options that help leaves out."""
 
     def show(ctx: typer.Context, is_asked: bool) -> None:
         if is_asked and not ctx.resilient_parsing:

@@ -69,8 +69,7 @@ def _status_of_store(error: StoreError) -> int:
 def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[None]:
     """Turn a fault into a line on standard error and an exit status.
 
-    Args:
-        status: Returns the exit status for a fault; some commands have their own.
+    Some commands have their own.
     """
     # Not `except*`: on Python 3.11.2, an exception raised in it for a group comes out as a group.
     try:

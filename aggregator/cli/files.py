@@ -24,9 +24,7 @@ def named(file: Path) -> Iterator[None]:
 def read_tasks(file: Path) -> "list[Task]":
     """Read a public task file, of one task or of several.
 
-    Raises:
-        ParameterError: It is not a task file; the message names the file and the setting.
-        ConfigurationError, OSError: See `read_text`.
+    A `ParameterError` names the file and the setting; for other errors see `read_text`.
     """
     from aggregator.protocol.task_file import tasks_from_toml
     from aggregator.service.config import read_text
@@ -39,12 +37,8 @@ def read_tasks(file: Path) -> "list[Task]":
 def read_task(file: Path, which: str | None = None) -> "Task":
     """Read one task of a public task file; raises what `read_tasks` does.
 
-    Args:
-        file: The file, with one task or several.
-        which: Which task, if there are several: the title of a survey, or a task id.
-
-    Raises:
-        ParameterError: No task or several match; the message lists the tasks.
+    If there are several, `which` is the title of a survey, or a task id. If no task or several
+    match, a `ParameterError` lists the tasks.
     """
     tasks = read_tasks(file)
     with named(file):

@@ -57,11 +57,7 @@ def _floor(
         ),
     ] = None,
 ) -> "Floor":
-    """Return the protection that these options require of a task.
-
-    Raises:
-        ParameterError: A value is not a number; the message names its option.
-    """
+    """Return the protection that these options require of a task."""
     from aggregator.dp.rationals import parse_rational
     from aggregator.protocol.floor import Floor, parse_max_delta
 

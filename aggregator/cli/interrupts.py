@@ -29,11 +29,7 @@ def ends_at_once() -> Iterator[None]:
 
 
 class Ending:
-    """Whether a program is to end, and how soon.
-
-    Attributes:
-        is_urgent: Whether another signal came while it was ending.
-    """
+    """Whether a program is to end; it is urgent if another signal came while it was ending."""
 
     def __init__(self) -> None:
         self.is_urgent = False

@@ -125,13 +125,10 @@ def with_options(
     options: Mapping[str, inspect.Parameter],
     make: Callable[..., object],
 ) -> Callable[..., None]:
-    """Return a command that has further options in place of one argument.
+    """Return a command for typer that has further options, by name, in place of one argument.
 
-    Args:
-        command: A function for typer.
-        argument: The name of the argument that stands for all of the options.
-        options: The options by name; no other argument of the command has these names.
-        make: Called with the options by name; returns the argument's value.
+    `make` is called with the options and returns the argument's value. No other argument has their
+    names.
     """
 
     @functools.wraps(command)

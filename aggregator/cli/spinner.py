@@ -11,12 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 def spinning(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
     """Show a bar with the time taken while work goes on; it disappears afterwards.
 
-    Args:
-        what: A name for the work.
-        total: How many steps it has; None if that is unknown.
-
-    Yields:
-        A function to call after each step, with the name of the next one.
+    Yields a function to call after each of `total` steps, with the name of the next one.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

@@ -31,14 +31,9 @@ Parameters = Mapping[str, Value]
 
 
 def type_of(name: str, option: str = "circuit") -> VdafType:
-    """Return the type that an option names, short or in full; case and hyphens do not matter.
+    """Return the type that an option names, short or in full, such as `sumvec` or `Prio3SumVec`.
 
-    Args:
-        name: Such as `sumvec`, `sum-vec` or `Prio3SumVec`.
-        option: The option's name, for the error.
-
-    Raises:
-        ParameterError: No type has that name.
+    Case and hyphens do not matter.
     """
     plain = name.lower().replace("-", "")
     for row in TYPES.values():
@@ -50,12 +45,7 @@ def type_of(name: str, option: str = "circuit") -> VdafType:
 def mechanism_of(
     name: str, epsilon: str | None, delta: str | None, rho: str | None, max_reports_per_person: int
 ) -> mechanisms.Mechanism:
-    """Return the mechanism that the options name.
-
-    Raises:
-        ParameterError: There is no such mechanism, or a parameter is missing, out of range or not
-            the mechanism's.
-    """
+    """Return the mechanism that the options name, or raise `ParameterError`."""
     given = {"mechanism": name, "epsilon": epsilon, "delta": delta, "rho": rho}
     table: dict[str, object] = {key: text for key, text in given.items() if text is not None}
     table["max_reports_per_person"] = max_reports_per_person

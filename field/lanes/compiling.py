@@ -26,11 +26,7 @@ def compile_here(*, may: bool = True) -> None:
 
 
 def check_may_compile() -> None:
-    """Refuse to compile unless this process may.
-
-    Raises:
-        KernelMissing: It may not.
-    """
+    """Refuse to compile, by `KernelMissing`, unless this process may."""
     if not _may_compile:
         raise KernelMissing
 

@@ -98,9 +98,5 @@ class NoEntries(NullCache):  # type: ignore[misc]  # numba has no types
 
     @override
     def load_overload(self, sig: object, target_context: object) -> None:
-        """Return None.
-
-        Raises:
-            KernelMissing: This process compiles nothing.
-        """
+        """Return None, or raise `KernelMissing` if this process compiles nothing."""
         check_may_compile()

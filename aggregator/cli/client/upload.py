@@ -248,11 +248,7 @@ def _measurements(
 
 
 def check_delimiter(delimiter: str) -> None:
-    """Refuse a delimiter that cannot separate the cells of CSV.
-
-    Raises:
-        ParameterError: It is not one character.
-    """
+    """Refuse a delimiter that cannot separate the cells of CSV."""
     if len(delimiter) != 1:
         raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
 

@@ -21,11 +21,8 @@ _PROC: Final = Path("/proc")
 class Costs:
     """What some processes have used since they began.
 
-    Attributes:
-        cpu_seconds: Processor time.
-        written_bytes: Bytes written to disks; None if a process belongs to another user and so does
-            not tell.
-        peak_mib: The most memory that one of the processes ever had.
+    Written bytes are None if a process belongs to another user and so does not tell. The peak is
+    the most memory that one of the processes ever had.
     """
 
     cpu_seconds: float = 0.0
@@ -85,8 +82,7 @@ def _line(file: Path, name: str) -> int:
 def processes_with(argument: Path) -> list[int]:
     """Return the processes that were started with a file as one of their arguments.
 
-    Raises:
-        ConfigurationError: There are none, or this system cannot tell.
+    Raises `ConfigurationError` if there are none, or this system cannot tell.
     """
     if not _PROC.is_dir():
         raise ConfigurationError("what processes spend is counted on Linux only")

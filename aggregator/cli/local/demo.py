@@ -50,13 +50,7 @@ console = Console()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The survey's task, with all answers.
-
-    Attributes:
-        sheet: The contents of a report.
-        task: The task that asks it.
-        measurements: The answers, one report for each person.
-    """
+    """The survey's task, with all answers: one report for each person."""
 
     sheet: "Sheet"
     task: "Task"

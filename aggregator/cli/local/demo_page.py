@@ -25,12 +25,7 @@ _COLUMNS = ("figure", "in truth", "released", "from", "to", "unit", "holds the t
 class Beside:
     """One figure beside its true value.
 
-    Attributes:
-        shows: The kind of figure, such as "count".
-        unit: The unit of the figure; empty for a count.
-        mark: The released figure, with its interval.
-        truth: The figure without noise.
-        is_held: Whether the interval holds the truth.
+    `shows` is its kind, such as "count", and `mark` the released figure with its interval.
     """
 
     shows: str
@@ -54,13 +49,8 @@ class Beside:
 class Answered:
     """One question with its result.
 
-    Attributes:
-        title: The question as people are asked it.
-        counted: How many reports there were, and who verified them.
-        figures: The figures, each beside its true value.
-        promise: What is guaranteed, in a line.
-        conditions: What to know about the promise, each with its subject.
-        pages: The question's pages, by address and name.
+    `counted` says how many reports there were and who verified them, `promise` what is guaranteed,
+    and `conditions` what to know about that, each with its subject.
     """
 
     title: str
@@ -76,12 +66,8 @@ def comparison_page(
 ) -> str:
     """Return the page of some results beside the truth, as a self-contained file.
 
-    Args:
-        title: The heading.
-        about: Whose answers these are, and who knows which part of them.
-        answered: The questions.
-        services: Pages of the running services, by address and name.
-        note: What a reader needs to open them.
+    `about` says whose answers these are, and who knows which part of them. The note is on how to
+    open the pages of the running services.
     """
     figures = [each for one in answered for each in one.figures]
     return file(

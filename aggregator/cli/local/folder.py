@@ -62,11 +62,7 @@ _OVERRULING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder:
-    """A folder of `prio up`, which exists.
-
-    Attributes:
-        path: The path of the folder.
-    """
+    """A folder of `prio up`, which exists."""
 
     path: Path
 
@@ -102,9 +98,7 @@ class LocalFolder:
     def made(cls, path: Path) -> "LocalFolder":
         """Return the folder at a path, made or completed: each party's service file, and a marker.
 
-        Raises:
-            ConfigurationError: As for `at`, or something else is there.
-            OSError: It cannot be made.
+        Raises what `at` does, also if something else is there; or OSError.
         """
         if not is_one(path):
             path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
@@ -167,11 +161,7 @@ class LocalFolder:
         return f"{self.url(_FORM)}{quote(survey)}"
 
     def chart_url(self, survey: str) -> str:
-        """Return the URL at which the collector shows a survey's results.
-
-        Raises:
-            ConfigurationError: The survey's public file has no id.
-        """
+        """Return the URL at which the collector shows a survey's results."""
         file = self.surveys / survey / "task.toml"
         task_id = _toml(file).get("id")
         if not isinstance(task_id, str):
@@ -205,11 +195,7 @@ class LocalFolder:
         return answers(f"{self.status_url('leader')}healthz")
 
     def check_ports(self) -> None:
-        """Check that every party can listen at its port.
-
-        Raises:
-            ConfigurationError: Another program listens at a party's port.
-        """
+        """Check that every party can listen at its port, or raise `ConfigurationError`."""
         listening = [(party, each) for party in PARTIES for each in ("listen", "health_listen")]
         for party, setting in [*listening, (_FORM, "listen")]:
             address = self._address(party, setting)
@@ -226,11 +212,7 @@ class LocalFolder:
 
     @contextmanager
     def held(self) -> Iterator[int]:
-        """Hold the folder's lock, so that nobody else runs the services; yields its descriptor.
-
-        Raises:
-            ConfigurationError: Somebody else holds it.
-        """
+        """Hold the folder's lock, so that nobody else runs the services; yields its descriptor."""
         place = self.path / _LOCK
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -249,11 +231,7 @@ class LocalFolder:
             os.close(descriptor)
 
     def tasks_of_only_survey(self) -> Path:
-        """Return the public file of the one survey that is asked here.
-
-        Raises:
-            ParameterError: There is no survey, or there are several.
-        """
+        """Return the public file of the one survey that is asked here."""
         found = sorted(self.surveys.glob("*/task.toml"))
         if not found:
             raise ParameterError(
@@ -281,11 +259,7 @@ def is_one(path: Path) -> bool:
 
 
 def found(path: Path | None = None) -> LocalFolder | None:
-    """Return the named folder, or else the current one or the one with the usual name.
-
-    Raises:
-        ConfigurationError: As for `LocalFolder.at`.
-    """
+    """Return the named folder, or else the current one or the one with the usual name."""
     if path is not None:
         return LocalFolder.at(path)
     return next((LocalFolder.at(each) for each in (Path(), DEFAULT) if is_one(each)), None)
@@ -361,13 +335,8 @@ def _toml(file: Path) -> dict[str, object]:
 def public_file(file: Path | None, up: Path | None) -> tuple[Path, LocalFolder | None]:
     """Return a survey's public file, and its folder of `prio up` if it is asked there.
 
-    Args:
-        file: The public file, if it is named.
-        up: The folder, if that is named instead.
-
-    Raises:
-        ParameterError: Neither is found, both are named, or several surveys are asked there.
-        ConfigurationError: As for `LocalFolder.at`.
+    Either is named; a `ParameterError` says if both are, or neither is found, or several surveys
+    are asked there.
     """
     if file is not None:
         if up is not None:

@@ -47,11 +47,7 @@ class Habits:
 
 
 def interop_router(handlers: Mapping[str, Handler]) -> APIRouter:
-    """Return the routes of one party.
-
-    Args:
-        handlers: The function for each order, by its name.
-    """
+    """Return the routes of one party, from the function for each order by its name."""
     router = APIRouter()
     for name, handler in {"ready": _ready, **handlers}.items():
         router.add_api_route(PREFIX + name, _route(handler), methods=["POST"])

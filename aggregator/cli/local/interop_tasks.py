@@ -28,11 +28,7 @@ Members = Mapping[str, object]
 
 
 def text_of(members: Members, *names: str) -> str:
-    """Return the text of the first member that is present.
-
-    Raises:
-        ParameterError: None is present, or it is not text.
-    """
+    """Return the text of the first member that is present."""
     value = _first(members, *names)
     if not isinstance(value, str):
         raise ParameterError(f"{names[0]}: must be text")
@@ -40,11 +36,7 @@ def text_of(members: Members, *names: str) -> str:
 
 
 def number_of(members: Members, *names: str) -> int:
-    """Return the whole number of the first member that is present; it may be text of digits.
-
-    Raises:
-        ParameterError: None is present, or it is not a whole number.
-    """
+    """Return the whole number of the first member that is present; it may be text of digits."""
     return _number(names[0], _first(members, *names))
 
 
@@ -56,11 +48,7 @@ def optional(members: Members, *names: str) -> object:
 def task_of(
     members: Members, collector_config: HpkeConfig, profile: Profile, token_header: TokenHeader
 ) -> Task:
-    """Return the task that a request describes; no party adds noise.
-
-    Raises:
-        ParameterError: A member is missing or out of range; the message names it.
-    """
+    """Return the task that a request describes; no party adds noise."""
     precision = number_of(members, "time_precision")
     table: dict[str, object] = {
         "version": TASK_FILE_VERSION,

@@ -150,14 +150,10 @@ def _measure(
 class _Phase:
     """The outcome for some reports.
 
-    Attributes:
-        is_right: Whether the result counts all of them, within its noise.
-        upload_seconds: How long sending took.
-        total_seconds: From the first request to the result.
-        serving: What the process that takes uploads used while they came.
-        spent: What each process used until the result.
-        seconds: How long each request waited for its answer, sorted.
-        stored_bytes: By how much the stores grew.
+    It `is_right` if the result counts all of them, within its noise. `total_seconds` are from the
+    first request to the result, `seconds` how long each request waited for its answer, sorted.
+    `serving` is what the process that takes uploads used while they came, `spent` what each used
+    until the result; `stored_bytes` by how much the stores grew.
     """
 
     is_right: bool

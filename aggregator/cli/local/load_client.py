@@ -59,8 +59,7 @@ def sealed(
 def send(task: Task, bodies: Sequence[bytes], connections: int) -> list[float]:
     """Send requests; return the seconds until each was answered, sorted.
 
-    Raises:
-        PeerError: A request or a report was refused; the message has the answer's first line.
+    A `PeerError` has the first line of the answer that refused a request or a report.
     """
     return sorted(asyncio.run(_send(task, iter(bodies), min(connections, len(bodies)))))
 

@@ -26,12 +26,9 @@ _PARTIES: Final = ("leader", "helper")
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Services under load.
+    """Services under load: their folder, and the service files of their processes, by party.
 
-    Attributes:
-        folder: Their folder.
-        configs: The service files that their processes were started with, by party.
-        server: The URL of the database server, if their stores are on one.
+    `server` is the URL of the database server, if their stores are on one.
     """
 
     folder: "LocalFolder"
@@ -65,8 +62,7 @@ class Stack:
 def running_stack(up: Path | None) -> Stack:
     """Return the services of a `prio up`, by default those of the default folder.
 
-    Raises:
-        ConfigurationError: There is no such folder, or nothing runs there.
+    Raises `ConfigurationError` if nothing runs there.
     """
     from aggregator.cli.local.folder import DEFAULT, LocalFolder
 
@@ -80,13 +76,8 @@ def running_stack(up: Path | None) -> Stack:
 def started_stack(resources: ExitStack, postgres: str | None) -> Stack:
     """Start services over fresh stores until the end, the leader's workers in their own process.
 
-    Args:
-        resources: Ends the services, and deletes their stores.
-        postgres: The URL of a database server for the stores; files unless given.
-
-    Raises:
-        ConfigurationError: The server cannot be used.
-        LocalError: A service died while it started.
+    The stores are on a database server if there is one. Raises `ConfigurationError` if that cannot
+    be used, and `LocalError` if a service died while it started.
     """
     import dataclasses
 
@@ -121,11 +112,7 @@ def started_stack(resources: ExitStack, postgres: str | None) -> Stack:
 
 
 def check_here(url: str) -> None:
-    """Refuse a server that does not run on this machine, and a URL with a readable password.
-
-    Raises:
-        ParameterError: It is such a server or URL, or not a URL.
-    """
+    """Refuse a server that does not run on this machine, and a URL with a readable password."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 

@@ -45,15 +45,10 @@ _PAGES: Final = """\
 
 
 def prepare(party: str, folder: Path) -> list[Path]:
-    """Make one party's folder, or complete it; start nothing.
+    """Make one party's folder, or complete it; start nothing; return the files that were made now.
 
-    Returns:
-        The files that were made now.
-
-    Raises:
-        ConfigurationError: An existing file cannot be used, because it is another party's or others
-            may read it; or the store exists without its key.
-        OSError: A file cannot be made.
+    Raises OSError, or `ConfigurationError` for an existing file that is another party's or that
+    others may read, and for a store without its key.
     """
     folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     file, made = service_file(party, folder), []

@@ -38,11 +38,7 @@ _PR_SET_PDEATHSIG = 1
 class Program:
     """A service to run.
 
-    Attributes:
-        name: The name of the service, such as "leader".
-        command: The program and its arguments.
-        log: The file for its output; the output of an earlier run is kept beside it.
-        url: A URL that answers once the program serves.
+    The output of an earlier run is kept beside its log. The URL answers once the program serves.
     """
 
     name: str
@@ -55,15 +51,9 @@ class Program:
 def running(programs: Sequence[Program], hold: Sequence[int] = ()) -> Iterator["Running"]:
     """Run programs until the block ends, which begins when all of them serve.
 
-    SIGINT, SIGTERM and SIGHUP interrupt the block; a second signal ends the programs at once.
-
-    Args:
-        programs: The services.
-        hold: File descriptors that each of them keeps open, such as that of a lock.
-
-    Raises:
-        LocalError: A program died; the message has its last lines.
-        OSError: A log cannot be written, or a process cannot be started.
+    SIGINT, SIGTERM and SIGHUP interrupt the block; a second signal ends the programs at once. Each
+    of them keeps the descriptors in `hold` open, such as that of a lock. Raises OSError, or
+    `LocalError` with the last lines of a program that died.
     """
     with ended_by_signals() as ending:
         services = Running()

@@ -41,14 +41,9 @@ def place_of(folder: LocalFolder, survey: Survey) -> Path:
 
 
 def is_asked(place: Path, text: str) -> bool:
-    """Return whether a survey already has its files.
+    """Return whether a survey already has its files in a folder.
 
-    Args:
-        place: The survey's folder.
-        text: The text of its survey file.
-
-    Raises:
-        ParameterError: A different survey file with the same title has them.
+    Raises `ParameterError` if a different survey file with the same title has them.
     """
     if not place.exists():
         return False

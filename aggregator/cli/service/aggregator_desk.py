@@ -122,11 +122,7 @@ class AggregatorDesk:
         forget(self.database, task_id.value)
 
     def task(self, task_id: TaskId) -> Task:
-        """Return the task with this id.
-
-        Raises:
-            ParameterError: We do not take part in it.
-        """
+        """Return the task with this id, or raise `ParameterError`."""
         stored = self.database.read_sync(
             "get task", lambda tx: task_store.get_public_task(tx, task_id.value)
         )
@@ -182,8 +178,7 @@ class AggregatorDesk:
     def new_hpke_keys(self) -> list[int]:
         """Make an HPKE key pair of each suite that is set; return their ids.
 
-        Raises:
-            Conflict: All ids are taken.
+        Raises `Conflict` if all ids are taken.
         """
         from aggregator.entropy import SystemEntropy
         from aggregator.service.runtime.key_rotation import new_key

@@ -100,11 +100,7 @@ class CollectorDesk:
         return {**task_document(self.task(task_id)), "role": "collector"}
 
     def task(self, task_id: TaskId) -> Task:
-        """Return the task with this id.
-
-        Raises:
-            ParameterError: We do not collect it.
-        """
+        """Return the task with this id, or raise `ParameterError`."""
         definition = self.database.read_sync(
             "get task", lambda tx: collector_store.get_definition(tx, task_id.value)
         )
@@ -113,11 +109,7 @@ class CollectorDesk:
         return task_from_toml(definition)
 
     def collections(self, task_id: TaskId) -> list[Document]:
-        """Return the task's collections with their results, oldest first.
-
-        Raises:
-            ParameterError: We do not collect it.
-        """
+        """Return the task's collections with their results, oldest first."""
         from aggregator.collector.documents import collection_document
 
         task = self.task(task_id)

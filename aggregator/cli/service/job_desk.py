@@ -38,12 +38,9 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A job for which the aggregators have counted different reports.
+    """A job, by the SHA-256 of its request, of which the aggregators have counted other reports.
 
-    Attributes:
-        job: The SHA-256 of its request, as text.
-        here: How many reports we counted; None if we did not count the job.
-        there: How many the other aggregator counted; None if it did not count the job.
+    A number is None where the job was not counted.
     """
 
     job: str
@@ -65,22 +62,14 @@ class JobDesk:
         return self.database.read_sync("list jobs", lambda tx: list_waiting(tx, key))
 
     def find(self, job: bytes) -> ListedJob:
-        """Return a job by its id or the digest of its request.
-
-        Raises:
-            ParameterError: There is no such job.
-        """
+        """Return a job by its id or the digest of its request, or raise `ParameterError`."""
         found = self.database.read_sync("find job", lambda tx: find_job(tx, job))
         if found is None:
             raise ParameterError(f"job: this party has no job {job.hex()}")
         return found
 
     def task(self, task_id: TaskId) -> Task:
-        """Return a task that we take part in.
-
-        Raises:
-            ParameterError: There is none with this id.
-        """
+        """Return a task that we take part in, or raise `ParameterError`."""
         stored = self.database.read_sync("task", lambda tx: get_task(tx, task_id.value))
         if stored is None:
             raise ParameterError(f"task: this party has no task {task_id}")
@@ -89,9 +78,7 @@ class JobDesk:
     def retry(self, job: bytes) -> None:
         """Drive a job at once.
 
-        Raises:
-            ParameterError: There is no such job, or it is the helper's.
-            Conflict: It has ended.
+        Raises `ParameterError` if there is none, or it is the helper's; `Conflict` if it has ended.
         """
         found = self._leaders(job)
         verb = (
@@ -102,15 +89,10 @@ class JobDesk:
         self.database.run_sync("retry job", lambda tx: verb(tx, found.job_id))
 
     def abandon(self, job: bytes, *, returned: bool) -> ListedJob:
-        """Give a job up; return it as it was.
+        """Give a job up, by its id or the digest of its request; return it as it was.
 
-        Args:
-            job: The job's id, or the digest of its request.
-            returned: Whether its reports may be claimed again, or its batch collected again.
-
-        Raises:
-            ParameterError: There is no such job, or it is the helper's.
-            Conflict: It has ended.
+        If `returned`, its reports may be claimed again, or its batch collected again. Raises what
+        `retry` does.
         """
         found = self._leaders(job)
         is_opened = returned and found.kind != AGGREGATION
@@ -154,11 +136,7 @@ class JobDesk:
     def compare(self, theirs: Mapping[str, object]) -> list[Difference]:
         """Return the jobs for which the other aggregator has counted different reports.
 
-        Args:
-            theirs: The result of `batch` at the other aggregator, unchecked.
-
-        Raises:
-            ParameterError: It is something else, or it is our own.
+        `theirs` is the result of `batch` there, unchecked.
         """
         task_id, batch = batch_of(theirs)
         if theirs["role"] == self.role.name.lower():
@@ -176,13 +154,8 @@ class JobDesk:
     def leave_out(self, task: Task, batch: Batch, jobs: Sequence[bytes]) -> dict[str, int]:
         """Leave jobs out of a batch, counted or waiting; return how many reports each had here.
 
-        Args:
-            task: The task.
-            batch: The batch, which is open.
-            jobs: The digests of their requests.
-
-        Raises:
-            BatchClosed: The batch, or a part of it, is being or was collected.
+        They are named by the digests of their requests. Raises `BatchClosed` if the batch, or a
+        part of it, is being or was collected.
         """
         vdaf = task.vdaf(NO_PARAMETER)
 
@@ -218,11 +191,7 @@ def _free(tx: Transaction, task: Task, batch: Batch) -> None:
 
 
 def batch_of(document: Mapping[str, object]) -> tuple[TaskId, Batch]:
-    """Return the task and the batch of a list of counted jobs.
-
-    Raises:
-        ParameterError: It is not such a list.
-    """
+    """Return the task and the batch of a list of counted jobs."""
     try:
         named, jobs = document["batch"], document["jobs"]
         if document["version"] != _JOB_LIST_VERSION or not isinstance(jobs, list):

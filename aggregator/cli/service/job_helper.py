@@ -19,14 +19,9 @@ SECONDS = 10
 
 
 def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
-    """Have the helper delete a job that was given up.
+    """Have the helper delete a job that was given up, and that is told as it was.
 
-    Args:
-        leader: The desk of the leader whose job it was.
-        job: The job as it was.
-
-    Returns:
-        The outcome, for a person; None if the helper surely has nothing to delete.
+    Returns the outcome, for a person; None if the helper surely has nothing to delete.
     """
     import anyio
 

@@ -72,11 +72,7 @@ async def serve_apart(
 ) -> None:
     """Serve like `serve`, but in a thread with its own event loop.
 
-    Args:
-        server: The server.
-        listening: Its socket.
-        stop: Ends it.
-        after: An address, `host:port`; clients wait until something listens there.
+    If `after` names an address, `host:port`, clients wait until something listens there.
     """
     if after is not None and not await _is_taken(after, stop):
         return
@@ -121,12 +117,7 @@ async def _announced(
 def listen(address: str, *, reuse_port: bool) -> socket.socket:
     """Return a socket that listens at `host:port`; port 0 takes a free one.
 
-    Args:
-        address: The address.
-        reuse_port: Whether other processes of the service also listen there.
-
-    Raises:
-        ConfigurationError: It cannot be listened on.
+    With `reuse_port` other processes of the service may also listen there.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
     """Open the store of the party that the settings are for.
 
-    Args:
-        config: The service file; None if all settings come from the environment.
-        may_make: Whether to make a missing store; not for commands that only look.
-
-    Raises:
-        ConfigurationError: The settings or the store cannot be used.
+    With `may_make` a missing store is made; commands that only look do not.
     """
     from aggregator.service.config import CollectorSettings, read_settings
     from aggregator.service.storage.opening import open_aggregator_store, open_database
@@ -85,11 +80,7 @@ def open_collector(config: Path | None, *, may_make: bool = True) -> Iterator[Co
 
 
 def task_id_of(text: str) -> TaskId:
-    """Return the task id in an argument.
-
-    Raises:
-        ParameterError: It is not a task id.
-    """
+    """Return the task id in an argument, or raise `ParameterError`."""
     try:
         return TaskId.parse(text)
     except DecodeError as error:

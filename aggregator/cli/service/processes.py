@@ -33,12 +33,7 @@ connections to a database server."""
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which process of a service this is.
-
-    Attributes:
-        number: Its number, from 0.
-        of: How many processes there are.
-    """
+    """Which process of a service this is: its number, from 0, of how many."""
 
     number: int
     of: int
@@ -88,10 +83,8 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
 class _Watch:
     """The watching process's view of the others.
 
-    Attributes:
-        running: The processes that have not ended, oldest first, with their numbers.
-        is_stopping: Whether they were told to end.
-        status: The status to exit with when all have ended.
+    `running` are those that have not ended, oldest first, with their numbers; `status` is what to
+    exit with when all have ended.
     """
 
     def __init__(self, read_again: Callable[[], bool]) -> None:

@@ -22,11 +22,7 @@ FIXED = (
 
 
 class Reading(Generic[S]):
-    """One party's settings, from its file and the environment.
-
-    Attributes:
-        now: The settings as they were last read.
-    """
+    """One party's settings, from its file and the environment, `now` as they were last read."""
 
     def __init__(self, kind: type[S], path: Path | None) -> None:
         """Read the settings; raises what `read_settings_of` does."""
@@ -37,8 +33,7 @@ class Reading(Generic[S]):
     def again(self) -> S:
         """Return the settings, read again; the environment is still that of the start.
 
-        Raises:
-            ConfigurationError: See `read_settings_of`; or one has changed that needs a restart.
+        Raises `ConfigurationError` also if one has changed that needs a restart.
         """
         read: S = read_settings_of(self._kind, self._path)
         changed = [

@@ -12,9 +12,8 @@ from aggregator.service.transport.peer import origin
 def recording(settings: LeaderSettings | HelperSettings) -> AbstractContextManager[None]:
     """Record this process's spans during the block, if the settings say where to send them.
 
-    Raises:
-        ConfigurationError: OpenTelemetry is not installed.
-        ParameterError: They would go to another machine over plain HTTP.
+    Raises `ConfigurationError` without OpenTelemetry, and `ParameterError` if spans would go to
+    another machine over plain HTTP.
     """
     if settings.traces_endpoint is None:
         return nullcontext()

@@ -74,11 +74,7 @@ async def run_services(
     max_connections: int,
     health: tuple[ASGIApp, str] | None = None,
 ) -> None:
-    """Run a service that is never replaced; the arguments are those of `Service`.
-
-    Raises:
-        ConfigurationError: An address cannot be listened on.
-    """
+    """Run a service that is never replaced; the arguments are those of `Service`."""
 
     @asynccontextmanager
     async def opening() -> AsyncIterator[Service]:
@@ -139,11 +135,8 @@ def leave_out_of_collections() -> None:
 class RunningService:
     """A running service, which may already have been replaced.
 
-    Attributes:
-        service: The service.
-        apps: Its applications, that of the health listener last.
-        stop: Tells its works to end.
-        leave: Tells it that no further request will come.
+    Its health listener's application is the last. `leave` tells it that no further request will
+    come.
     """
 
     def __init__(self, service: Service) -> None:
@@ -179,11 +172,7 @@ class Answering:
 
 
 class Front:
-    """The sockets and servers of a service, and the service that answers behind them.
-
-    Attributes:
-        present: The service that answers now.
-    """
+    """The sockets and servers of a service, and the service that answers behind them, `present`."""
 
     def __init__(self, present: RunningService, *, reuse_port: bool) -> None:
         """Listen at the addresses of `present`."""

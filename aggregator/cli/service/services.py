@@ -186,14 +186,7 @@ def _run(
 ) -> None:
     """Run a service of these settings, in as many processes as asked for.
 
-    Args:
-        reading: Its settings.
-        opening: Opens what one of its processes runs.
-        processes: How many; by default one for each core, but one alone if the system is to choose
-            the port.
-
-    Raises:
-        ConfigurationError: Each of several would listen at another port.
+    By default there is one for each core, but one alone if the system is to choose the port.
     """
     settings = reading.now
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)

@@ -60,8 +60,7 @@ def interval_of(
 ) -> dict[str, Mapping[str, int]]:
     """Return the `[interval]` table of a task that takes reports from `start` on, if it has one.
 
-    Raises:
-        ParameterError: Only one of the two is given, or the start is not on a unit of time.
+    Raises `ParameterError` if only one of the two is given, or the start is not on a unit of time.
     """
     seconds = parse_time(start, "start")
     if seconds is None and duration is None:
@@ -79,13 +78,8 @@ def interval_of(
 def window_of(window: int | None, start: str | None, time_precision: int) -> dict[str, int]:
     """Return the window in a privacy table; empty if there is none.
 
-    Args:
-        window: Units of time in a batch.
-        start: When one of the windows begins: ISO 8601 or seconds since 1970.
-        time_precision: Seconds in a unit of time.
-
-    Raises:
-        ParameterError: The start is given alone, or is not on a unit of time.
+    Its length is in units of time, whose precision is in seconds, and `start` is ISO 8601 or
+    seconds since 1970. Raises `ParameterError` if that is given alone, or is not on a unit.
     """
     if window is None:
         if start is not None:
@@ -101,15 +95,7 @@ def window_of(window: int | None, start: str | None, time_precision: int) -> dic
 
 
 def write_files(task: "Task", out: Path) -> None:
-    """Write a task's public file and each party's file, with fresh secrets, to a new folder.
-
-    Args:
-        task: The task.
-        out: The new folder.
-
-    Raises:
-        FileExistsError: The folder exists.
-    """
+    """Write a task's public file and each party's file, with fresh secrets, to a new folder."""
     from aggregator.protocol.provisioning import provision
     from aggregator.protocol.task_file import task_to_toml
 
@@ -129,11 +115,7 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
 
 
 def collector_config_of(text: str) -> "HpkeConfig":
-    """Return the configuration that `prio collector config` prints.
-
-    Raises:
-        ParameterError: The text is not a configuration.
-    """
+    """Return the configuration that `prio collector config` prints."""
     from aggregator.codec import DecodeError, decode
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.dap.ids import decode_base64url
@@ -147,11 +129,7 @@ def collector_config_of(text: str) -> "HpkeConfig":
 
 
 def privacy_table(file: Path) -> dict[str, Setting]:
-    """Return the `[privacy]` table of a file.
-
-    Raises:
-        ParameterError: It is not TOML, or holds something else.
-    """
+    """Return the `[privacy]` table of a file."""
     from aggregator.protocol.task_documents import NOT_TOML
     from aggregator.service.config import read_text
 

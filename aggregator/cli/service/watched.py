@@ -69,10 +69,6 @@ def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, s
 
     On a loopback address, requests must use this machine's names; on a network, monitors and probes
     use any address.
-
-    Args:
-        settings: The settings of the service.
-        probe: The latest check of its store.
     """
     address = settings.health_listen
     if address is None:
@@ -127,11 +123,7 @@ def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -
 
 
 class SumWatch:
-    """Knows of which sums the keys are missing, before anybody asks for their batch.
-
-    Attributes:
-        faults: What the last look has found.
-    """
+    """Knows of which sums the keys are missing, before anybody asks for their batch."""
 
     def __init__(self, database: Database) -> None:
         """Look at a store when `watch` runs."""

@@ -22,14 +22,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A batch to collect.
-
-    Attributes:
-        task: The task of the batch.
-        start: The beginning of its interval.
-        length: The length of its interval.
-        name: Its name, for a reader.
-    """
+    """A batch to collect, with a name for a reader."""
 
     task: "Task"
     start: datetime
@@ -42,12 +35,8 @@ async def collect_all(
 ) -> "tuple[dict[int, Collected], list[Trouble]]":
     """Return the collected batches, by their index in `wanted`, and what could not be collected.
 
-    Args:
-        config: The collector's service file.
-        wanted: The batches to collect.
-        wait: Seconds for all of them together.
-        what: All of them, for a reader.
-        now: Whether to collect intervals that are not over.
+    All of them together are waited for, and named for a reader by `what`. With `now`, intervals
+    that are not over are collected.
     """
     import anyio
     from rich.console import Console

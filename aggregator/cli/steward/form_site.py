@@ -49,12 +49,7 @@ Pages = Callable[[], Mapping[str, Callable[[], str]]]
 
 
 def form_site(pages: Pages, only: str | None = None) -> ASGIApp:
-    """Return an application that serves pages.
-
-    Args:
-        pages: Finds the current pages.
-        only: The name of the page to show at the root.
-    """
+    """Return an application that serves the current pages; `only` is the one shown at the root."""
     router = APIRouter(include_in_schema=False)
 
     @router.api_route("/", methods=["GET", "HEAD"])
@@ -69,16 +64,7 @@ def form_site(pages: Pages, only: str | None = None) -> ASGIApp:
 
 
 async def serve_forms(pages: Pages, address: str, only: str | None = None) -> None:
-    """Serve pages until a signal comes.
-
-    Args:
-        pages: Finds the current pages.
-        address: `host:port`.
-        only: The name of the page to show at the root.
-
-    Raises:
-        ConfigurationError: The address cannot be listened on.
-    """
+    """Serve pages at `host:port` until a signal comes."""
 
     async def announce(_stop: anyio.Event) -> None:
         await anyio.lowlevel.checkpoint()

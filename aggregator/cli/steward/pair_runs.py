@@ -55,12 +55,10 @@ class AuditError(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Released:
-    """The results of a window.
+    """The results of a window: noise of the leader, the helper and the result, for each bucket.
 
-    Attributes:
-        noise: The leader's, the helper's, and the error of the result; one number for each bucket.
-        report_count: The number of reports, according to the leader.
-        mistakes: Reports that are not in a share exactly once.
+    How many reports there are is the leader's word. Mistakes are reports that are not in a share
+    exactly once.
     """
 
     noise: tuple[list[int], list[int], list[int]]
@@ -70,14 +68,7 @@ class Released:
 
 @dataclasses.dataclass(slots=True)
 class Window:
-    """One unit of the task's time, and its reports.
-
-    Attributes:
-        unit: The unit.
-        reports: How many reports are uploaded.
-        seed: The seed that they are made from.
-        released: The results; None until there are some.
-    """
+    """One unit of the task's time, and its reports, which are made from a seed."""
 
     unit: int
     reports: int
@@ -115,13 +106,9 @@ class ReplayedEntropy(Entropy):
 
 @dataclasses.dataclass(slots=True)
 class PairAudit:
-    """An audit in its folder.
+    """An audit in its folder: the task, made for the purpose, and the windows of each audit.
 
-    Attributes:
-        folder: The folder.
-        task: The task, made for the purpose.
-        token: The collector's token at the leader.
-        audits: The windows of each audit; the last may be under way.
+    The last audit may be under way.
     """
 
     folder: Path
@@ -131,11 +118,7 @@ class PairAudit:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Read an audit's folder.
-
-        Raises:
-            ParameterError: A file has unexpected contents.
-        """
+        """Read an audit's folder."""
         task = read_task(folder / "task.toml")
         text = read_text(folder / "collector.toml")
         token = read_provision(text, Role.COLLECTOR).secrets.collector_token
@@ -149,16 +132,9 @@ class PairAudit:
         return cls(folder, task, str(token), audits)
 
     def begin(self, windows: int, reports: int, now: int, *, anew: bool = False) -> list[Window]:
-        """Return the windows of the audit under way, or new ones.
+        """Return the windows of the audit under way, or new ones: the latest that have ended.
 
-        Args:
-            windows: How many new ones; they are the latest units of time that have ended.
-            reports: How many reports each window gets.
-            now: Seconds since the epoch.
-            anew: Whether to abandon the audit under way.
-
-        Raises:
-            ParameterError: The reports of a window are too few or too many.
+        With `anew`, the one under way is abandoned. Times are seconds since the epoch.
         """
         last = self.audits[-1] if self.audits and not anew else []
         if any(window.released is None for window in last):
@@ -187,11 +163,7 @@ class PairAudit:
         return self.audits[-1]
 
     def last(self) -> list[Window]:
-        """Return the windows of the last audit that was completed.
-
-        Raises:
-            ParameterError: No audit has been completed.
-        """
+        """Return the windows of the last audit that was completed."""
         for audit in reversed(self.audits):
             if all(window.released is not None for window in audit):
                 return audit
@@ -205,18 +177,10 @@ class PairAudit:
         timeout_seconds: float,
         progress: Callable[[], None],
     ) -> None:
-        """Upload the reports of all windows, and collect each.
+        """Upload the reports of all windows, and collect each; progress is called after either.
 
-        Args:
-            windows: The windows from `begin`.
-            keypair: The collector's key pair.
-            http: Sends the requests.
-            timeout_seconds: How long each batch may take.
-            progress: Called after each window's upload and after its collection.
-
-        Raises:
-            PeerError: An aggregator could not be reached, refused, or was not ready in time. The
-                work done so far is kept.
+        Raises `PeerError` if an aggregator could not be reached, refused, or was not ready in time.
+        The work done so far is kept.
         """
         missing = [window for window in windows if window.released is None]
         for window in missing:
@@ -298,11 +262,7 @@ class PairAudit:
 
 
 def releases_of(windows: list[Window]) -> Releases:
-    """Return the results of windows.
-
-    Raises:
-        ParameterError: A window has no results yet.
-    """
+    """Return the results of windows."""
     released = [window.released for window in windows if window.released is not None]
     if len(released) != len(windows):
         raise ParameterError("audit: a window was not collected; call this without --last")
@@ -322,13 +282,9 @@ def releases_of(windows: list[Window]) -> Releases:
 def _mistake(rest: Vector, out_shares: Vector) -> tuple[int, int, Vector] | None:
     """Return the report that is missing from a share or in it twice, if any.
 
-    Args:
-        rest: The share less the sum of the out shares.
-        out_shares: One row per report.
-
-    Returns:
-        The report's index, how often the share holds it, and the share's noise; None if the share
-        holds each report once, or if no single report explains the difference.
+    `rest` is the share less the sum of the out shares, of which there is a row for each report.
+    Returns the report's index, how often the share holds it, and the share's noise; None if the
+    share holds each report once, or if no single report explains the difference.
     """
     if _is_noise(rest):
         return None

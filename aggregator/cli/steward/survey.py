@@ -75,11 +75,7 @@ def check(
 
 
 def _by_last(texts: "Sequence[PlannedText]", found: Path) -> "tuple[PlannedText, ...]":
-    """Return text questions with what will be found by their last window.
-
-    Raises:
-        ParameterError: The file does not say, or there are no text questions.
-    """
+    """Return text questions with what will be found by their last window."""
     from aggregator.cli.files import named
     from aggregator.service.config import read_text
     from aggregator.steward.text.last_window import last_windows

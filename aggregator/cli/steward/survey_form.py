@@ -115,13 +115,7 @@ def page_of(
 ) -> str:
     """Return the page of a survey, with the text questions whose files lie beside its own.
 
-    Args:
-        public: The survey's public file.
-        words: Every string that is not the survey's own; English unless given.
-        spelled: Folders of windows in which letters are asked for.
-
-    Raises:
-        ParameterError: As for `form_page`; or the file has no survey, or several tasks.
+    `spelled` are folders of windows in which letters are asked for.
     """
     from aggregator.client.survey.texts import spelled_of
     from aggregator.steward.survey.form.page import check_task, form_page
@@ -157,11 +151,7 @@ def _serve(run: "Callable[[], Coroutine[None, None, None]]") -> None:
 
 
 async def _served(client: "httpx.AsyncClient", url: str, size: int) -> bytes:
-    """Return the answer of a URL, up to one byte beyond `size`.
-
-    Raises:
-        PeerError: It cannot be reached, or its answer is not a page.
-    """
+    """Return the answer of a URL, up to one byte beyond `size`, or raise `PeerError`."""
     import httpx
 
     content = b""

@@ -18,12 +18,7 @@ _NUMBER = re.compile(r"[0-9]+")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trouble:
-    """A window that could not be collected.
-
-    Attributes:
-        window: The window, for a reader.
-        reason: Why it could not be collected.
-    """
+    """A window that could not be collected, and why."""
 
     window: str
     reason: str
@@ -33,10 +28,7 @@ def table_lines(made: "Table", width: int) -> list[str]:
     """Return a table of a survey's figures as lines of text.
 
     Numbers are rounded to two digits of their half-width, and ends outward, as on the pages.
-
-    Args:
-        made: A table from `SurveyResults.table`.
-        width: The line length in characters; windows that do not fit are printed further down.
+    Windows that do not fit into the width, in characters, are printed further down.
     """
     windows: dict[str, None] = {}
     cells: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}

@@ -27,11 +27,7 @@ MaybeTaskFile = Annotated[
 
 
 def task_of_survey(file: Path) -> "tuple[Task, Meaning]":
-    """Return the task of a survey, and its meaning.
-
-    Raises:
-        ParameterError: The file has several tasks, or its task has no survey.
-    """
+    """Return the task of a survey, and its meaning."""
     from aggregator.steward.survey import Meaning
 
     task = read_task(file)

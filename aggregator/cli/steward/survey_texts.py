@@ -32,13 +32,9 @@ def write_survey(
     out: Path,
     beside: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a survey's public file, as TOML and as JSON, and each party's file.
+    """Write a survey's public file, as TOML and as JSON, and each party's file, to a new folder.
 
-    Args:
-        task: The survey's task.
-        texts: Each text question by name, with its tasks; their public files are in folders.
-        out: The new folder.
-        beside: Further public files, by name.
+    Public files of text questions are in folders; others, by name, are `beside`.
     """
     from aggregator.cli.service.task_making import write_folder
     from aggregator.protocol.provisioning import provision_all
@@ -86,16 +82,8 @@ async def send_texts(
 ) -> "dict[str, tuple[UploadSummary, int]]":
     """Send each person's report of each window to each text question.
 
-    Args:
-        texts: Each question by name, with its tasks.
-        written: What people wrote.
-        state: The folder of tosses.
-        http: Sends the requests.
-        entropy: For tosses and reports.
-        floor: The least protection that the client takes part in.
-
-    Returns:
-        For each question, the outcome of its reports, and how many people had answered before.
+    `state` is the folder of tosses. Returns, for each question, the outcome of its reports, and how
+    many people had answered before.
     """
     from aggregator.cli.steward.text_upload import send_answers
     from aggregator.client import UploadSummary
@@ -118,9 +106,7 @@ async def send_texts(
 def text_line(planned: "PlannedText", budget: "Fraction | None") -> str:
     """Return a line that says how a text question is asked, and what will be found.
 
-    Args:
-        planned: The question.
-        budget: The epsilon of a person and window.
+    The budget is the epsilon of a person and window.
     """
     plan, question = planned.plan, planned.question
     surely, people = math.ceil(plan.found_from), round(plan.tail.people)

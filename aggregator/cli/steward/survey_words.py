@@ -28,15 +28,8 @@ def show_words(
 ) -> None:
     """Print which strings people wrote, in every window that was collected completely.
 
-    Args:
-        place: The survey's public file.
-        meaning: The survey's meaning.
-        lists: Files with one string on each line.
-        results_of: Returns all collected results of a task.
-        as_json: Whether to print one JSON document.
-
-    Raises:
-        ParameterError: The survey has no text question.
+    The strings are in files, one on each line. `results_of` returns all collected results of a
+    task.
     """
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode

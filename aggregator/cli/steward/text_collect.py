@@ -110,11 +110,7 @@ def collect(
 def _last_window(
     task: "Task", moment: int, start: str | None, end: str | None, window: str | None
 ) -> str:
-    """Return a second within the last window that is over.
-
-    Raises:
-        ParameterError: The question has no windows, or an interval is named as well.
-    """
+    """Return a second within the last window that is over."""
     if (start, end, window) != (None, None, None):
         raise ParameterError("last: takes the place of --start, --end and --window")
     windows = task.policy.window
@@ -128,11 +124,7 @@ def _last_window(
 def _interval(
     task: "Task", start: str | None, end: str | None, window: str | None
 ) -> tuple[int, int]:
-    """Return the first second to collect, and the one after the last.
-
-    Raises:
-        ParameterError: No interval is named, or it does not fit the question.
-    """
+    """Return the first second to collect, and the one after the last."""
     from aggregator.dap.problems import BatchInvalid
     from aggregator.protocol.results import collection_request
 
@@ -166,11 +158,7 @@ def _interval(
 
 
 def _check_known(config: Path | None, tasks: "Sequence[Task]") -> None:
-    """Refuse tasks that the collector does not have, or has with other contents.
-
-    Raises:
-        ParameterError: There is such a task.
-    """
+    """Refuse tasks that the collector does not have, or has with other contents."""
     from aggregator.collector import Collector
 
     with Collector.open(config) as collector:

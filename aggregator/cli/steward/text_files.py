@@ -42,11 +42,7 @@ def public_files(
 
 
 def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
-    """Return a survey's text questions by name, from the folder beside its task.
-
-    Raises:
-        ParameterError: A question's files do not belong together, or not to the survey.
-    """
+    """Return a survey's text questions by name, from the folder beside its task."""
     from aggregator.cli.steward.survey_tasks import task_of_survey
     from aggregator.steward.survey.texts import check_bound
 
@@ -60,22 +56,14 @@ def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
 
 
 def strings_in(lists: "Iterable[Path]") -> list[str]:
-    """Return the candidates in some files, one on each line.
-
-    Raises:
-        ConfigurationError: A file cannot be read, or is not UTF-8.
-    """
+    """Return the candidates in some files, one on each line."""
     from aggregator.service.config import read_text
 
     return [line for file in lists for line in read_text(file).splitlines()]
 
 
 def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
-    """Return the question or spelling in a folder, and its tasks.
-
-    Raises:
-        ParameterError: They do not belong together.
-    """
+    """Return the question or spelling in a folder, and its tasks."""
     from aggregator.client.text.spelling import spelling_of_json
     from aggregator.service.config import read_text
 
@@ -88,11 +76,7 @@ def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":
-    """Return the question in a folder and its tasks, checked against each other.
-
-    Raises:
-        ParameterError: They do not belong together.
-    """
+    """Return the question in a folder and its tasks, checked against each other."""
     from aggregator.client.text.question import question_of_json
     from aggregator.service.config import read_text
 

@@ -105,11 +105,7 @@ def spell(
 
 
 def _interval(task: "Task", window: str) -> dict[str, dict[str, int]]:
-    """Return the `interval` of tasks that take reports of one window only.
-
-    Raises:
-        ParameterError: The window is over.
-    """
+    """Return the `interval` of tasks that take reports of one window only, which is not over."""
     windows, unit = task.policy.window, task.time_precision
     assert windows is not None  # noqa: S101  as `spell` has seen
     first = windows.first_unit((parse_time(window, "window") or 0) // unit)
@@ -120,11 +116,7 @@ def _interval(task: "Task", window: str) -> dict[str, dict[str, int]]:
 
 
 def _unnamed(text: str) -> list[int]:
-    """Return the fingerprints without a name, those held by most people first.
-
-    Raises:
-        ParameterError: There is none, or the text is something else.
-    """
+    """Return the fingerprints without a name, those held by most people first."""
     try:
         found = json.loads(text)["found"]
         known = [

@@ -132,15 +132,8 @@ async def send_answers(
 ) -> "tuple[UploadSummary, int]":
     """Send a report for each person; return the outcome, and how many had answered before.
 
-    Args:
-        question: The question, or the spelling that replaces it in this window.
-        tasks: Its tasks.
-        written: What each person wrote.
-        state: The folder of tosses.
-        http: Sends the requests.
-        seconds: The time of the reports.
-        entropy: For tosses and reports.
-        floor: The least protection that the client accepts.
+    In a window of letters, the question is the spelling that replaces it. `state` is the folder of
+    tosses.
     """
     from aggregator.client import Client, UploadSummary
     from aggregator.client.text.kept import kept_tosses
@@ -209,11 +202,7 @@ def _measurement(question: "TextQuestion | Spelling", toss: "Toss", answer: str)
 def _answers(
     file: Path, person_column: str | None, answer_column: str, delimiter: str
 ) -> dict[str, str]:
-    """Return what each person wrote.
-
-    Raises:
-        ParameterError: A column is missing, or a person is in it twice.
-    """
+    """Return what each person wrote."""
     from aggregator.cli.client.upload import check_delimiter, csv_text
 
     check_delimiter(delimiter)

@@ -56,13 +56,10 @@ def in_words(
     member: str = "setting",
     shown: Callable[[object], str] | None = None,
 ) -> str:
-    """Return what is wrong with a value; where it stands is for the caller to say.
+    """Return what is wrong with a value, as pydantic found; where it is the caller says.
 
-    Args:
-        fault: As pydantic describes it.
-        table: What its format calls a table.
-        member: What it calls an entry of one.
-        shown: How a refused value is repeated, where no value is a secret.
+    `table` and `member` are what its format calls them. `shown` repeats a refused value, where no
+    value is a secret.
     """
     kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     if kind == "missing":

@@ -39,13 +39,9 @@ _ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSe
 
 
 def read_settings(path: Path | None) -> AnySettings:
-    """Read the settings of any party.
+    """Read the settings of any party, from a file if one is named, and the environment.
 
-    Args:
-        path: The service file; None if the environment says everything.
-
-    Raises:
-        ConfigurationError: The settings cannot be read or used; the message names every faulty one.
+    A `ConfigurationError` names every faulty one.
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
@@ -81,11 +77,7 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
 
 
 def check_private(path: Path) -> None:
-    """Refuse a file of secrets that anyone but its owner can read or write.
-
-    Raises:
-        ConfigurationError: Its mode gives access to its group or to everybody, or it is no file.
-    """
+    """Refuse, as `ConfigurationError`, a file of secrets that others can read or write."""
     found = path.stat().st_mode
     if stat.S_ISDIR(found):
         raise ConfigurationError(
@@ -122,9 +114,6 @@ def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, objec
     """Return the settings in a file's tables by their names alone, which no two tables share.
 
     Settings before the first table are accepted too, since older files had all of them there.
-
-    Raises:
-        ConfigurationError: A setting stands in the wrong table, or twice.
     """
     tables = {name: value for name, value in values.items() if name in {*TABLES, TUNING}}
     found = {name: value for name, value in values.items() if name not in tables}

@@ -26,8 +26,7 @@ from aggregator.service.config.kinds import (
 def beside(database_url: str, setting: str) -> str:
     """Return the path of a store's file, next to which a setting's file lies by default.
 
-    Raises:
-        ConfigurationError: The store is not a file, so the setting must be given.
+    Raises `ConfigurationError` if the store is no file: then the setting must be given.
     """
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError

@@ -13,9 +13,7 @@ MOST_BYTES = 64 * 2**20
 def read_bytes(file: Path) -> bytes:
     """Return the content of a file, or of standard input for `-`.
 
-    Raises:
-        ConfigurationError: It holds more than `MOST_BYTES`.
-        OSError: It cannot be read.
+    Raises OSError, or `ConfigurationError` if it holds more than `MOST_BYTES`.
     """
     if str(file) == "-":
         content = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -19,14 +19,10 @@ Outcome = tuple[str, str]
 
 
 class ByMinute:
-    """Examines a service, and adds the counts of each of the last minutes.
+    """Examines a service, and adds the counts of each of the last minutes; threads may share it.
 
-    It may be called from several threads.
-
-    Args:
-        examine: Examines the service.
-        more: Members for the document that only the running process knows.
-        now: Returns seconds of a clock that is never set back.
+    `more` has members for the document that only the running process knows, and the clock is never
+    set back.
     """
 
     def __init__(

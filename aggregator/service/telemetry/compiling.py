@@ -21,12 +21,9 @@ NOTE = "compiling"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Awaited:
-    """Kernels that are not ready yet.
+    """Kernels of a VDAF that are not ready yet, since they were found missing (Unix time).
 
-    Attributes:
-        vdaf: The VDAF that they are for.
-        since: When they were found missing, Unix time.
-        problem: Why the last attempt to compile them failed, if it did.
+    The problem is why the last attempt to compile them failed, if it did.
     """
 
     vdaf: str

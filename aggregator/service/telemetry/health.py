@@ -10,14 +10,7 @@ Samples = Sequence[tuple[Mapping[str, str], float]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of Prometheus' text exposition.
-
-    Attributes:
-        name: Its name, which ends with the unit.
-        help: A description in one line.
-        kind: Its type, which says whether it can fall.
-        samples: Its values, each with its labels.
-    """
+    """A metric of Prometheus' text exposition, and each of its values with its labels."""
 
     name: str
     help: str
@@ -27,13 +20,10 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Health:
-    """The state of a service at one moment.
+    """The state of a service at one moment; it is ready if there are no faults.
 
-    Attributes:
-        faults: Why it is not ready; empty if it is.
-        document: The details, as JSON.
-        metrics: The details as numbers; `whole_metrics` adds whether it is ready.
-        stalls: The faults that keep work waiting, but do not keep requests from being answered.
+    Stalls are faults that keep work waiting, but do not keep requests from being answered.
+    `metrics` are the details of the document as numbers.
     """
 
     faults: Sequence[str]

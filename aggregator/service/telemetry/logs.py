@@ -49,10 +49,7 @@ class LogFormat(StrEnum):
 def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -> None:
     """Set up logging for the process: everything to standard error, one line per event.
 
-    Args:
-        log_format: JSON for machines, console for people.
-        level: `debug`, `info`, `warning` or `error`.
-        role: The party that the process belongs to, for every line; None for a command.
+    Each line names the party that the process belongs to, if any.
     """
 
     def name_role(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

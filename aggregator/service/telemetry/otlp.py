@@ -51,14 +51,9 @@ _KINDS = {
 
 @contextmanager
 def recording(endpoint: str, role: str, *, environment_proxy: bool = False) -> Iterator[None]:
-    """Record the spans of this process during the block, and send them to a receiver.
+    """Record the spans of this process during the block, and send them to a receiver's URL.
 
     Call it after the last fork: threads do not survive one.
-
-    Args:
-        endpoint: The receiver's URL, with its path.
-        role: The party that the process belongs to.
-        environment_proxy: Whether to go through the proxies of `HTTPS_PROXY` and the like.
     """
     session = requests.Session()
     session.trust_env = environment_proxy

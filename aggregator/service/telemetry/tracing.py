@@ -41,12 +41,9 @@ class SpanKind(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A span in a trace, as `traceparent` names it.
+    """A span in a trace, as `traceparent` names it, by hexadecimal digits: 32 and 16.
 
-    Attributes:
-        trace_id: 32 hexadecimal digits.
-        span_id: 16 hexadecimal digits.
-        is_sampled: Whether its sender may have recorded it.
+    It is sampled if its sender may have recorded it.
     """
 
     trace_id: str
@@ -96,12 +93,8 @@ def span(
 ) -> AbstractContextManager[None]:
     """Record how long the block takes, if spans are recorded.
 
-    Args:
-        name: Its name, one of a few fixed ones.
-        kind: Its kind.
-        parent: The span of the party that asked for this work.
-        conventional: Attributes by OpenTelemetry's names.
-        ours: Attributes by our names, to which the prefix `prio.` is added.
+    Names are a few fixed ones. `parent` is the span of the party that asked for this work.
+    Attributes are by OpenTelemetry's names, or by ours, to which the prefix `prio.` is added.
     """
     if _recorder is None:
         return nullcontext()
