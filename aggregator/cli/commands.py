@@ -55,9 +55,7 @@ GROUPS: Final[Mapping[str, Rows]] = {
     **service.GROUPS,
     **collector.GROUPS,
     **steward.GROUPS,
-    "vdaf": {
-        "check": "Replay test vectors: every step, and every byte that a file publishes.",
-    },
+    "vdaf": {"check": "Replay test vectors: every step, and every byte that a file publishes."},
 }
 """The first docstring line of each command in a group, by the names that lead to the group.
 
@@ -74,10 +72,7 @@ class Commands(CommandFirst):
         self._entries = {entry.name: entry for entry in COMMANDS}
         for entry in COMMANDS:
             stand_in = TyperCommand(
-                entry.name,
-                help=entry.help,
-                rich_help_panel=entry.panel,
-                hidden=not entry.is_daily,
+                entry.name, help=entry.help, rich_help_panel=entry.panel, hidden=not entry.is_daily
             )
             self.commands.setdefault(entry.name, stand_in)
         rest = [each for each in self.commands.values() if each.hidden]

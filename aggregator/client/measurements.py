@@ -47,10 +47,7 @@ class MeasurementReader:
             raise ParameterError("buckets: two have the same name")
 
     def read(
-        self,
-        cells: Sequence[str],
-        place: str = "measurement",
-        columns: Sequence[str] = (),
+        self, cells: Sequence[str], place: str = "measurement", columns: Sequence[str] = ()
     ) -> Measurement:
         """Return the measurement in some cells: one, or for a vector one per coordinate.
 

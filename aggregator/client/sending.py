@@ -44,10 +44,7 @@ _LATE = (
     ReportError.REPORT_DROPPED.draft_name,
     ReportError.TASK_EXPIRED.draft_name,
 )
-_OUTDATED = (
-    ReportError.OUTDATED_CONFIG.draft_name,
-    ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name,
-)
+_OUTDATED = (ReportError.OUTDATED_CONFIG.draft_name, ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name)
 """What leaders answer, by the draft or by habit, to a report sealed to a key they do not have."""
 
 _UNKNOWN_TASK = "unrecognizedTask"

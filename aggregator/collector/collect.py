@@ -28,11 +28,7 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.problems import BatchInvalid
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
-from aggregator.protocol.results import (
-    Result,
-    largest_result,
-    open_result,
-)
+from aggregator.protocol.results import Result, largest_result, open_result
 from aggregator.protocol.task import Task
 from aggregator.service.transport.creation import COLLECTION_JOB
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable

@@ -64,12 +64,7 @@ class Driver:
     be repaired, such as a wrong token, makes it wait, with the reason in its row.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        keypair: HpkeKeypair,
-        http: httpx.AsyncClient,
-    ) -> None:
+    def __init__(self, database: Database, keypair: HpkeKeypair, http: httpx.AsyncClient) -> None:
         self._database = database
         self._keypair = keypair
         self._http = http
@@ -312,8 +307,7 @@ class Driver:
         del self._unusable[stored.collection_id]
         document = json.dumps(problem)
         if await self._database.run(
-            "fail collection",
-            lambda tx: store.fail_collection(tx, stored.collection_id, document),
+            "fail collection", lambda tx: store.fail_collection(tx, stored.collection_id, document)
         ):
             log.info("collection failed", collection=stored.collection_id.hex(), problem=document)
 

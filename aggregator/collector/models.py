@@ -29,8 +29,7 @@ class Privacy(DocumentModel):
         None, description="Of one batch and of all, in a few words; results from before have none."
     )
     group: str | None = Field(
-        None,
-        description="Who keeps a person in one of several tasks; null if it is of no group.",
+        None, description="Who keeps a person in one of several tasks; null if it is of no group."
     )
     honest: str = Field(description="Who has to be, for it to hold.")
     bound_into_reports: bool

@@ -99,10 +99,7 @@ class Scheduler:
             length = timedelta(seconds=meaning.windows.seconds)
             looked = 0
             while start >= first and looked < _MOST_WINDOWS:
-                named = {
-                    "start": int(start.timestamp()),
-                    "end": int((start + length).timestamp()),
-                }
+                named = {"start": int(start.timestamp()), "end": int((start + length).timestamp())}
                 new = new_collection(task, collection_request(task, named), self._entropy)
                 if not store.is_requested(tx, task.task_id.value, new.request):
                     store.put_collection(tx, new)

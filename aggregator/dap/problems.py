@@ -255,12 +255,7 @@ PROBLEM_TYPES: Mapping[str, type[Problem]] = {
 """Every type by its URI."""
 
 
-_NOT_REPAIRED_BY_TIME = (
-    BudgetExceeded,
-    TaskRefused,
-    CollectionFailed,
-    UnrecognizedCollectionJob,
-)
+_NOT_REPAIRED_BY_TIME = (BudgetExceeded, TaskRefused, CollectionFailed, UnrecognizedCollectionJob)
 
 
 def is_final(problem: Problem) -> bool:

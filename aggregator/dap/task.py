@@ -19,11 +19,7 @@ from aggregator.dap.extensions import (
     read_increasing,
     write_extensions,
 )
-from aggregator.dap.profile import (
-    TASK_EXTENSION_INTERVAL,
-    TASK_EXTENSION_PRIVACY,
-    BatchMode,
-)
+from aggregator.dap.profile import TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY, BatchMode
 from aggregator.dap.times import Interval
 from aggregator.errors import ParameterError
 

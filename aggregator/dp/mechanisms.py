@@ -56,10 +56,7 @@ class PolicyParameters:
         self._left = {name: value for name, value in given.items() if value is not None}
 
     def take(
-        self,
-        name: str,
-        parse: Callable[[object, str], Fraction],
-        default: Fraction | None = None,
+        self, name: str, parse: Callable[[object, str], Fraction], default: Fraction | None = None
     ) -> Fraction:
         """Return the parameter `name`, which must be there unless there is a default."""
         if name in self._left:

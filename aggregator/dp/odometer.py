@@ -97,10 +97,7 @@ class Odometer:
                 + 2
                 * sqrt(
                     (rho + mixed)
-                    * ln(
-                        Fraction(1, 2) + sqrt(1 + rho / mixed, digits) / (2 * self.delta),
-                        digits,
-                    ),
+                    * ln(Fraction(1, 2) + sqrt(1 + rho / mixed, digits) / (2 * self.delta), digits),
                     digits,
                 )
             )

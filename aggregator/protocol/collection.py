@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 from aggregator.codec import encode
 from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
 from aggregator.dap.hpke_suites import TAG_SIZE
-from aggregator.dap.messages import (
-    AggregateShareReq,
-    CollectionJobReq,
-    aggregate_share_aad,
-)
+from aggregator.dap.messages import AggregateShareReq, CollectionJobReq, aggregate_share_aad
 from aggregator.dap.problems import (
     BatchInvalid,
     BatchMismatch,
@@ -144,11 +140,7 @@ def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) ->
 
 
 def release(
-    task: Task,
-    role: Role,
-    agg_share: Vector,
-    request: CollectionJobReq,
-    entropy: Entropy,
+    task: Task, role: Role, agg_share: Vector, request: CollectionJobReq, entropy: Entropy
 ) -> HpkeCiphertext:
     """Add this aggregator's noise to its aggregate share, and seal the sum to the collector.
 

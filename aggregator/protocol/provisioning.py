@@ -20,12 +20,7 @@ from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_documents import (
-    Table,
-    read_tables,
-    table_to_toml,
-    tables_to_toml,
-)
+from aggregator.protocol.task_documents import Table, read_tables, table_to_toml, tables_to_toml
 from aggregator.protocol.task_file import (
     check_ids,
     of_several,

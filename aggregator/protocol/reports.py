@@ -10,13 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
-from aggregator.dap.hpke import (
-    DecryptError,
-    HpkeCiphertext,
-    HpkeConfig,
-    input_share_info,
-    seal,
-)
+from aggregator.dap.hpke import DecryptError, HpkeCiphertext, HpkeConfig, input_share_info, seal
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import (
@@ -86,10 +80,7 @@ def prepare_reports(
     leader_shares, helper_shares = shards.input_shares
     return [
         PreparedReport(
-            ReportMetadata(ReportId(report_id), time),
-            public_share,
-            leader_share,
-            helper_share,
+            ReportMetadata(ReportId(report_id), time), public_share, leader_share, helper_share
         )
         for report_id, public_share, leader_share, helper_share in zip(
             report_ids, shards.public_shares, leader_shares, helper_shares, strict=True

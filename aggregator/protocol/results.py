@@ -24,11 +24,7 @@ from aggregator.dap.hpke import (
     aggregate_share_info,
     open_,
 )
-from aggregator.dap.messages import (
-    CollectionJobReq,
-    CollectionJobResp,
-    aggregate_share_aad,
-)
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggregate_share_aad
 from aggregator.dap.profile import Role
 from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.sensitivity import max_entry
@@ -103,10 +99,7 @@ def largest_result(task: Task) -> int:
 
 
 def open_result(
-    task: Task,
-    keypair: HpkeKeypair,
-    request: CollectionJobReq,
-    response: CollectionJobResp,
+    task: Task, keypair: HpkeKeypair, request: CollectionJobReq, response: CollectionJobResp
 ) -> Result:
     """Open both aggregate shares, add them and say how far the sums may be from the truth.
 

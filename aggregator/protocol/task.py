@@ -25,10 +25,7 @@ from aggregator.dap.profile import DAP_18, TASK_EXTENSIONS, BatchMode, Profile
 from aggregator.dap.resources import is_endpoint
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Interval, Time
-from aggregator.dp.policy import (
-    PrivacyPolicy,
-    decode_policy,
-)
+from aggregator.dp.policy import PrivacyPolicy, decode_policy
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
@@ -36,9 +33,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
-from aggregator.vdaf.instances import (
-    prio3_from_configuration,
-)
+from aggregator.vdaf.instances import prio3_from_configuration
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.words import escaped, first_unsafe_member, is_unsafe
 

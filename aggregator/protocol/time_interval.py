@@ -10,12 +10,7 @@ from collections.abc import Mapping
 from typing_extensions import override
 
 from aggregator.dap.extensions import Extensions
-from aggregator.dap.messages import (
-    BatchSelector,
-    Query,
-    TimeIntervalQuery,
-    TimeIntervalSelector,
-)
+from aggregator.dap.messages import BatchSelector, Query, TimeIntervalQuery, TimeIntervalSelector
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window

@@ -9,12 +9,10 @@ import typer
 
 def client_module(
     out: Annotated[
-        Path | None,
-        typer.Option(help="The file to write; without it, standard output."),
+        Path | None, typer.Option(help="The file to write; without it, standard output.")
     ] = None,
     text: Annotated[
-        bool,
-        typer.Option("--text", help="The part for text questions, which imports ./prio.js."),
+        bool, typer.Option("--text", help="The part for text questions, which imports ./prio.js.")
     ] = False,
 ) -> None:
     """Write the module for browsers as one file, and its hash to standard error.

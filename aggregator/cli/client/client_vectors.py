@@ -26,8 +26,7 @@ def client_vectors(
         ),
     ] = None,
     time: Annotated[
-        str,
-        typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970."),
+        str, typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970.")
     ] = "2026-01-01T00:00:00Z",
     which: WhichTask = None,
 ) -> None:

@@ -12,12 +12,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
-from aggregator.cli.options import (
-    EnvironmentProxy,
-    InsecureHttp,
-    WhichTask,
-    parse_time,
-)
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
 from aggregator.client.requests import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
@@ -122,10 +117,7 @@ def upload(
         raise ParameterError(
             "person-column: goes with --csv, and not with --state, which is for one person"
         )
-    limits = _Limits(
-        None if state is None else Contributions(state),
-        floor,
-    )
+    limits = _Limits(None if state is None else Contributions(state), floor)
     values = _measurements(
         reader,
         measurements or [],
@@ -285,12 +277,7 @@ async def _upload(
 
         try:
             async with client as http:
-                uploads = Client(
-                    task,
-                    http,
-                    contributions=limits.contributions,
-                    floor=limits.floor,
-                )
+                uploads = Client(task, http, contributions=limits.contributions, floor=limits.floor)
                 return await uploads.upload(
                     measurements, time=time, reports_per_request=per_request, progress=advance
                 )

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import (
-    Config,
-    TaskArgument,
-    parse_time,
-)
+from aggregator.cli.options import Config, TaskArgument, parse_time
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.dp.post_processing import Rule
 from aggregator.errors import ParameterError
@@ -56,8 +52,7 @@ def collect(
     now: Annotated[
         bool,
         typer.Option(
-            "--now",
-            help="Collect an interval that is not over. Its later reports are refused.",
+            "--now", help="Collect an interval that is not over. Its later reports are refused."
         ),
     ] = False,
     timeout: Annotated[

@@ -237,9 +237,7 @@ async def _upload(asked: Asked, window: datetime) -> int:
         bar = progress.add_task("uploading", total=len(asked.measurements))
         async with open_client() as http:
             summary = await Client(asked.task, http).upload(
-                asked.measurements,
-                time=window,
-                progress=lambda count: progress.advance(bar, count),
+                asked.measurements, time=window, progress=lambda count: progress.advance(bar, count)
             )
     for error, count in summary.refused.items():
         console.print(f"{count} reports refused: {error.draft_name}")

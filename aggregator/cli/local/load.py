@@ -14,10 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from aggregator.cli.local.costs import (
-    Costs,
-    exchange_seconds,
-)
+from aggregator.cli.local.costs import Costs, exchange_seconds
 from aggregator.cli.local.load_stack import Stack, check_here, running_stack, started_stack
 from aggregator.cli.options import Up
 from aggregator.entropy import SystemEntropy

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.cli.local.costs import (
-    Costs,
-    costs_of,
-    processes_with,
-    server_processes,
-)
+from aggregator.cli.local.costs import Costs, costs_of, processes_with, server_processes
 from aggregator.errors import ConfigurationError, ParameterError
 
 if TYPE_CHECKING:

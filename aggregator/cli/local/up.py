@@ -44,8 +44,7 @@ def up(
         ),
     ] = None,
     open_pages: Annotated[
-        bool,
-        typer.Option("--open", help="Open the pages in a browser, if there is a desktop."),
+        bool, typer.Option("--open", help="Open the pages in a browser, if there is a desktop.")
     ] = False,
 ) -> None:
     """Run leader, helper and collector on this machine, until Ctrl-C: to try things out.

@@ -32,8 +32,7 @@ def doctor(
     ],
     config: Config = None,
     ours: Annotated[
-        bool,
-        typer.Option("--ours", help="Only print our side as JSON, for the other operator."),
+        bool, typer.Option("--ours", help="Only print our side as JSON, for the other operator.")
     ] = False,
     theirs: Annotated[
         Path | None,

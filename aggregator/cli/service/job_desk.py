@@ -117,10 +117,7 @@ class JobDesk:
         task_id = task.task_id.value
         totals, jobs = self.database.read_sync(
             "list counted jobs",
-            lambda tx: (
-                summarize_batch(tx, task_id, batch),
-                list_counted_jobs(tx, task_id, batch),
-            ),
+            lambda tx: (summarize_batch(tx, task_id, batch), list_counted_jobs(tx, task_id, batch)),
         )
         return {
             "version": _JOB_LIST_VERSION,

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 ID_SIZES = (16, 32)
 
 app = typer.Typer(
-    no_args_is_help=True,
-    help="List what waits, and why; retry, abandon and compare jobs.",
+    no_args_is_help=True, help="List what waits, and why; retry, abandon and compare jobs."
 )
 
 JobArgument = Annotated[

@@ -284,10 +284,7 @@ async def _leader(
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
             partial(_examine, settings, Role.LEADER, runtime, sums),
-            lambda: {
-                "compiling": AWAITED.records(),
-                "helper_answers": http.answers.document(),
-            },
+            lambda: {"compiling": AWAITED.records(), "helper_answers": http.answers.document()},
         )
         service = await service_of(settings, listeners, works, examine)
         yield dataclasses.replace(service, after=after)

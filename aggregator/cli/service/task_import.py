@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def import_(
     task_id: Annotated[str, typer.Option("--id", help="The task id, base64url.")],
     configuration: Annotated[
-        str,
-        typer.Option(help="The encoded TaskConfiguration: hexadecimal or base64url, or @FILE."),
+        str, typer.Option(help="The encoded TaskConfiguration: hexadecimal or base64url, or @FILE.")
     ],
     collector_config: Annotated[
         str, typer.Option(help="The collector's HpkeConfig to which results are sealed, base64url.")

@@ -70,8 +70,7 @@ def pair(
         typer.Option(help=f"To make the task: buckets of its histogram, {LENGTH} by default."),
     ] = None,
     mechanism: Annotated[
-        str | None,
-        typer.Option(help="To make the task: PureDpDiscreteLaplace by default."),
+        str | None, typer.Option(help="To make the task: PureDpDiscreteLaplace by default.")
     ] = None,
     epsilon: Annotated[
         str | None,
@@ -94,8 +93,7 @@ def pair(
         ),
     ] = None,
     time_precision: Annotated[
-        int | None,
-        typer.Option(help="To make the task: seconds in a window, 60 by default."),
+        int | None, typer.Option(help="To make the task: seconds in a window, 60 by default.")
     ] = None,
     windows: Annotated[
         int,

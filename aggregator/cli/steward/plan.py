@@ -13,12 +13,7 @@ from aggregator.cli.faults import reported
 from aggregator.cli.files import read_task
 from aggregator.cli.options import WhichTask
 from aggregator.cli.steward.plan_advise import advise
-from aggregator.cli.steward.plan_options import (
-    Epsilon0,
-    Json,
-    MaxReportsPerPerson,
-    print_answer,
-)
+from aggregator.cli.steward.plan_options import Epsilon0, Json, MaxReportsPerPerson, print_answer
 from aggregator.cli.steward.plan_sections import sections
 from aggregator.cli.steward.plan_selection import keep, selection
 from aggregator.cli.steward.plan_serve import serve

@@ -119,12 +119,7 @@ def new(
     from aggregator.steward.survey import plan
     from aggregator.steward.survey.texts import plan_texts
 
-    given = {
-        "out": out,
-        "leader": leader,
-        "helper": helper,
-        "collector-config": collector_config,
-    }
+    given = {"out": out, "leader": leader, "helper": helper, "collector-config": collector_config}
     text = read_text(file)
     survey = _survey_of(file, text)
     if up is not None or not any(given.values()):

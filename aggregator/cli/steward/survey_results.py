@@ -38,8 +38,7 @@ def collect(
     file: MaybeTaskFile = None,
     config: Config = None,
     last: Annotated[
-        str | None,
-        typer.Option(help='The latest windows that are over: "week", "4 weeks".'),
+        str | None, typer.Option(help='The latest windows that are over: "week", "4 weeks".')
     ] = None,
     window: Annotated[
         str | None,
@@ -117,7 +116,7 @@ def results(
         list[Path] | None,
         typer.Option(
             help="Instead, print which strings of this list people wrote to text questions: "
-            "a file with one string per line. Costs no privacy. Repeatable.",
+            "a file with one string per line. Costs no privacy. Repeatable."
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from aggregator.steward.survey import Meaning
 
 TaskFile = Annotated[
-    Path,
-    typer.Argument(metavar="task.toml", help="The public file of the survey's task."),
+    Path, typer.Argument(metavar="task.toml", help="The public file of the survey's task.")
 ]
 
 MaybeTaskFile = Annotated[

@@ -49,11 +49,7 @@ def write_survey(
 
 
 def text_tasks(
-    survey: "Survey",
-    texts: "Sequence[PlannedText]",
-    config: "HpkeConfig",
-    leader: str,
-    helper: str,
+    survey: "Survey", texts: "Sequence[PlannedText]", config: "HpkeConfig", leader: str, helper: str
 ) -> "dict[str, tuple[TextQuestion, Sequence[Task]]]":
     """Make the tasks of a survey's text questions."""
     from aggregator.cli.service.task_making import make_task

@@ -22,6 +22,4 @@ app.command(
     "--out released.json"
 )(collect)
 app.command(epilog="Example: prio text results made words.txt --results released.json")(results)
-app.command(
-    epilog="Example: prio text spell made --found words.json --out spelled",
-)(spell)
+app.command(epilog="Example: prio text spell made --found words.json --out spelled")(spell)

@@ -115,11 +115,7 @@ _WAYS: Mapping[tuple[str, str], _Way] = {
 
 
 def _one(
-    name: str,
-    takes: Takes,
-    sizes: Sequence[int],
-    parents: Sequence[Sequence[int]],
-    most: int,
+    name: str, takes: Takes, sizes: Sequence[int], parents: Sequence[Sequence[int]], most: int
 ) -> One:
     """Return a question with a section for each level of its answers; people give the last level.
 
@@ -154,9 +150,7 @@ def _tree(asked: _Asked, most: int) -> tuple[Takes, list[int], list[list[int]]]:
     return Ranges(edges, bool(asked["clip"])), *_ranges(leaves, int(asked["branches"]))
 
 
-def _regions(
-    regions: Sequence[Mapping[str, Any]],
-) -> tuple[list[str], list[int], list[list[int]]]:
+def _regions(regions: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[int], list[list[int]]]:
     """Return the leaves' labels, each level's size, and where each node belongs."""
     level, sizes, parents = list(regions), [len(regions)], []
     while level[0]["below"]:

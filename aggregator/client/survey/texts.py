@@ -54,10 +54,7 @@ class TextParts:
         return self._tosses.do(person)
 
     def parts(
-        self,
-        tosses: Sequence[Toss],
-        answers: Mapping[str, object],
-        skipped: Collection[str] = (),
+        self, tosses: Sequence[Toss], answers: Mapping[str, object], skipped: Collection[str] = ()
     ) -> Callable[[int], list[tuple[Task, int]]]:
         """Return what gives, for each question, a person's task at a time and what they report.
 

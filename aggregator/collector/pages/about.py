@@ -90,13 +90,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         ),
         table(
             f"Epsilon of {counted(made, 'result')} at delta {at_most(_DELTA)}, by theorem",
-            (
-                "theorem",
-                "epsilon",
-                "delta",
-                "at any stop",
-                "of what",
-            ),
+            ("theorem", "epsilon", "delta", "at any stop", "of what"),
             said,
         ),
         *_whole(survey),

@@ -134,11 +134,7 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
 
 
 def _of_windows(
-    tx: Transaction,
-    asked: Asked,
-    windows: Windows,
-    stored: list[StoredCollection],
-    added_at: int,
+    tx: Transaction, asked: Asked, windows: Windows, stored: list[StoredCollection], added_at: int
 ) -> Iterator[BatchLine]:
     """Yield the windows back from the present one to the one in which the task was added."""
     by_start: dict[int, StoredCollection] = {}

@@ -8,14 +8,7 @@ from aggregator.collector.pages.files import writes_parquet
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Row
 from aggregator.collector.pages.texts import AskedText, TextWindow
-from aggregator.collector.pages.view import (
-    MOST_BARS,
-    MOST_ROWS,
-    View,
-    budget,
-    chooser,
-    unbroken,
-)
+from aggregator.collector.pages.view import MOST_BARS, MOST_ROWS, View, budget, chooser, unbroken
 from aggregator.collector.pages.word_lists import MOST_PASTED
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.service.web.pages.charts import Mark, bars

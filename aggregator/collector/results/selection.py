@@ -159,9 +159,7 @@ class Selected(Quantity):
 
 
 def after_selection(
-    shown: Sequence[Quantity],
-    could_be_shown: int,
-    confidence: Fraction = DEFAULT_CONFIDENCE,
+    shown: Sequence[Quantity], could_be_shown: int, confidence: Fraction = DEFAULT_CONFIDENCE
 ) -> list[ConfidenceInterval]:
     """Return intervals for values that any rule chose among a known number, all at once.
 

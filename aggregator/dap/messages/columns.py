@@ -23,11 +23,7 @@ from aggregator.codec import DecodeError, Reader, encode
 from aggregator.dap.extensions import Extensions, read_increasing
 from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages.aggregation import (
-    AggregationJobInitReq,
-    VerifyInit,
-    VerifyRespType,
-)
+from aggregator.dap.messages.aggregation import AggregationJobInitReq, VerifyInit, VerifyRespType
 from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, read_verify_init
 from aggregator.dap.problems import MessageTooLarge
 

@@ -106,9 +106,7 @@ ObjectStorage = Annotated[str, AfterValidator(_object_storage)]
 Suites = Annotated[str, AfterValidator(_suites)]
 OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
 OptionalUrl = Annotated[
-    HttpUrl | None,
-    BeforeValidator(lambda value: value or None),
-    AfterValidator(_without_password),
+    HttpUrl | None, BeforeValidator(lambda value: value or None), AfterValidator(_without_password)
 ]
 Rational = Annotated[Fraction, _rational(parse_rational)]
 Token = Annotated[SecretStr, AfterValidator(_not_guessed)]

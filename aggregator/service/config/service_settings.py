@@ -8,19 +8,10 @@ In code, all settings are attributes of one object. Secrets are masked.
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from aggregator.errors import ConfigurationError
-from aggregator.service.config.kinds import (
-    Address,
-    OptionalAddress,
-)
+from aggregator.service.config.kinds import Address, OptionalAddress
 
 
 def beside(database_url: str, setting: str) -> str:

@@ -97,9 +97,7 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
     title = proposal.draft.question.text or "The question"
     charts = [
         bars(
-            marks[:_MOST_BARS],
-            f"{title[:80]}: {shows}",
-            f"{shows} in {unit}" if unit else shows,
+            marks[:_MOST_BARS], f"{title[:80]}: {shows}", f"{shows} in {unit}" if unit else shows
         ).fitting
         for (shows, unit), marks in groups.items()
     ]

@@ -77,10 +77,7 @@ class Planner:
         hidden.post(f"{PATH}/figures")(self._handler(self._figures))
         hidden.post(f"{PATH}/survey.toml")(self._handler(self._survey))
         hidden.get(f"{PATH}/planner.js")(self._handler(self._script))
-        for ending, answer, said in (
-            ("json", self._document, AS_JSON),
-            ("csv", self._csv, AS_CSV),
-        ):
+        for ending, answer, said in (("json", self._document, AS_JSON), ("csv", self._csv, AS_CSV)):
             handle, path = self._handler(answer), f"{PATH}.{ending}"
             handle.__doc__ = f"What {PATH} shows of a question; also as .json and .csv."
             shown.get(path, **said, openapi_extra=IN_QUERY)(handle)

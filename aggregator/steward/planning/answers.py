@@ -35,10 +35,7 @@ from aggregator.steward.planning.loss_law import (
     worst_move,
 )
 from aggregator.steward.planning.passive_attacker import PassiveAttacker
-from aggregator.steward.planning.privacy_at_risk import (
-    LABEL,
-    claimed_confidence,
-)
+from aggregator.steward.planning.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.steward.planning.suspicion import BEFORE
 from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
 from aggregator.steward.planning.values import PlanAnswer, Value

@@ -36,10 +36,7 @@ def figure_1() -> Picture:
     return Picture(
         "selection-1",
         "Partition selection, figure 1: optimal and Laplace selection",
-        (
-            _keep_curves("1", "1e-5", range(5, 21)),
-            _keep_curves("0.1", "1e-10", range(150, 301, 3)),
-        ),
+        (_keep_curves("1", "1e-5", range(5, 21)), _keep_curves("0.1", "1e-10", range(150, 301, 3))),
         "Both are (ε, δ)-differentially private for adding or removing one person.",
     )
 

@@ -73,10 +73,7 @@ class Meaning:
             "asked": self.asked,
             "window": dataclasses.asdict(self.windows),
             "questions": [
-                {
-                    "question": question.model_dump(mode="json", by_alias=True),
-                    "design": design.name,
-                }
+                {"question": question.model_dump(mode="json", by_alias=True), "design": design.name}
                 for question, design in self.sheet.asked
             ],
             "tables": self.sheet.tables,

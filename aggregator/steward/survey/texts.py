@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.client.text import beside
-from aggregator.client.text.hashing import (
-    FEWEST_BUCKETS,
-    FEWEST_TASKS,
-    MOST_BUCKETS,
-    MOST_TASKS,
-)
+from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
 from aggregator.client.text.question import TextQuestion
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError

@@ -184,9 +184,7 @@ def _levels_of_ranges(
     return labels, [[place // branches for place in range(len(each))] for each in labels[1:]]
 
 
-def _levels_of_regions(
-    regions: Sequence[Region],
-) -> tuple[list[list[str]], list[list[int]]]:
+def _levels_of_regions(regions: Sequence[Region]) -> tuple[list[list[str]], list[list[int]]]:
     labels, parents = [[region.label for region in regions]], []
     level = list(regions)
     while level[0].below:
