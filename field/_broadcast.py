@@ -12,9 +12,10 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alignment:
-    """Two operands as rows and columns: those of the common shape, and of each operand.
+    """Two operands as rows and columns.
 
-    An operand has each as in `size`, or 1; unless both must first be repeated to the common shape.
+    `size` is the rows and columns of the common shape; those of an operand are each as in `size` or
+    1. With `repeat` the operands must first be repeated to the common shape.
     """
 
     shape: Shape

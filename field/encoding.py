@@ -19,7 +19,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def encode(vector: Vector) -> bytes:
-    """Return the bytes of one row."""
+    """Return the bytes of one row, or raise `ShapeError`."""
     if vector.ndim != 1:
         raise ShapeError(f"encode takes a vector with one axis, not shape {vector.shape}")
     return vector.words.astype("<u8", copy=False).tobytes()

@@ -14,7 +14,10 @@ from field.vector import Vector
 
 
 def project(field: Field, integers: Iterable[int]) -> Vector:
-    """Return a row with the residues modulo p of signed integers of any size."""
+    """Return a row with the residues modulo p of signed integers of any size.
+
+    Raises `FieldError` if a number is not an integer.
+    """
     try:
         residues = [operator.index(integer) % field.modulus for integer in integers]
     except TypeError as error:

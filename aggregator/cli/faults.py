@@ -67,10 +67,7 @@ def _status_of_store(error: StoreError) -> int:
 
 @contextmanager
 def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[None]:
-    """Turn a fault into a line on standard error and an exit status.
-
-    Some commands have their own.
-    """
+    """Turn a fault into a line on standard error and an exit status, which `status` returns."""
     # Not `except*`: on Python 3.11.2, an exception raised in it for a group comes out as a group.
     try:
         yield

@@ -24,7 +24,8 @@ def named(file: Path) -> Iterator[None]:
 def read_tasks(file: Path) -> "list[Task]":
     """Read a public task file, of one task or of several.
 
-    A `ParameterError` names the file and the setting; for other errors see `read_text`.
+    If it is not a task file, a `ParameterError` names the file and the setting; see also
+    `read_text`.
     """
     from aggregator.protocol.task_file import tasks_from_toml
     from aggregator.service.config import read_text

@@ -33,7 +33,7 @@ Parameters = Mapping[str, Value]
 def type_of(name: str, option: str = "circuit") -> VdafType:
     """Return the type that an option names, short or in full, such as `sumvec` or `Prio3SumVec`.
 
-    Case and hyphens do not matter.
+    Case and hyphens do not matter. Raises `ParameterError` if no type has that name.
     """
     plain = name.lower().replace("-", "")
     for row in TYPES.values():

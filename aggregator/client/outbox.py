@@ -306,7 +306,10 @@ class Outbox:
         return None if row is None else Outcome(State(row[0]), row[1])
 
     def keep_tosses(self, tosses: Mapping[tuple[bytes, str], int]) -> list[int]:
-        """Keep tosses, by question and person, unless one is kept already; return those kept."""
+        """Keep tosses, by question and person, unless one is kept already; return those kept.
+
+        Raises `OutboxFull` if there is no room.
+        """
         with self._transaction() as execute:
             kept = []
             for (question, person), number in tosses.items():

@@ -46,4 +46,7 @@ class Posting(Protocol):
         """
 
     def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
-        """Send a message; return the one that answers it, or nothing. Raises also `TooLarge`."""
+        """Send a message; return the one that answers it, or nothing.
+
+        Raises `Later`, `Refused` or `TooLarge`.
+        """

@@ -128,7 +128,10 @@ class Reporter:
 
     @classmethod
     def open(cls, task_file: Path | str, outbox: Path | str) -> Self:
-        """Return the client of a task file, with an outbox in a file."""
+        """Return the client of a task file, with an outbox in a file.
+
+        Raises `ParameterError`, `ConfigurationError` or OSError if one of them cannot be used.
+        """
         task = task_from_toml(Path(task_file).read_text("utf-8"))
         waiting = Outbox(outbox)
         made = cls(task, waiting)
@@ -160,7 +163,7 @@ class Reporter:
         """Make a report for each of several tasks, and store all or none; return their ids.
 
         `parts` takes the time of the reports, returns a measurement of each task, this reporter's
-        or beside it, and raises nothing. Errors are those of `put`.
+        or beside it, and raises nothing. Raises what `put` raises.
         """
         return self._puts.do((parts, claim))
 
@@ -172,7 +175,8 @@ class Reporter:
     ) -> list[bytes]:
         """Make and store a report of each measurement, all or none; cheaper than many `put`.
 
-        A digest of each is kept in the outbox while its report waits. Errors are those of `put`.
+        A digest of each measurement is kept in the outbox while its report waits. Raises what `put`
+        raises.
         """
         named = [None] * len(measurements) if claims is None else claims
         if len(named) != len(measurements):

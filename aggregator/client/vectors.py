@@ -88,7 +88,8 @@ def client_vectors(
 ) -> dict[str, object]:
     """Return all that a client computes for these measurements, bytes in hexadecimal.
 
-    The aggregators' keys are the file's own. Times are in seconds since the epoch.
+    The aggregators' keys are the file's own. Times are in seconds since the epoch. Raises
+    `ParameterError` if a measurement is out of range.
     """
     entropy = KnownEntropy(b"prio client vectors" + task.task_id.value)
     keypairs = {role: generate_keypair(id_, entropy) for role, id_ in _CONFIG_IDS.items()}

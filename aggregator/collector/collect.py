@@ -140,7 +140,10 @@ class TaskCollector:
     async def collect_sealed(
         self, request: CollectionJobReq, timeout_seconds: float
     ) -> CollectionJobResp:
-        """Collect like `collect`, but return both aggregate shares still sealed to us."""
+        """Collect like `collect`, but return both aggregate shares still sealed to us.
+
+        Raises `PeerRefused`, `PeerUnreachable` or `CollectionTimeout`, as `collect` does.
+        """
         with anyio.move_on_after(timeout_seconds):
             collection, state = await self._ask(request)
             while isinstance(state, Pending):

@@ -99,7 +99,10 @@ def _widths(task: Task) -> list[Document] | None:
 
 
 def post_processed_document(task: Task, result: Document, rule: Rule) -> Document:
-    """Return post-processed values of a result's document, to be shown beside the raw ones."""
+    """Return post-processed values of a result's document, to be shown beside the raw ones.
+
+    Raises `ParameterError` if the rule does not apply to this result.
+    """
     values, count = result["values"], result["report_count"]
     if not isinstance(values, list) or not isinstance(count, int):
         raise ParameterError("post-process: the result is not what it should be")
@@ -131,7 +134,8 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
 def with_post_processing(task: Task, collection: Document, rule: Rule | None) -> Document:
     """Return a collection's document with `post_processed` beside the result's raw values.
 
-    Without a result or without a rule nothing changes.
+    Without a result or without a rule nothing changes. Raises `ParameterError` if the rule does not
+    apply to this result.
     """
     result = collection["result"]
     if rule is None or not isinstance(result, dict):

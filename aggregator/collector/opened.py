@@ -109,7 +109,7 @@ class Collected:
 
 
 def survey_results(collected: Iterable[Collected]) -> SurveyResults:
-    """Return what was collected of one survey, window by window.
+    """Return what was collected of one survey, window by window, or raise `ParameterError`.
 
     A collection whose interval is not a window is left out: it is not a result of the survey.
     """
@@ -134,7 +134,11 @@ class AsyncCollector:
     @classmethod
     @asynccontextmanager
     async def open(cls, config: Path | str | None = None) -> AsyncIterator[Self]:
-        """Open the collector of a settings file; None if all settings are in the environment."""
+        """Open the collector of a settings file.
+
+        `config` is None if all settings are in the environment. Raises `ConfigurationError` if the
+        settings or the store cannot be used.
+        """
         settings = read_settings_of(CollectorSettings, None if config is None else Path(config))
         database = await anyio.to_thread.run_sync(partial(open_database, settings, may_make=False))
         try:

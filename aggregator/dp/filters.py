@@ -68,7 +68,7 @@ def cost_of_dp(epsilon: Fraction, delta: Fraction = Fraction(0), count: int = 1)
 
 
 def cost_of_zcdp(rho: Fraction, count: int = 1) -> Cost:
-    """Return the cost of `count` independent rho-zCDP mechanisms."""
+    """Return the cost of `count` independent rho-zCDP mechanisms, or raise `ParameterError`."""
     _check_not_negative(rho, "rho")
     _check_count(count)
     total = count * rho

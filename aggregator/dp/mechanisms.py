@@ -58,7 +58,10 @@ class PolicyParameters:
     def take(
         self, name: str, parse: Callable[[object, str], Fraction], default: Fraction | None = None
     ) -> Fraction:
-        """Return the parameter `name`, which must be there unless there is a default."""
+        """Return the parameter `name`; one without a default must be there.
+
+        Raises `ParameterError` if it is missing, or out of range.
+        """
         if name in self._left:
             return parse(self._left.pop(name), name)
         if default is None:

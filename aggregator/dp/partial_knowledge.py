@@ -11,6 +11,8 @@ The party that suppresses sees every count. `CAVEATS` tells a steward so.
 
 Guarantees are for one answer replaced, against a reader of the published count who knows nothing of
 the other answers, knows some of them (passive), or has chosen some of them (active).
+
+A number that is out of its range raises `ParameterError`, and so does a theorem that says nothing.
 """
 
 from dataclasses import dataclass

@@ -91,7 +91,10 @@ def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosse
 
 
 def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
-    """Return the loss of such a release with discrete Gaussian noise."""
+    """Return the loss of such a release with discrete Gaussian noise.
+
+    Raises `ConfigurationError` if `dp-accounting` is not installed.
+    """
     if draws > _LARGEST_COMPOSITION or shift > _LARGEST_SHIFT:
         return None
     if sigma_squared > _LARGEST_SIGMA**2 or shift**2 > 2 * _LARGEST_RHO_OF_DRAW * sigma_squared:

@@ -53,7 +53,7 @@ def post_process(
 ) -> PostProcessed:
     """Apply a rule to noised sums, centred, with None in place of a withheld one.
 
-    Only a histogram of which no bucket is withheld can be projected.
+    Raises `ParameterError` for a projection of anything but a histogram without withheld buckets.
     """
     if rule is Rule.CLAMP:
         high = report_count * max_entry(circuit)

@@ -52,12 +52,18 @@ def parse_rational(text: object, name: str) -> Fraction:
 
 
 def parse_cost(text: str, name: str) -> Fraction:
-    """Return the rational in `text`, exactly; a cost may be zero, and of any length."""
+    """Return the rational in `text`, exactly; a cost may be zero, and of any length.
+
+    Raises `ParameterError` for a negative number, a zero denominator, and what is not a number.
+    """
     return _exact(text, name, "")
 
 
 def parse_probability(text: object, name: str) -> Fraction:
-    """Return the rational in `text`, strictly between 0 and 1, exactly."""
+    """Return the rational in `text`, strictly between 0 and 1, exactly.
+
+    Raises `ParameterError` as `parse_rational` does, or if the value is 1 or more.
+    """
     value = parse_rational(text, name)
     require_probability(value, name)
     return value

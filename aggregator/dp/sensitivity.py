@@ -114,5 +114,5 @@ def nothing_changes(circuit: Summed) -> UnsupportedCircuit:
 
 
 def check_max_reports_per_person(value: object) -> int:
-    """Return a bound on a person's reports, checked to be an integer from 1 to 2^32 - 1."""
+    """Return a bound on a person's reports, 1 to 2^32 - 1, or raise `ParameterError`."""
     return integer_in(value, "max_reports_per_person", 1, 2**32 - 1)

@@ -16,7 +16,10 @@ from aggregator.errors import ParameterError
 
 @functools.lru_cache(maxsize=1024)
 def half_width_of(law: NoiseLaw, confidence: Fraction, num_coordinates: int = 1) -> int:
-    """Return the least h >= 0 with 2 P(S >= h + 1) <= (1 - confidence) / num_coordinates."""
+    """Return the least h >= 0 with 2 P(S >= h + 1) <= (1 - confidence) / num_coordinates.
+
+    Raises `ParameterError` if the confidence is not strictly between 0 and 1.
+    """
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be between 0 and 1, not {confidence}")
     miss = (1 - confidence) / num_coordinates

@@ -38,7 +38,7 @@ class Batching(ABC):
     def job_extensions(self, bucket: bytes) -> Extensions:
         """Return the extensions of an aggregation job whose reports all fall in a bucket.
 
-        The key is empty if the job does not decide that.
+        The bucket's key is empty where jobs do not decide the bucket.
         """
 
     @abstractmethod

@@ -21,7 +21,10 @@ from aggregator.errors import LocalError, ParameterError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """All buckets of a task from `first` to `last`, both included."""
+    """All buckets of a task from `first` to `last`, both included.
+
+    Raises `ParameterError` if `last` comes before `first`, or their sizes differ.
+    """
 
     first: bytes
     last: bytes

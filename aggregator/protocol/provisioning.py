@@ -43,7 +43,8 @@ PARTIES = tuple(_PARTIES)
 class TaskSecrets:
     """The secrets of a task that one party holds; None for those that it does not need.
 
-    Tokens are named after who shows them. `verify_key_id` may be another for tasks made elsewhere.
+    Tokens are named after who shows them. `verify_key_id` may be other than 0 for
+    tasks made elsewhere.
     """
 
     verify_key: bytes | None = dataclasses.field(default=None, repr=False)

@@ -66,8 +66,8 @@ def comparison_page(
 ) -> str:
     """Return the page of some results beside the truth, as a self-contained file.
 
-    `about` says whose answers these are, and who knows which part of them. The note is on how to
-    open the pages of the running services.
+    `about` says whose answers these are, and who knows which part of them. `note` says how to open
+    the pages of the running services.
     """
     figures = [each for one in answered for each in one.figures]
     return file(

@@ -98,7 +98,8 @@ class LocalFolder:
     def made(cls, path: Path) -> "LocalFolder":
         """Return the folder at a path, made or completed: each party's service file, and a marker.
 
-        Raises what `at` does, also if something else is there; or OSError.
+        Raises `ConfigurationError` as `at` does, or if something else is there; OSError if the
+        folder cannot be made.
         """
         if not is_one(path):
             path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
@@ -161,7 +162,10 @@ class LocalFolder:
         return f"{self.url(_FORM)}{quote(survey)}"
 
     def chart_url(self, survey: str) -> str:
-        """Return the URL at which the collector shows a survey's results."""
+        """Return the URL at which the collector shows a survey's results.
+
+        Raises `ConfigurationError` if the survey's public file has no id.
+        """
         file = self.surveys / survey / "task.toml"
         task_id = _toml(file).get("id")
         if not isinstance(task_id, str):
@@ -212,7 +216,10 @@ class LocalFolder:
 
     @contextmanager
     def held(self) -> Iterator[int]:
-        """Hold the folder's lock, so that nobody else runs the services; yields its descriptor."""
+        """Hold the folder's lock, so that nobody else runs the services; yields its descriptor.
+
+        Raises `ConfigurationError` if somebody else holds it.
+        """
         place = self.path / _LOCK
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -231,7 +238,10 @@ class LocalFolder:
             os.close(descriptor)
 
     def tasks_of_only_survey(self) -> Path:
-        """Return the public file of the one survey that is asked here."""
+        """Return the public file of the one survey that is asked here.
+
+        Raises `ParameterError` if there is no survey, or there are several.
+        """
         found = sorted(self.surveys.glob("*/task.toml"))
         if not found:
             raise ParameterError(
@@ -259,7 +269,10 @@ def is_one(path: Path) -> bool:
 
 
 def found(path: Path | None = None) -> LocalFolder | None:
-    """Return the named folder, or else the current one or the one with the usual name."""
+    """Return the named folder, or else the current one or the one with the usual name.
+
+    Raises `ConfigurationError` as `LocalFolder.at` does.
+    """
     if path is not None:
         return LocalFolder.at(path)
     return next((LocalFolder.at(each) for each in (Path(), DEFAULT) if is_one(each)), None)
@@ -335,8 +348,8 @@ def _toml(file: Path) -> dict[str, object]:
 def public_file(file: Path | None, up: Path | None) -> tuple[Path, LocalFolder | None]:
     """Return a survey's public file, and its folder of `prio up` if it is asked there.
 
-    Either is named; a `ParameterError` says if both are, or neither is found, or several surveys
-    are asked there.
+    The file or the folder is named. Raises `ParameterError` if both are, if neither is found, or if
+    several surveys are asked there; `ConfigurationError` as `LocalFolder.at` does.
     """
     if file is not None:
         if up is not None:

@@ -28,7 +28,7 @@ Members = Mapping[str, object]
 
 
 def text_of(members: Members, *names: str) -> str:
-    """Return the text of the first member that is present."""
+    """Return the text of the first member that is present, or raise `ParameterError`."""
     value = _first(members, *names)
     if not isinstance(value, str):
         raise ParameterError(f"{names[0]}: must be text")
@@ -36,7 +36,10 @@ def text_of(members: Members, *names: str) -> str:
 
 
 def number_of(members: Members, *names: str) -> int:
-    """Return the whole number of the first member that is present; it may be text of digits."""
+    """Return the whole number of the first member that is present; it may be text of digits.
+
+    Raises `ParameterError` if none is present, or it is not a whole number.
+    """
     return _number(names[0], _first(members, *names))
 
 
@@ -48,7 +51,10 @@ def optional(members: Members, *names: str) -> object:
 def task_of(
     members: Members, collector_config: HpkeConfig, profile: Profile, token_header: TokenHeader
 ) -> Task:
-    """Return the task that a request describes; no party adds noise."""
+    """Return the task that a request describes; no party adds noise.
+
+    Raises `ParameterError` if a member is missing or out of range.
+    """
     precision = number_of(members, "time_precision")
     table: dict[str, object] = {
         "version": TASK_FILE_VERSION,

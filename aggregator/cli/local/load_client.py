@@ -59,7 +59,7 @@ def sealed(
 def send(task: Task, bodies: Sequence[bytes], connections: int) -> list[float]:
     """Send requests; return the seconds until each was answered, sorted.
 
-    A `PeerError` has the first line of the answer that refused a request or a report.
+    Raises `PeerError`, with the first line of the answer, if a request or a report was refused.
     """
     return sorted(asyncio.run(_send(task, iter(bodies), min(connections, len(bodies)))))
 

@@ -109,7 +109,10 @@ class CollectorDesk:
         return task_from_toml(definition)
 
     def collections(self, task_id: TaskId) -> list[Document]:
-        """Return the task's collections with their results, oldest first."""
+        """Return the task's collections with their results, oldest first.
+
+        Raises `ParameterError` if we do not collect the task.
+        """
         from aggregator.collector.documents import collection_document
 
         task = self.task(task_id)

@@ -99,7 +99,7 @@ def _key_digests(desk: AggregatorDesk, shared: Sequence[Task]) -> Iterator[tuple
 
 
 def read_side(file: Path) -> Side:
-    """Read what the other operator's `prio doctor --ours` printed."""
+    """Read what the other operator's `prio doctor --ours` printed, or raise `ParameterError`."""
     with file.open("rb") as stream:
         text = stream.read(_MOST_BYTES)
     try:
@@ -111,7 +111,10 @@ def read_side(file: Path) -> Side:
 
 
 def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
-    """Yield findings where the two sides, of different roles, do not fit together."""
+    """Yield findings where the two sides, of different roles, do not fit together.
+
+    Raises `ParameterError` if both sides have the same role.
+    """
     if ours.role == theirs.role:
         raise ParameterError(f"theirs: a {theirs.role}'s, as ours is; give the other aggregator's")
     leader, helper = (ours, theirs) if ours.role == "leader" else (theirs, ours)

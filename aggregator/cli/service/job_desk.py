@@ -78,7 +78,8 @@ class JobDesk:
     def retry(self, job: bytes) -> None:
         """Drive a job at once.
 
-        Raises `ParameterError` if there is none, or it is the helper's; `Conflict` if it has ended.
+        Raises `ParameterError` if there is no such job, or it is the helper's; `Conflict` if it has
+        ended.
         """
         found = self._leaders(job)
         verb = (
@@ -91,8 +92,8 @@ class JobDesk:
     def abandon(self, job: bytes, *, returned: bool) -> ListedJob:
         """Give a job up, by its id or the digest of its request; return it as it was.
 
-        If `returned`, its reports may be claimed again, or its batch collected again. Raises what
-        `retry` does.
+        If `returned`, its reports may be claimed again, or its batch collected again. Raises
+        `ParameterError` if there is no such job, or it is the helper's; `Conflict` if it has ended.
         """
         found = self._leaders(job)
         is_opened = returned and found.kind != AGGREGATION
@@ -133,7 +134,8 @@ class JobDesk:
     def compare(self, theirs: Mapping[str, object]) -> list[Difference]:
         """Return the jobs for which the other aggregator has counted different reports.
 
-        `theirs` is the result of `batch` there, unchecked.
+        `theirs` is the result of `batch` there, unchecked. Raises `ParameterError` if it is
+        something else, or our own result.
         """
         task_id, batch = batch_of(theirs)
         if theirs["role"] == self.role.name.lower():
@@ -188,7 +190,7 @@ def _free(tx: Transaction, task: Task, batch: Batch) -> None:
 
 
 def batch_of(document: Mapping[str, object]) -> tuple[TaskId, Batch]:
-    """Return the task and the batch of a list of counted jobs."""
+    """Return the task and the batch of a list of counted jobs, or raise `ParameterError`."""
     try:
         named, jobs = document["batch"], document["jobs"]
         if document["version"] != _JOB_LIST_VERSION or not isinstance(jobs, list):

@@ -19,7 +19,7 @@ SECONDS = 10
 
 
 def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
-    """Have the helper delete a job that was given up, and that is told as it was.
+    """Have the helper delete a job that was given up; `job` is as it was before.
 
     Returns the outcome, for a person; None if the helper surely has nothing to delete.
     """

@@ -117,7 +117,8 @@ async def _announced(
 def listen(address: str, *, reuse_port: bool) -> socket.socket:
     """Return a socket that listens at `host:port`; port 0 takes a free one.
 
-    With `reuse_port` other processes of the service may also listen there.
+    With `reuse_port` other processes of the service may also listen there. Raises
+    `ConfigurationError` if the address cannot be listened on.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
-    """Open the store of the party that the settings are for.
+    """Open the store of the party that the settings are for, or raise `ConfigurationError`.
 
     With `may_make` a missing store is made; commands that only look do not.
     """

@@ -74,7 +74,10 @@ async def run_services(
     max_connections: int,
     health: tuple[ASGIApp, str] | None = None,
 ) -> None:
-    """Run a service that is never replaced; the arguments are those of `Service`."""
+    """Run a service that is never replaced; the arguments are those of `Service`.
+
+    Raises `ConfigurationError` if an address cannot be listened on.
+    """
 
     @asynccontextmanager
     async def opening() -> AsyncIterator[Service]:

@@ -95,7 +95,10 @@ def window_of(window: int | None, start: str | None, time_precision: int) -> dic
 
 
 def write_files(task: "Task", out: Path) -> None:
-    """Write a task's public file and each party's file, with fresh secrets, to a new folder."""
+    """Write a task's public file and each party's file, with fresh secrets, to a new folder.
+
+    Raises FileExistsError if the folder exists.
+    """
     from aggregator.protocol.provisioning import provision
     from aggregator.protocol.task_file import task_to_toml
 
@@ -115,7 +118,7 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
 
 
 def collector_config_of(text: str) -> "HpkeConfig":
-    """Return the configuration that `prio collector config` prints."""
+    """Return the configuration that `prio collector config` prints, or raise `ParameterError`."""
     from aggregator.codec import DecodeError, decode
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.dap.ids import decode_base64url
@@ -129,7 +132,7 @@ def collector_config_of(text: str) -> "HpkeConfig":
 
 
 def privacy_table(file: Path) -> dict[str, Setting]:
-    """Return the `[privacy]` table of a file."""
+    """Return the `[privacy]` table of a file, or raise `ParameterError`."""
     from aggregator.protocol.task_documents import NOT_TOML
     from aggregator.service.config import read_text
 

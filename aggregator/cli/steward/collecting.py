@@ -35,8 +35,8 @@ async def collect_all(
 ) -> "tuple[dict[int, Collected], list[Trouble]]":
     """Return the collected batches, by their index in `wanted`, and what could not be collected.
 
-    All of them together are waited for, and named for a reader by `what`. With `now`, intervals
-    that are not over are collected.
+    `wait` is in seconds, for all of them together, and `what` names them for a reader. With `now`,
+    intervals that are not over are collected.
     """
     import anyio
     from rich.console import Console

@@ -64,7 +64,10 @@ def form_site(pages: Pages, only: str | None = None) -> ASGIApp:
 
 
 async def serve_forms(pages: Pages, address: str, only: str | None = None) -> None:
-    """Serve pages at `host:port` until a signal comes."""
+    """Serve pages at `host:port` until a signal comes.
+
+    Raises `ConfigurationError` if the address cannot be listened on.
+    """
 
     async def announce(_stop: anyio.Event) -> None:
         await anyio.lowlevel.checkpoint()

@@ -118,7 +118,7 @@ class PairAudit:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Read an audit's folder."""
+        """Read an audit's folder, or raise `ParameterError`."""
         task = read_task(folder / "task.toml")
         text = read_text(folder / "collector.toml")
         token = read_provision(text, Role.COLLECTOR).secrets.collector_token
@@ -134,7 +134,8 @@ class PairAudit:
     def begin(self, windows: int, reports: int, now: int, *, anew: bool = False) -> list[Window]:
         """Return the windows of the audit under way, or new ones: the latest that have ended.
 
-        With `anew`, the one under way is abandoned. Times are seconds since the epoch.
+        With `anew`, the one under way is abandoned. Times are seconds since the epoch. Raises
+        `ParameterError` if the reports of a window are too few or too many.
         """
         last = self.audits[-1] if self.audits and not anew else []
         if any(window.released is None for window in last):
@@ -163,7 +164,7 @@ class PairAudit:
         return self.audits[-1]
 
     def last(self) -> list[Window]:
-        """Return the windows of the last audit that was completed."""
+        """Return the windows of the last audit that was completed, or raise `ParameterError`."""
         for audit in reversed(self.audits):
             if all(window.released is not None for window in audit):
                 return audit
@@ -262,7 +263,7 @@ class PairAudit:
 
 
 def releases_of(windows: list[Window]) -> Releases:
-    """Return the results of windows."""
+    """Return the results of windows, or raise `ParameterError`."""
     released = [window.released for window in windows if window.released is not None]
     if len(released) != len(windows):
         raise ParameterError("audit: a window was not collected; call this without --last")

@@ -115,7 +115,8 @@ def page_of(
 ) -> str:
     """Return the page of a survey, with the text questions whose files lie beside its own.
 
-    `spelled` are folders of windows in which letters are asked for.
+    `spelled` are folders of windows in which letters are asked for. Raises `ParameterError` as
+    `form_page` does, or if the file has no survey, or several tasks.
     """
     from aggregator.client.survey.texts import spelled_of
     from aggregator.steward.survey.form.page import check_task, form_page

@@ -26,7 +26,7 @@ MaybeTaskFile = Annotated[
 
 
 def task_of_survey(file: Path) -> "tuple[Task, Meaning]":
-    """Return the task of a survey, and its meaning."""
+    """Return the task of a survey, and its meaning, or raise `ParameterError`."""
     from aggregator.steward.survey import Meaning
 
     task = read_task(file)

@@ -29,7 +29,7 @@ def show_words(
     """Print which strings people wrote, in every window that was collected completely.
 
     The strings are in files, one on each line. `results_of` returns all collected results of a
-    task.
+    task. Raises `ParameterError` if the survey has no text question.
     """
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode

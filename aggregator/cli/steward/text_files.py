@@ -42,7 +42,10 @@ def public_files(
 
 
 def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
-    """Return a survey's text questions by name, from the folder beside its task."""
+    """Return a survey's text questions by name, from the folder beside its task.
+
+    Raises `ParameterError` if a question's files do not belong together, or not to the survey.
+    """
     from aggregator.cli.steward.survey_tasks import task_of_survey
     from aggregator.steward.survey.texts import check_bound
 
@@ -56,14 +59,14 @@ def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
 
 
 def strings_in(lists: "Iterable[Path]") -> list[str]:
-    """Return the candidates in some files, one on each line."""
+    """Return the candidates in some files, one on each line, or raise `ConfigurationError`."""
     from aggregator.service.config import read_text
 
     return [line for file in lists for line in read_text(file).splitlines()]
 
 
 def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
-    """Return the question or spelling in a folder, and its tasks."""
+    """Return the question or spelling in a folder, and its tasks, or raise `ParameterError`."""
     from aggregator.client.text.spelling import spelling_of_json
     from aggregator.service.config import read_text
 
@@ -76,7 +79,10 @@ def read_asked(folder: Path) -> "tuple[TextQuestion | Spelling, list[Task]]":
 
 
 def read_question(folder: Path) -> "tuple[TextQuestion, list[Task]]":
-    """Return the question in a folder and its tasks, checked against each other."""
+    """Return the question in a folder and its tasks, checked against each other.
+
+    Raises `ParameterError` if they do not belong together.
+    """
     from aggregator.client.text.question import question_of_json
     from aggregator.service.config import read_text
 

@@ -36,7 +36,7 @@ _Asked = Mapping[str, Any]
 def question_of(asked: _Asked, design: str, most: int) -> Question:
     """Return the question that a meaning, which may be hostile, asks in a design.
 
-    It may have `most` entries. Raises LookupError, TypeError, ValueError, AttributeError or
+    It may have up to `most` entries. Raises LookupError, TypeError, ValueError, AttributeError or
     RecursionError if it is no question.
     """
     return _WAYS[asked["kind"], design](str(asked["name"]), asked, most)

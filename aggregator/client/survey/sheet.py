@@ -149,7 +149,10 @@ class AnswerSheet:
         return list(itertools.chain.from_iterable([*of, *by_group]))
 
     def skipped_texts(self, answers: Mapping[str, object]) -> list[str]:
-        """Return the text questions that are not asked of who gives these answers."""
+        """Return the text questions that are not asked of who gives these answers.
+
+        Raises `AnswerError` as `entries` does.
+        """
         if not any(self.text_needs.values()):
             return []
         of = self._added(answers)

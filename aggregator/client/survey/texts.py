@@ -85,7 +85,10 @@ class TextParts:
         return next(of_letters, self.asked[name][1])
 
     def task_of(self, person: str, name: str, seconds: int) -> Task | None:
-        """Return the task that a person is in at a time; None if they never tossed."""
+        """Return the task that a person is in at a time; None if they never tossed.
+
+        Raises `ParameterError` if the survey has no such text question.
+        """
         if name not in self.asked:
             raise ParameterError(f"question: there is no text question {name!r}")
         number = self._outbox.toss(self.asked[name][0].meaning, person)

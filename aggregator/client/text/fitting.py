@@ -65,7 +65,10 @@ class SpelledWindow:
 
 
 def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
-    """Return the spelling in a folder that `prio text spell` made, and its tasks."""
+    """Return the spelling in a folder that `prio text spell` made, and its tasks.
+
+    Raises `ParameterError` if its files do not belong together, OSError if one cannot be read.
+    """
     try:
         tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
         return spelling_of_json((folder / SPELLING).read_text("utf-8"), tasks), tasks

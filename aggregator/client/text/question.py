@@ -145,7 +145,10 @@ def check_places(asked: Places, tasks: Sequence[Task]) -> None:
 
 
 def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
-    """Return the question that a description states, checked against its tasks."""
+    """Return the question that a description states, checked against its tasks.
+
+    Raises `ParameterError` if the text is no description, or not one of these tasks.
+    """
     try:
         table = json.loads(text)
         form = table["version"], table["normalisation"]

@@ -171,7 +171,10 @@ def most_spelled(length: int, alphabet: str = SPELLED_ALPHABET) -> int:
 
 
 def spelling_of_json(text: str, tasks: Sequence[Task]) -> Spelling:
-    """Return the spelling that a description states, checked against its tasks."""
+    """Return the spelling that a description states, checked against its tasks.
+
+    Raises `ParameterError` if the text is no description, or not one of these tasks.
+    """
     try:
         table = json.loads(text)
         version, letters, asked = table["version"], table["letters"], table["question"]

@@ -39,7 +39,8 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     """Return the guarantee, the cost and the noise of a released value.
 
     The address may choose `result`, a collection's id, by default the newest; and `value`, the
-    number of a released sum from 0, by default the first one shown.
+    number of a released sum from 0, by default the first one shown. Raises
+    `UnrecognizedCollectionJob` if there is no such result.
     """
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)

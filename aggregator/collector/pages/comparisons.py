@@ -73,7 +73,10 @@ class Compared:
 def between_periods(
     results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
 ) -> Compared | None:
-    """Compare a result with that of another period: the one before, unless `with` names one."""
+    """Compare a result with that of another period: the one before, unless `with` names one.
+
+    Raises `UnrecognizedCollectionJob` if `with` names no result.
+    """
     others = [each for each in results if each.name != shown.name]
     if not others:
         return None

@@ -43,7 +43,10 @@ def rows_as_csv(view: View) -> bytes:
 
 
 def as_parquet(view: View) -> bytes:
-    """Return the rows of an address as Parquet, if polars is installed."""
+    """Return the rows of an address as Parquet.
+
+    Raises `UnrecognizedCollectionJob` if polars is not installed.
+    """
     if not writes_parquet():
         raise UnrecognizedCollectionJob(
             "Parquet needs polars where the service runs: prio-aggregator[frames]"

@@ -34,7 +34,10 @@ def draws_png() -> bool:
 
 
 def as_png(chart: Chart) -> bytes:
-    """Return a chart as PNG, in light colours, if matplotlib is installed."""
+    """Return a chart as PNG, in light colours.
+
+    Raises `ConfigurationError` if matplotlib is not installed.
+    """
     # Not `pyplot`, which keeps figures for a program that shows windows.
     figure_module = import_library("PNG", "matplotlib.figure", extra="plots")
     patches = import_library("PNG", "matplotlib.patches", extra="plots")

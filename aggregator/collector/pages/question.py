@@ -33,7 +33,7 @@ _CHOICES = ("part", "result", "with", "figure", "group", "all")
 
 
 def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
-    """Return the page of a question.
+    """Return the page of a question, or raise `UnrecognizedCollectionJob`.
 
     The address may choose `result` and `with`, ids of collections; `figure` and `group`, numbers of
     main figures; and `all`, to show results that are too old otherwise.

@@ -58,7 +58,10 @@ class Looked:
 
 
 def chosen_window(asked: AskedText, windows: Sequence[TextWindow], given: str) -> TextWindow | None:
-    """Return the fully collected window whose first second is given; by default the newest."""
+    """Return the fully collected window whose first second is given; by default the newest.
+
+    Raises `UnrecognizedCollectionJob` if there is no such window.
+    """
     whole = [each for each in windows if asked.is_whole(each)]
     if not given:
         return whole[0] if whole else None

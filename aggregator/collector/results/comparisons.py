@@ -90,7 +90,10 @@ def compare(
 def compare_all(
     pairs: Sequence[tuple[Quantity, Quantity]], confidence: Fraction = DEFAULT_CONFIDENCE
 ) -> list[Comparison]:
-    """Compare pairs, at least one, so that all conclusions hold at once."""
+    """Compare pairs so that all conclusions hold at once.
+
+    Raises `ParameterError` if there are no pairs, or the confidence is out of its range.
+    """
     differences = [difference(first, second) for first, second in pairs]
     intervals = joint_intervals(differences, confidence)
     return [

@@ -31,7 +31,10 @@ _LITTLE = Fraction(1, 8)
 
 
 def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: str = "") -> Noised:
-    """Return the mean of the reports; their number is public, so this is an exact multiple."""
+    """Return the mean of the reports; their number is public, so this is an exact multiple.
+
+    Raises `ParameterError` if there is no report.
+    """
     check_noised(sum_of_reports)
     integer_in(report_count, "report_count", 1, None)
     return (sum_of_reports / report_count).named(

@@ -123,7 +123,10 @@ class SumLaw:
         )
 
     def width(self, confidence: Fraction) -> Width:
-        """Return a width that the sum stays within with at least this probability."""
+        """Return a width that the sum stays within with at least this probability.
+
+        Raises `ParameterError` if the confidence is not above 0 and at most 1 - 10^-100.
+        """
         check_confidence(confidence)
         return _width(self, confidence)
 

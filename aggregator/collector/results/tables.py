@@ -94,7 +94,10 @@ class Table:
             file.write(as_csv(self._names(), self.rows))
 
     def to_parquet(self, path: Path | str) -> None:
-        """Write the rows as Parquet, if polars or pyarrow is installed."""
+        """Write the rows as Parquet.
+
+        Raises `ConfigurationError` if neither polars nor pyarrow is installed.
+        """
         library = import_library("Parquet", "polars", "pyarrow")
         if library.__name__ == "polars":
             with written_whole(Path(path)) as file:

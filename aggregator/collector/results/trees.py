@@ -50,7 +50,10 @@ class Tree:
 
     @classmethod
     def regular(cls, levels: Sequence[Sequence[Noised]], report_count: int | None = None) -> "Tree":
-        """Return the tree in which the nodes of each level have equally many children, in order."""
+        """Return the tree in which the nodes of each level have equally many children, in order.
+
+        Raises `ParameterError` if a level is no multiple of the one above.
+        """
         parents = []
         for above, below in itertools.pairwise(levels):
             if not above or len(below) % len(above):
@@ -93,7 +96,7 @@ class Tree:
         return self.leaves(leaves, label=self.levels[level][index].label)
 
     def leaves(self, leaves: Collection[int], *, label: str = "") -> Noised:
-        """Return how many lie in a set of leaves together."""
+        """Return how many lie in a set of leaves together, or raise `ParameterError`."""
         size, chosen = len(self.levels[-1]), set(leaves)
         if any(not 0 <= leaf < size for leaf in chosen):
             raise ParameterError(f"leaves must be from 0 to {size - 1}, not {sorted(chosen)}")

@@ -237,7 +237,7 @@ class Noised(Quantity):
 def combination(
     parts: Iterable[tuple[Noised, Exact]], *, label: str = "", unit: str = ""
 ) -> Noised:
-    """Return the sum of values with exact coefficients, in one pass."""
+    """Return the sum of values with exact coefficients, in one pass, or raise `ParameterError`."""
     value, terms = Fraction(0), dict[Source, Weight]()
     add = _Adder()
     for part, given in parts:
@@ -333,7 +333,7 @@ def not_noised(value: object) -> ParameterError:
 
 
 def rational(value: object) -> Fraction:
-    """Return an exact number."""
+    """Return an exact number, or raise `ParameterError`."""
     if isinstance(value, Quantity):
         check_noised(value)
     match value:

@@ -94,7 +94,7 @@ BatchSelector = TimeIntervalSelector | LeaderSelectedSelector
 
 
 def read_batch_selector(reader: Reader) -> BatchSelector:
-    """Take a selector, or raise `DecodeError`, as `read_query` does."""
+    """Take a selector; raises what `read_query` raises."""
     match read_batch_mode(reader):
         case BatchMode.TIME_INTERVAL:
             return TimeIntervalSelector(_read_batch_interval(reader))

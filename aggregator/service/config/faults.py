@@ -56,10 +56,10 @@ def in_words(
     member: str = "setting",
     shown: Callable[[object], str] | None = None,
 ) -> str:
-    """Return what is wrong with a value, as pydantic found; where it is the caller says.
+    """Return what is wrong with a value that pydantic refused; the caller says where it stands.
 
-    `table` and `member` are what its format calls them. `shown` repeats a refused value, where no
-    value is a secret.
+    `table` and `member` are what the value's format calls them. `shown` repeats a refused value,
+    where no value is a secret.
     """
     kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     if kind == "missing":

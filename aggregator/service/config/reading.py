@@ -41,7 +41,7 @@ _ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSe
 def read_settings(path: Path | None) -> AnySettings:
     """Read the settings of any party, from a file if one is named, and the environment.
 
-    A `ConfigurationError` names every faulty one.
+    Raises a `ConfigurationError` that names every faulty setting.
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)

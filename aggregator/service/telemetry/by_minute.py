@@ -21,8 +21,8 @@ Outcome = tuple[str, str]
 class ByMinute:
     """Examines a service, and adds the counts of each of the last minutes; threads may share it.
 
-    `more` has members for the document that only the running process knows, and the clock is never
-    set back.
+    `more` has members for the document that only the running process knows. `now` is a clock that
+    is never set back.
     """
 
     def __init__(

@@ -39,8 +39,8 @@ _NONE_YET = Health(["the store has not answered yet"], {}, [])
 class Probe:
     """Looks at a service's store, and says what it saw last and how long ago.
 
-    One thread looks; any number of threads may ask. Anything that a look raises is a fault. The
-    clock is one that is never set back.
+    One thread looks; any number of threads may ask. Anything that a look raises is a fault. `now`
+    is a clock that is never set back.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ def span(
 ) -> AbstractContextManager[None]:
     """Record how long the block takes, if spans are recorded.
 
-    Names are a few fixed ones. `parent` is the span of the party that asked for this work.
+    `name` is one of a few fixed ones. `parent` is the span of the party that asked for this work.
     Attributes are by OpenTelemetry's names, or by ours, to which the prefix `prio.` is added.
     """
     if _recorder is None:

@@ -65,7 +65,10 @@ class Audited:
 
 
 def scales_of(mechanism: Mechanism, circuit: Summed) -> list[Scale]:
-    """Return the scales of a mechanism's noise, in the order of their first entries."""
+    """Return the scales of a mechanism's noise, in the order of their first entries.
+
+    Raises `ParameterError` if there is no noise to audit, or the noise is too wide.
+    """
     places: dict[NoiseLaw, list[int]] = {}
     sections: dict[NoiseLaw, list[int]] = {}
     noise: dict[NoiseLaw, tuple[str, NoiseLaw | None]] = {}
@@ -92,7 +95,10 @@ def scales_of(mechanism: Mechanism, circuit: Summed) -> list[Scale]:
 
 
 def audit_by_scale(releases: Releases, scales: list[Scale], false_alarm: float) -> list[Audited]:
-    """Make every check for each scale, with one false alarm probability for all together."""
+    """Make every check for each scale, with one false alarm probability for all together.
+
+    Raises `ParameterError` if the probability is not between 0 and 1.
+    """
     found = []
     for index, scale in enumerate(scales):
         part, own = scale.part(releases, with_reports=not index), false_alarm / len(scales)

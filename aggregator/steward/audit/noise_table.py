@@ -46,7 +46,10 @@ class NoiseTable:
 
     @classmethod
     def of(cls, law: NoiseLaw) -> "NoiseTable":
-        """Tabulate a law, in steps if it is wide."""
+        """Tabulate a law, in steps if it is wide.
+
+        Raises `ParameterError` if the noise is too wide for a table.
+        """
         reach = _reach(law)
         if reach > MOST_VALUES:
             return cls._in_steps(law, 2 * -(-reach // (2 * MOST_STEPS)) + 1)

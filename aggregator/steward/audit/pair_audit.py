@@ -162,7 +162,7 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     """Make every check once.
 
     The laws say what the noise should be. `false_alarm` is the probability, at most, that any check
-    refuses right noise.
+    refuses right noise; a `ParameterError` if it is not between 0 and 1.
     """
     threshold = check_threshold(false_alarm)
     checks = []
@@ -190,7 +190,10 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
 
 
 def check_threshold(false_alarm: float) -> float:
-    """Return the logarithm of the p-value below which a check of `audit` refuses."""
+    """Return the logarithm of the p-value below which a check of `audit` refuses.
+
+    Raises `ParameterError` if the false alarm is not between 0 and 1.
+    """
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
     return math.log(false_alarm / _CHECKS)

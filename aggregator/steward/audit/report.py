@@ -82,7 +82,10 @@ class AuditReport:
 
 
 def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
-    """Try to refute what the task's mechanism promises, with at least `runs` batches."""
+    """Try to refute what the task's mechanism promises, with at least `runs` batches.
+
+    Raises `ParameterError` if the parameters make no task that can be audited.
+    """
     epsilon, delta = audited.promise()
     began = time.perf_counter()
     distance, observations = observe(audited, runs, processes)
@@ -113,7 +116,8 @@ def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
 def observe(audited: AuditedTask, runs: int, processes: int) -> tuple[int, dict[str, Leans]]:
     """Collect at least `runs` batches on at most `processes` processes.
 
-    Returns the distance between the neighbouring sums, and what was seen, by vantage.
+    Returns the distance between the neighbouring sums, and what was seen, by vantage. Raises
+    `ParameterError` if the parameters make no task that can be audited.
     """
     pairs = -(-runs // _RUNS_OF_A_STEP)
     processes = max(1, min(processes, runs // _LEAST_RUNS_OF_A_PROCESS))

@@ -94,7 +94,7 @@ class Audit:
     """A made-up task with its two data sets, ready to be collected many times."""
 
     def __init__(self, audited: AuditedTask, entropy: Entropy) -> None:
-        """Make the task, the collector's key pair and both data sets."""
+        """Make the task, the collector's key pair and both data sets, or raise `ParameterError`."""
         self._entropy = entropy
         self._keypair = generate_keypair(0, entropy)
         self.task = _make_task(audited, self._keypair, entropy)

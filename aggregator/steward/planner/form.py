@@ -177,7 +177,7 @@ class Draft:
         )
 
     def survey(self, strength: Fraction) -> Survey:
-        """Return the survey in `survey_toml`, checked."""
+        """Return the survey in `survey_toml`, checked, or raise `ParameterError`."""
         return survey_from_toml(self.survey_toml(strength))
 
 

@@ -42,7 +42,11 @@ def table(values: Mapping[str, TomlValue]) -> str:
 
 
 def regions(lines: Sequence[str]) -> list[dict[str, TomlValue]]:
-    """Return a hierarchy from lines, each indented further than its parent."""
+    """Return a hierarchy from lines, each indented further than its parent.
+
+    Raises `ParameterError` if a line is indented further than the lines above allow, or there are
+    too many levels.
+    """
     top: list[dict[str, TomlValue]] = []
     levels: list[tuple[int, list[dict[str, TomlValue]]]] = [(0, top)]
     for number, line in enumerate(lines, start=1):

@@ -26,7 +26,7 @@ Table = dict[str, TomlValue]
 
 
 def question_table(fields: Fields) -> Table:
-    """Return the table of the question."""
+    """Return the table of the question, or raise `ParameterError`."""
     kind = fields.one_of("kind", KINDS)
     asked: Table = {"name": "question", "text": fields.text("text"), "kind": kind}
     return asked | _OWN[kind](fields)

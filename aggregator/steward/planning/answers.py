@@ -240,7 +240,8 @@ def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta:
 
     For Laplace noise, a published bound is shown beside it. Without a circuit, it is continuous
     Laplace noise of the mechanism's epsilon on a count, which has a PLD of its own. The bounds are
-    stated at `delta`.
+    stated at `delta`. Raises `ParameterError` if a number is out of its range, or there is no
+    circuit and other noise.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)

@@ -29,7 +29,8 @@ def error(
     """Return how far a result may lie from the truth, in intervals of a confidence.
 
     Errors relative to a batch of `reports`, and the smallest batch that reaches a `wanted` relative
-    error such as "5%", are given if asked for.
+    error such as "5%", are given if asked for. Raises `ParameterError` if a value is out of range,
+    no measurement changes the sums, or the noise is wider than any field.
     """
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
     part = None if wanted is None else _relative_error(wanted)

@@ -41,7 +41,8 @@ def sections(
 
     epsilon is of one release, for everything that a report holds, and delta of the Gaussian
     mechanism. Units are one for each section; by default the largest value of an entry, 1 for
-    counts.
+    counts. Raises `ParameterError` if a value is out of its range, or there is not one unit per
+    section.
     """
     if not isinstance(circuit, Sections):
         raise ParameterError(f"circuit must be sections, not Prio3{circuit.name}")

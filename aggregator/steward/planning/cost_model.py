@@ -7,6 +7,8 @@ privacy is an epsilon, which must be a guarantee.
 The paper then lowers the budget by mixing over a claimed confidence; the mechanism stays the same,
 so the "saving" is mere relabelling. `published_optimum` reproduces it, labelled; the other
 functions are the sound counterparts.
+
+A number that is out of its range raises `ParameterError`.
 """
 
 from dataclasses import dataclass
@@ -63,7 +65,7 @@ class EpsilonRange:
 class CostModel:
     """Compensation owed after a breach, in the currency of `compensation`.
 
-    That is what each of the people is owed if nothing protects the data.
+    `compensation` is what each of the people is owed if nothing protects the data.
     """
 
     people: int
@@ -123,7 +125,7 @@ class CostModel:
     def realised_loss_budget(self, epsilon0: Number, move: Move | None = None) -> Decimal:
         """Return N E E[e^(-1/|L|)], the budget if the realised loss were charged.
 
-        Without a move, by the continuous law.
+        Without a move the loss has the continuous law.
         """
         if move is not None:
             law = LatticeLaw.of(epsilon0, move)

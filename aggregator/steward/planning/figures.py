@@ -4,6 +4,8 @@ Sound curves are solid, published ones dashed, and every curve of a panel has it
 that black and white prints are readable. Where two sound rules are compared, the rival's curve is
 dash-dotted, which shows the curve below it. Legends stand below the axes, so they cover nothing.
 matplotlib, of the extra `plots`, is imported only when a figure is drawn.
+
+Without matplotlib, drawing raises `ConfigurationError`.
 """
 
 import textwrap

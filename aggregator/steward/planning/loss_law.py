@@ -10,6 +10,8 @@ coordinate by m has the loss epsilon0' (1 - 2z/m) with probability 1/(1+q) at z 
 z = m, and (1-q) q^z/(1+q) between. The losses of several coordinates add up. `LatticeLaw` is the
 law for one honest aggregator, `LaplaceLaw` the continuous law, `two_draw_loss.TwoDrawLaw` the law
 for the sum of two draws.
+
+A number that is out of its range raises `ParameterError`.
 """
 
 import math

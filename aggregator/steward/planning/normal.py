@@ -99,7 +99,10 @@ def gaussian_delta(epsilon: Decimal, mu: Decimal) -> Decimal:
 
 
 def gaussian_mu(epsilon: Decimal, delta: Decimal) -> Decimal:
-    """Return the largest sensitivity/sigma whose Gaussian noise is (`epsilon`, `delta`)-DP."""
+    """Return the largest sensitivity/sigma whose Gaussian noise is (`epsilon`, `delta`)-DP.
+
+    Raises `ParameterError` if `delta` does not lie strictly between 0 and 1.
+    """
     if not 0 < delta < 1:
         raise ParameterError(f"delta must lie in (0, 1), not {delta:.6g}")
     # Both terms of the curve are positive, so Phi(mu/2 - epsilon/mu) = delta gives a mu too small;

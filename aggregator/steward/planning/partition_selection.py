@@ -11,6 +11,8 @@ buckets are public. `prio plan keep` draws for counts from elsewhere, or from a 
 
 The guarantee is (epsilon, delta)-DP for adding or removing one person who is in at most one bucket,
 towards everyone but the party that sees the counts and makes the draws.
+
+A number that is out of its range raises `ParameterError`.
 """
 
 import math

@@ -3,6 +3,8 @@
 A passive attacker knows some people's answers but chose none of them. The published theorem loses a
 factor of 10^3 to 10^6 here: for equally likely answers, knowing some costs almost nothing.
 
+A number that is out of its range raises `ParameterError`.
+
 Source:
     [Des20], Theorem 4, second form; Definition 58.
 """

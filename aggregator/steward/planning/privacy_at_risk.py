@@ -43,7 +43,7 @@ _MOST_DIMENSIONS = 200
 
 
 def gap_probability(x: Number, k: int = 1) -> Decimal:
-    """Return P(T <= `x`), for 1 to 200 coordinates: the published confidence comes from it."""
+    """Return P(T <= `x`), on which the published confidence rests, for 1 to 200 coordinates."""
     number = rational_in(x, "x", 0, None)
     integer_in(k, "k", 1, _MOST_DIMENSIONS)
     with working():

@@ -19,7 +19,8 @@ _WORD_BITS = 64
 def draw_kept(selection: OptimalSelection, counts: Sequence[int], entropy: Entropy) -> list[bool]:
     """Return one independent decision for each count; True keeps the bucket.
 
-    The entropy gives eight bytes for each decision, and eight more for each tie.
+    The entropy gives eight bytes for each decision, and eight more for each tie. Raises
+    `ParameterError` if a count is out of range.
     """
     for count in counts:
         integer_in(count, "each count", 0, 2**63 - 1)

@@ -6,6 +6,8 @@ sensitivity grow as sqrt(kappa). That is why it overtakes the others near kappa 
 
 Under the replacement relation a person leaves one set of buckets and enters another. Buckets are
 decided independently, so the two moves compose: every rule runs at (epsilon/2, delta/2).
+
+A number that is out of its range raises `ParameterError`.
 """
 
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 They do worse at the same (epsilon, delta), but may show the noisy count as well (truncated
 geometric, Laplace), or spread better over many buckets per person (Gaussian). All guarantees are
 for adding or removing one person, as in `partition_selection`.
+
+A number that is out of its range raises `ParameterError`.
 """
 
 from dataclasses import dataclass

@@ -56,7 +56,10 @@ class Meaning:
 
     @property
     def routing(self) -> Routing:
-        """Which questions are asked of whom."""
+        """Which questions are asked of whom.
+
+        Raises `ParameterError` if a question depends on none that is asked before it.
+        """
         return Routing.of(self.sheet.questions, self.asked_texts)
 
     @property

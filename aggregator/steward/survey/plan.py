@@ -172,7 +172,8 @@ def _split(base: Base, sheet: Sheet, units: Sequence[Fraction], budget: Budget) 
 def bases(budget: Budget) -> list[Base]:
     """Return the mechanisms that the budget of one window allows, whatever is asked.
 
-    Gaussian noise can be smaller: by its law the whole report is (epsilon, delta)-DP.
+    Gaussian noise can be smaller: by its law the whole report is (epsilon, delta)-DP. Raises
+    `ParameterError` if the budget is too small for one of them, or too large.
     """
     if budget.rho is not None:
         return [DiscreteGaussian(budget.rho, _DELTA)]

@@ -54,7 +54,7 @@ class Row:
 
 
 def rows_of(meaning: Meaning, batch: Batch, window: str) -> list[Row]:
-    """Return every figure of one window."""
+    """Return every figure of one window, or raise `ParameterError`."""
     sheet = meaning.sheet
     sums, rows = sheet.sums_of(batch), list[Row]()
     for part in sheet.parts:
@@ -81,7 +81,10 @@ class SurveyResults:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Every figure."""
+        """Every figure.
+
+        Raises `ParameterError` if a task is not of a survey, or a value is withheld.
+        """
         rows = list[Row]()
         for task, batch in self.results:
             meaning = Meaning.of_task(task)

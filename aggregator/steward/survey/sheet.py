@@ -65,7 +65,11 @@ class Sheet:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The questions, and the tables after them."""
+        """The questions, and the tables after them.
+
+        Raises `ParameterError` if a table is of unknown questions, or of questions that cannot have
+        one.
+        """
         return self._laid_out[0]
 
     @property
@@ -148,11 +152,17 @@ class Sheet:
         return Sums(best, released, reports)
 
     def sums_of(self, batch: Batch) -> Sums:
-        """Return the sums of a batch, all of whose values are shown."""
+        """Return the sums of a batch.
+
+        Raises `ParameterError` if a value is withheld, or was selected by a threshold.
+        """
         return self.sums(batch.plain(), batch.report_count)
 
     def figures(self, part: Part, batch: Batch) -> list[Figure]:
-        """Return the figures of one question or table, without estimates for the others."""
+        """Return the figures of one question or table, without estimates for the others.
+
+        Raises `ParameterError` if a value is withheld, or was selected by a threshold.
+        """
         released, reports = batch.plain(), batch.report_count
         own = Sums(released, released, reports).part(part.first, part.source.length)
         if reports:

@@ -159,7 +159,10 @@ class NumbersByGroup(Table):
 
 
 def table_of(question: Question, design: Design, group: Question, by: Design) -> Table:
-    """Return the table of a question by the groups of another question."""
+    """Return the table of a question by the groups of another question.
+
+    Raises `ParameterError` if there is no such table.
+    """
     if not by.labels or isinstance(group, Number) or question.name == group.name:
         raise ParameterError(
             f"tables: {question.name} by {group.name}: groups must be the labels, bins or points "

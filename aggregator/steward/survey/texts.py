@@ -76,7 +76,10 @@ class PlannedText:
     plan: "TextPlan"
 
     def by_last(self, last: "LastWindow") -> "PlannedText":
-        """Return the same with what will be found if people answer as in the last window."""
+        """Return the same with what will be found if people answer as in the last window.
+
+        Raises `ParameterError` if no string of that window was surely found.
+        """
         people = round(last.people) if self.asked.people is None else self.asked.people
         try:
             plan = dataclasses.replace(self.plan, tail=last.tail(people))
@@ -94,7 +97,7 @@ class PlannedText:
 
 
 def plan_texts(survey: "Survey") -> tuple[PlannedText, ...]:
-    """Return how the text questions of a survey are asked."""
+    """Return how the text questions of a survey are asked, or raise `ParameterError`."""
     return tuple(_planned(each, survey) for each in survey.texts)
 
 

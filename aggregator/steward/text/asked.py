@@ -34,7 +34,10 @@ class TextTasks:
 
     @classmethod
     def of(cls, tasks: Iterable[Task]) -> "TextTasks":
-        """Return the one text question that these tasks make up, in any order."""
+        """Return the one text question that these tasks make up, in any order.
+
+        Raises `ParameterError` if the tasks do not make up one text question.
+        """
         given = list(tasks)
         found = text_tasks_in(given)
         if len(found) != 1 or len(found[0].tasks) != len(given):

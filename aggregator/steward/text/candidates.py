@@ -42,7 +42,10 @@ class Listed:
     """Strings of lists: each normal form once, and strings with one fingerprint together."""
 
     def __init__(self, strings: Iterable[str], meaning: bytes) -> None:
-        """Take the strings, leaving out those without a visible character."""
+        """Take the strings, leaving out those without a visible character.
+
+        Raises `ParameterError` if no string is left.
+        """
         self._names: dict[int, tuple[str, ...]] = {}
         for normal in dict.fromkeys(map(normal_form, strings)):
             if normal:

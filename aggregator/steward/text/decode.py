@@ -44,8 +44,8 @@ _NEVER: Final = 1e-15
 class Found:
     """A string that people hold, by its fingerprint.
 
-    No names if only fingerprints were tried. The count is an estimate, with its standard deviation
-    and an interval, by the normal law of an estimate that passed.
+    It has no names if only fingerprints were tried. The count is an estimate, with its standard
+    deviation and an interval, by the normal law of an estimate that passed.
     """
 
     fingerprint: int

@@ -113,7 +113,10 @@ def _power_of(known: npt.NDArray[np.float64]) -> float:
 
 
 def last_window(text: str) -> LastWindow:
-    """Return the window in the JSON of `prio text results --json`, or of a page."""
+    """Return the window in the JSON of `prio text results --json`, or of a page.
+
+    Raises `ParameterError` if the text is something else.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -122,7 +125,10 @@ def last_window(text: str) -> LastWindow:
 
 
 def last_windows(text: str, names: Iterable[str]) -> dict[str, LastWindow]:
-    """Return the last window of each text question in the JSON of `prio survey results --words`."""
+    """Return the last window of each text question in the JSON of `prio survey results --words`.
+
+    Raises `ParameterError` if the text is something else, or lacks a question.
+    """
     newest: dict[str, tuple[datetime, object]] = {}
     try:
         for each in json.loads(text)["texts"]:

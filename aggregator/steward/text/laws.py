@@ -35,7 +35,8 @@ _LOWEST: Final = -4 * _STEPS
 class Clip:
     """The limits and the unit for a threshold, the least score of a string that is taken for held.
 
-    A score adds up a bucket of each task. Tests show what goes wrong without the limits.
+    A score adds up a bucket of each task. Only tests are without the limits: they show what goes
+    wrong.
     """
 
     threshold: float

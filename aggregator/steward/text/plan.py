@@ -43,9 +43,9 @@ _GRID: Final = 0.04
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tail:
-    """How many people hold how many strings: `strings[i]` strings are held by `counts[i]` people.
+    """How many people hold how many strings, those held by most people first.
 
-    The largest counts come first.
+    `strings[i]` strings are held by `counts[i]` people each.
     """
 
     counts: Floats

@@ -11,7 +11,10 @@ from aggregator.protocol.task import Task
 
 
 def documents_in(text: str) -> list[object]:
-    """Return the JSON documents of a file: a single one, a list, or several in a row."""
+    """Return the JSON documents of a file: a single one, a list, or several in a row.
+
+    Raises `ParameterError` if the text holds something else.
+    """
     decoder, documents, rest = json.JSONDecoder(), list[object](), text.strip()
     try:
         while rest:

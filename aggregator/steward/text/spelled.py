@@ -44,7 +44,8 @@ class Spelled:
 def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIED) -> Spelled:
     """Return the string of each fingerprint, where one of those tried matches.
 
-    Tables have a row for each place: its histogram as it was released.
+    Tables have a row for each place: its histogram as it was released. Raises `ParameterError` if
+    the tables have the wrong shape.
     """
     if tables.shape != (spelling.tasks, spelling.length):
         raise ParameterError(
