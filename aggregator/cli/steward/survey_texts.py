@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
     from aggregator.client import UploadSummary
+    from aggregator.client.text.beside import AskedTexts
     from aggregator.client.text.question import TextQuestion
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.floor import Floor
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 def write_survey(
     task: "Task",
-    texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]",
+    texts: "AskedTexts",
     out: Path,
     beside: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
@@ -69,7 +70,7 @@ def text_tasks(
 
 
 async def send_texts(
-    texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]",
+    texts: "AskedTexts",
     written: "Written",
     state: Path,
     http: "httpx.AsyncClient",

@@ -19,11 +19,11 @@ from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from aggregator.client import UploadSummary
-    from aggregator.client.text.question import TextQuestion
+    from aggregator.client.text.beside import AskedTexts
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning
@@ -162,9 +162,7 @@ def upload(
         raise SystemExit(faults.PARTLY)
 
 
-def _checked(
-    texts: "dict[str, tuple[TextQuestion, list[Task]]]", state: Path | None, person: str | None
-) -> "dict[str, tuple[TextQuestion, list[Task]]]":
+def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "AskedTexts":
     """Return a survey's text questions, which need --state and --person-column."""
     if texts and (state is None or person is None):
         raise ParameterError(
@@ -251,7 +249,7 @@ async def _upload(
 
 
 async def _upload_texts(
-    texts: "Mapping[str, tuple[TextQuestion, Sequence[Task]]]",
+    texts: "AskedTexts",
     written: "Written",
     state: Path,
     floor: "Floor",

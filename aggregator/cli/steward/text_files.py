@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.files import named, read_tasks
-from aggregator.client.text import DESCRIPTION, SPELLING, TASKS, TEXTS
+from aggregator.client.text import DESCRIPTION, SPELLING, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from aggregator.client.text.beside import AskedTexts
     from aggregator.client.text.question import TextQuestion
     from aggregator.client.text.spelling import Spelling
     from aggregator.protocol.task import Task
@@ -41,21 +42,16 @@ def public_files(
     }
 
 
-def texts_of(task_file: Path) -> "dict[str, tuple[TextQuestion, list[Task]]]":
+def texts_of(task_file: Path) -> "AskedTexts":
     """Return a survey's text questions by name, from the folder beside its task.
 
     Raises `ParameterError` if a question's files do not belong together, or not to the survey.
     """
     from aggregator.cli.steward.survey_tasks import task_of_survey
-    from aggregator.steward.survey.texts import check_bound
+    from aggregator.client.text.beside import texts_beside
 
-    folder = task_file.parent / TEXTS
-    places = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = {place.name: read_question(place) for place in places}
     task, meaning = task_of_survey(task_file)
-    with named(folder):
-        check_bound(task, meaning, found)
-    return found
+    return texts_beside(task_file, task, dict(meaning.texts))
 
 
 def strings_in(lists: "Iterable[Path]") -> list[str]:

@@ -8,11 +8,10 @@ giving one tasks whose two aggregators are the same party.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aggregator.client.text import DESCRIPTION, TASKS, TEXTS
-from aggregator.client.text.question import TextQuestion, question_of_json
+from aggregator.client.text import DESCRIPTION, TEXTS
+from aggregator.client.text.question import TextQuestion, question_of_json, read_described
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import tasks_from_toml
 
 AskedTexts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
 """Each question with its tasks, by name."""
@@ -34,7 +33,12 @@ def texts_beside(task_file: Path, task: Task, named: Mapping[str, str]) -> Asked
     """
     folder = task_file.parent / TEXTS
     places = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = {place.name: _read(place) for place in places}
+    found = {
+        place.name: read_described(
+            place, DESCRIPTION, question_of_json, f"text question {place.name}"
+        )
+        for place in places
+    }
     check_bound(task, named, found)
     return found
 
@@ -72,16 +76,6 @@ def smallest_batch(of_survey: int, tasks: int) -> int:
     About one in `tasks` people toss for each task; chance varies the number.
     """
     return max(1, of_survey // (2 * tasks))
-
-
-def _read(folder: Path) -> tuple[TextQuestion, list[Task]]:
-    try:
-        tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
-        return question_of_json((folder / DESCRIPTION).read_text("utf-8"), tasks), tasks
-    except ParameterError as error:
-        raise ParameterError(f"text question {folder.name}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ParameterError(f"text question {folder.name}: its files are not UTF-8") from error
 
 
 def _settings(task: Task) -> tuple[object, ...]:

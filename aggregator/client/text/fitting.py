@@ -9,11 +9,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aggregator.client.text import SPELLING, TASKS
+from aggregator.client.text import SPELLING
+from aggregator.client.text.question import read_described
 from aggregator.client.text.spelling import Spelling, spelling_of_json
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_to_table, tasks_from_toml
+from aggregator.protocol.task_file import task_to_table
 
 _OWN = ("id", "task_info", "interval")
 """The settings in which the tasks of a spelling differ from those of its question."""
@@ -69,13 +70,7 @@ def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
 
     Raises `ParameterError` if its files do not belong together, OSError if one cannot be read.
     """
-    try:
-        tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
-        return spelling_of_json((folder / SPELLING).read_text("utf-8"), tasks), tasks
-    except ParameterError as error:
-        raise ParameterError(f"{folder}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ParameterError(f"{folder}: its files are not UTF-8") from error
+    return read_described(folder, SPELLING, spelling_of_json, str(folder))
 
 
 def _settings(task: Task) -> Mapping[str, object]:

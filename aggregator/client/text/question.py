@@ -10,17 +10,19 @@ tasks in another order, no report opens.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
 
+from aggregator.client.text import TASKS
 from aggregator.client.text.hashing import TextHashes
 from aggregator.client.text.strings import NORMALISATION
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
-from aggregator.protocol.task_file import task_to_table
+from aggregator.protocol.task_file import task_to_table, tasks_from_toml
 from aggregator.words import first_unsafe_member
 
 _VERSION = 1
@@ -29,6 +31,8 @@ _MECHANISM = "PureDpDiscreteLaplace"
 _NOT_ONE = "text.json: not the description of a text question"
 _OWN = ("id", "task_info")
 """The settings that differ between a question's tasks."""
+
+Described = TypeVar("Described")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,6 +172,22 @@ def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
     if stated != (question.meaning.hex(), [str(each.task_id) for each in tasks]):
         raise ParameterError("text.json: its meaning or its task_ids are not those of its tasks")
     return question
+
+
+def read_described(
+    folder: Path, file: str, read: Callable[[str, Sequence[Task]], Described], what: str
+) -> tuple[Described, list[Task]]:
+    """Return what the description in a folder states, and the tasks beside it.
+
+    Raises `ParameterError`, which begins with `what` it is about, or OSError.
+    """
+    try:
+        tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
+        return read((folder / file).read_text("utf-8"), tasks), tasks
+    except ParameterError as error:
+        raise ParameterError(f"{what}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{what}: its files are not UTF-8") from error
 
 
 def _shared(table: dict[str, object]) -> dict[str, object]:

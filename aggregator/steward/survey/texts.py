@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.text import beside
 from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
 from aggregator.client.text.question import TextQuestion
 from aggregator.dp.rationals import format_rational
@@ -22,9 +21,6 @@ from aggregator.steward.survey.questions.base import NAME, Conditions
 from aggregator.steward.text import GUESSED_STRINGS
 
 if TYPE_CHECKING:
-    from aggregator.client.text.beside import AskedTexts
-    from aggregator.protocol.task import Task
-    from aggregator.steward.survey.meaning import Meaning
     from aggregator.steward.survey.model import Survey
     from aggregator.steward.text.last_window import LastWindow
     from aggregator.steward.text.plan import TextPlan
@@ -133,8 +129,3 @@ def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
             f"question {names}: epsilon: text questions take {format_rational(taken)} of the "
             f"budget's {format_rational(epsilon)}, and the others need some of it"
         )
-
-
-def check_bound(task: "Task", meaning: "Meaning", texts: "AskedTexts") -> None:
-    """Refuse text questions other than those in the meaning of the survey's task."""
-    beside.check_bound(task, dict(meaning.texts), texts)

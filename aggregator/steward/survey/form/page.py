@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from aggregator.client.held import survey_digest
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
-from aggregator.client.text.question import TextQuestion
+from aggregator.client.text.beside import AskedTexts, check_bound
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
@@ -27,11 +27,8 @@ from aggregator.steward.survey.form.promises import what_happens
 from aggregator.steward.survey.form.words import WORDS
 from aggregator.steward.survey.form.written import WrittenPart, wording
 from aggregator.steward.survey.meaning import Meaning
-from aggregator.steward.survey.texts import check_bound
 
 Words = Mapping[str, str]
-Texts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
-"""Text questions by name, each with its tasks."""
 
 _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 
@@ -60,7 +57,7 @@ def form_page(
     task: Task,
     meaning: Meaning,
     words: Words = WORDS,
-    texts: Texts = MappingProxyType({}),
+    texts: AskedTexts = MappingProxyType({}),
     spelled: SpelledTexts = MappingProxyType({}),
 ) -> str:
     """Return the page of a survey.
@@ -77,7 +74,7 @@ def form_page(
             text questions are not those of the survey; or `check_task` raises it.
     """
     check_task(task)
-    check_bound(task, meaning, texts)
+    check_bound(task, dict(meaning.texts), texts)
     title, sheet = meaning.title, AnswerSheet.of_task(task)
     parts = [
         Part(number, question, words, is_hidden=bool(needs))

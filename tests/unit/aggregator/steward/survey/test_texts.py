@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.client.text.beside import check_bound
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
@@ -13,7 +14,7 @@ from aggregator.steward.survey.answers import AnswerTable
 from aggregator.steward.survey.bundle import task_tables, text_tables
 from aggregator.steward.survey.cells import AnswerError
 from aggregator.steward.survey.meaning import Meaning
-from aggregator.steward.survey.texts import check_bound, plan_texts
+from aggregator.steward.survey.texts import plan_texts
 from aggregator.steward.survey.written import with_written
 from tests.support.surveys import VISITS, department
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
@@ -68,7 +69,7 @@ def test_whoever_hands_out_files_cannot_put_another_text_question_beside_a_surve
     tables = task_tables(survey, plan(survey))
     task = make_task(tables.vdaf, tables.privacy, **tables.settings)
     meaning = Meaning.of_task(task)
-    check_bound(task, meaning, texts_in(asked))
+    check_bound(task, dict(meaning.texts), texts_in(asked))
     dearer = asked.replace('epsilon = "1/4"', 'epsilon = "3/4"')
     longer = asked.replace("windows = 52", "windows = 104")
     assert dearer != asked != longer
@@ -85,7 +86,7 @@ def test_whoever_hands_out_files_cannot_put_another_text_question_beside_a_surve
     }
     for said, texts in refused.items():
         with pytest.raises(ParameterError, match=f"text question {said}"):
-            check_bound(task, meaning, texts)
+            check_bound(task, dict(meaning.texts), texts)
 
 
 def test_two_text_questions_of_one_text_have_different_hashes_and_tosses() -> None:
