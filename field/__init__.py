@@ -12,33 +12,26 @@ from field.errors import FieldError, ResidueError, ShapeError
 from field.fields import FIELD64, FIELD128, Field
 
 if TYPE_CHECKING:
-    from field.arithmetic import (
-        Vector,
-        centre,
-        concat,
-        decode,
-        decode_rows,
+    from field.encoding import decode, decode_rows, encode, encode_rows, sample_rows
+    from field.ntt import ntt
+    from field.polynomial import (
         double_evaluations,
-        encode,
-        encode_rows,
         extend_values_to_power_of_2,
         lagrange_basis,
-        lift,
-        ntt,
         poly_eval,
         powers,
-        project,
-        sample_rows,
-        stack,
     )
+    from field.projection import centre, lift, project
+    from field.vector import Vector, concat, stack
 else:
 
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        arithmetic = import_module("field.arithmetic")
         # All at once: `ntt` is also the name of a module, which importing it puts here.
-        globals().update({each: getattr(arithmetic, each) for each in arithmetic.__all__})
+        parts = ("encoding", "ntt", "polynomial", "projection", "vector")
+        for found in [vars(import_module(f"field.{part}")) for part in parts]:
+            globals().update({each: found[each] for each in __all__ if each in found})
         return globals()[name]
 
 
