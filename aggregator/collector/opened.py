@@ -310,19 +310,12 @@ class Collector:
         now: bool = False,
     ) -> Collected:
         """Collect the reports of an interval; see `AsyncCollector.collect`."""
-
-        async def collect() -> Collected:
-            return await self._collector.collect(task, start, length, wait=wait, now=now)
-
+        collect = partial(self._collector.collect, task, start, length, wait=wait, now=now)
         return self._portal.call(collect)
 
     def collect_next(self, task: Task, *, wait: timedelta = DEFAULT_WAIT) -> Collected:
         """Collect the next batch that the leader has; see `AsyncCollector.collect_next`."""
-
-        async def collect() -> Collected:
-            return await self._collector.collect_next(task, wait=wait)
-
-        return self._portal.call(collect)
+        return self._portal.call(partial(self._collector.collect_next, task, wait=wait))
 
     def results(self, task: Task) -> list[Collected]:
         """Return everything that was collected of a task; see `AsyncCollector.results`."""

@@ -84,7 +84,34 @@ class NoiseLaw(ABC):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DiscreteLaplaceLaw(NoiseLaw):
+class _GeometricLaw(NoiseLaw):
+    """The sum of draws with probabilities in proportion to q^|z|, for all z or without the tails.
+
+    Bounds are those of discrete Laplace noise: E Z^2 and E cosh(rate Z) only fall when large |Z|
+    are left out.
+    """
+
+    scale: Fraction
+
+    @override
+    def spread(self) -> float:
+        from aggregator.dp import spectrum
+
+        return spectrum.geometric_spread(float(self.scale))
+
+    @override
+    def log_moment(self, rates: Floats) -> Floats:
+        from aggregator.dp import spectrum
+
+        return spectrum.geometric_log_moment(float(self.scale), rates)
+
+    @override
+    def steepest_rate(self) -> float:
+        return 1 / float(self.scale)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiscreteLaplaceLaw(_GeometricLaw):
     """The sum of discrete Laplace draws of the same positive scale.
 
     One draw: P(Z >= m) = q^m / (1 + q). Two, with c = (1 + q^2) / (1 - q^2), from
@@ -93,8 +120,6 @@ class DiscreteLaplaceLaw(NoiseLaw):
         P(S = s)  = ((1 - q) / (1 + q))^2 q^|s| (|s| + c)
         P(S >= m) = q^m / (1 + q)^2 [(m + c)(1 - q) + q]
     """
-
-    scale: Fraction
 
     @override
     def probability(self, value: int) -> Enclosed:
@@ -142,27 +167,11 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return None
 
     @override
-    def spread(self) -> float:
-        from aggregator.dp import spectrum
-
-        return spectrum.geometric_spread(float(self.scale))
-
-    @override
     def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
         from aggregator.dp import spectrum
 
         errors = spectrum.rounding_errors(self.spread(), angles)
         return spectrum.laplace(float(self.scale), angles), errors
-
-    @override
-    def log_moment(self, rates: Floats) -> Floats:
-        from aggregator.dp import spectrum
-
-        return spectrum.geometric_log_moment(float(self.scale), rates)
-
-    @override
-    def steepest_rate(self) -> float:
-        return 1 / float(self.scale)
 
     def _powers(self, exponent: int, digits: int) -> tuple[Enclosure, Enclosure]:
         """Return q and q^exponent."""
@@ -170,7 +179,7 @@ class DiscreteLaplaceLaw(NoiseLaw):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TruncatedGeometricLaw(NoiseLaw):
+class TruncatedGeometricLaw(_GeometricLaw):
     """The sum of truncated symmetric geometric draws: P(X = x) = q^|x| / n for |x| <= bound.
 
     n = (1 + q - 2 q^(k+1)) / (1 - q), where k is the bound. For two draws, counting pairs with the
@@ -180,7 +189,6 @@ class TruncatedGeometricLaw(NoiseLaw):
         n^2 P(S = s) = (2k + 1 - s) q^s                                        for k < s <= 2k
     """
 
-    scale: Fraction
     bound: int
 
     @override
@@ -259,29 +267,11 @@ class TruncatedGeometricLaw(NoiseLaw):
         return self.bound
 
     @override
-    def spread(self) -> float:
-        from aggregator.dp import spectrum
-
-        return spectrum.geometric_spread(float(self.scale))
-
-    @override
     def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
         from aggregator.dp import spectrum
 
         values, own = spectrum.truncated(float(self.scale), self.bound, angles)
         return values, own + spectrum.rounding_errors(self.spread(), angles)
-
-    @override
-    def log_moment(self, rates: Floats) -> Floats:
-        from aggregator.dp import spectrum
-
-        # The bound of discrete Laplace noise, which this is without its tails: E cosh(rate Z) only
-        # falls when large |Z| are left out.
-        return spectrum.geometric_log_moment(float(self.scale), rates)
-
-    @override
-    def steepest_rate(self) -> float:
-        return 1 / float(self.scale)
 
     def _norm(self, digits: int) -> Enclosure:
         power = self._power(digits)
