@@ -132,7 +132,3 @@ class DiscreteGaussian(Mechanism):
         if scale == 0:
             return 0
         return tail_bound(aggregators * scale, TAIL / circuit.output_len)
-
-    @override
-    def bound(self, circuit: Summed) -> None:
-        return None

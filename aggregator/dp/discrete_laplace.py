@@ -13,7 +13,6 @@ from aggregator.dp.composition import equal_pieces
 from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
-    TAIL,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -95,11 +94,3 @@ class PureDpDiscreteLaplace(Mechanism):
     def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         scale = self.scale(circuit)
         return None if scale == 0 else DiscreteLaplaceLaw(aggregators, scale)
-
-    @override
-    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
-        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
-
-    @override
-    def bound(self, circuit: Summed) -> None:
-        return None

@@ -168,13 +168,14 @@ class Mechanism(ABC):
     def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
         """Return the law of the noise of one coordinate; None only where nothing is drawn."""
 
-    @abstractmethod
     def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
         """Return a size that no coordinate's noise exceeds, except with a probability of 2^-64."""
+        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
 
-    @abstractmethod
     def bound(self, circuit: Summed) -> int | None:
         """Return k, the most that one aggregator adds to or takes from a coordinate, if bounded."""
+        law = self.law(circuit, 1)
+        return None if law is None else law.largest_draw
 
     def by_part(self, circuit: Summed) -> Sequence[tuple["Mechanism", Summed]]:
         """Return the independent mechanisms that a release consists of, and what each one noises.

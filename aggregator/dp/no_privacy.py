@@ -71,9 +71,5 @@ class NoPrivacy(Mechanism):
         return None
 
     @override
-    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
-        return 0
-
-    @override
     def bound(self, circuit: Summed) -> int:
         return 0

@@ -12,7 +12,6 @@ from aggregator.dp.certified import round_up
 from aggregator.dp.filters import Cost, rho_of_pure
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import (
-    TAIL,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -139,10 +138,6 @@ class TruncatedGeometric(Mechanism):
         if scale == 0:
             return None
         return TruncatedGeometricLaw(aggregators, scale, self.bound(circuit))
-
-    @override
-    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
-        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
 
 
 def _buckets(circuit: Summed) -> int:

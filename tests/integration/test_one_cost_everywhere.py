@@ -17,7 +17,6 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
-    TAIL,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -100,14 +99,6 @@ class TwoThousandth(Mechanism):
     @override
     def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw:
         return DiscreteLaplaceLaw(aggregators, self.scale(circuit))
-
-    @override
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
-        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
-
-    @override
-    def bound(self, circuit: Circuit) -> None:
-        return None
 
 
 @pytest.fixture
