@@ -4,8 +4,7 @@ All integers are big-endian. A message is a class with `write` and `read`; `enco
 wrap them. Decoding refuses leftover bytes and raises nothing but `DecodeError`, whatever the bytes
 are. Every value has exactly one encoding: encoding what was decoded gives the same bytes.
 
-Source:
-    RFC 8446, "Presentation Language"; DAP, "Presentation Language".
+Source: RFC 8446, "Presentation Language"; DAP, "Presentation Language".
 """
 
 from collections.abc import Callable, Iterable

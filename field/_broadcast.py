@@ -30,10 +30,8 @@ def align(left: Shape, right: Shape) -> Alignment:
 
     A kernel repeats an operand that has one row, one column or both. So the common shape is cut
     into leading axes (rows) and trailing axes (columns) such that each operand has all axes of a
-    part or none of them. If no cut works, the operands must be repeated in memory.
-
-    Raises:
-        ShapeError: The shapes cannot be broadcast.
+    part or none of them. If no cut works, the operands must be repeated in memory. Raises
+    `ShapeError` if the shapes cannot be broadcast.
     """
     try:
         shape = np.broadcast_shapes(left, right)

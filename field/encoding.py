@@ -3,8 +3,7 @@
 Elements are little-endian and of fixed size. Both fields fill their encoded size: the mask in the
 draft's rejection sampling, the next power of two minus one, keeps every bit of an element.
 
-Source:
-    VDAF, "Finite Fields" and "Extendable Output Functions (XOFs)".
+Source: VDAF, "Finite Fields" and "Extendable Output Functions (XOFs)".
 """
 
 import numpy as np
@@ -28,10 +27,8 @@ def encode(vector: Vector) -> bytes:
 def encode_rows(vector: Vector) -> Bytes:
     """Return the bytes of a batch of rows, shape `[rows, n * encoded_size]`.
 
-    The result may share the vector's memory: read it, do not write into it.
-
-    Raises:
-        ShapeError: The vector does not have exactly two axes.
+    The result may share the vector's memory: read it, do not write into it. Raises `ShapeError` if
+    the vector does not have exactly two axes.
     """
     if vector.ndim != 2:  # noqa: PLR2004  rows and columns
         raise ShapeError(f"encode_rows takes a vector with two axes, not shape {vector.shape}")
@@ -43,9 +40,8 @@ def encode_rows(vector: Vector) -> Bytes:
 def decode(field: Field, data: bytes) -> Vector:
     """Return the row that these bytes encode.
 
-    Raises:
-        ShapeError: The length is not a multiple of the encoded size.
-        ResidueError: An element is not below the modulus.
+    Raises `ShapeError` if the length is not a multiple of the encoded size; `ResidueError` if an
+    element is not below the modulus.
     """
     vector, valid = decode_rows(field, np.frombuffer(data, np.uint8).reshape(1, len(data)))
     if not valid[0]:
@@ -100,8 +96,7 @@ def sample_rows(field: Field, stream: Bytes, length: int) -> tuple[Vector, Mask]
     Raises:
         ShapeError: There are not two axes, or a row's length is not a multiple of the encoded size.
 
-    Source:
-        VDAF, "Extendable Output Functions (XOFs)".
+    Source: VDAF, "Extendable Output Functions (XOFs)".
     """
     if stream.ndim != 2 or stream.shape[1] % field.encoded_size:  # noqa: PLR2004  rows and bytes
         raise ShapeError(

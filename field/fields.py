@@ -1,7 +1,6 @@
 """The two prime fields of Prio3; `field.vector.Vector` holds their elements.
 
-Source:
-    VDAF, "Finite Fields".
+Source: VDAF, "Finite Fields".
 """
 
 import dataclasses
@@ -44,8 +43,7 @@ class Field:
         Raises:
             FieldError: `order` is not a power of two, or the field has no such root.
 
-        Source:
-            VDAF, "NTT-Friendly Fields".
+        Source: VDAF, "NTT-Friendly Fields".
         """
         if order < 1 or order & (order - 1) or order > 1 << self.two_adicity:
             raise FieldError(
@@ -56,8 +54,7 @@ class Field:
     def inverse(self, number: int) -> int:
         """Return the inverse of a public integer.
 
-        Raises:
-            FieldError: The number is a multiple of the modulus.
+        Raises `FieldError` if the number is a multiple of the modulus.
         """
         if number % self.modulus == 0:
             raise FieldError(f"0 has no inverse in {self.name}")

@@ -1,7 +1,6 @@
 """The number-theoretic transform and its inverse, along the last axis.
 
-Source:
-    VDAF, "NTT-Friendly Fields" and "Lagrange Basis".
+Source: VDAF, "NTT-Friendly Fields" and "Lagrange Basis".
 """
 
 import functools
@@ -51,12 +50,9 @@ def shifted_ntt(values: Vector) -> Vector:
 def roots(field: Field, size: int, *, inverse: bool = False) -> Vector:
     """Return the roots of unity that a transform of `size` values needs, `size` of them.
 
-    With w_m the principal root of order m, or its inverse, entries m/2 to m - 1 hold the powers
-    0 to m/2 - 1 of w_m, for every m = 2, 4, ..., size: each stage of a transform reads consecutive
-    entries. Entry 0 is not used.
-
-    Raises:
-        ShapeError: `size` is not a power of two.
+    With w_m the principal root of order m, or its inverse, entries m/2 to m - 1 hold the powers 0
+    to m/2 - 1 of w_m, for every m = 2, 4, ..., size: each stage of a transform reads consecutive
+    entries. Entry 0 is not used. Raises `ShapeError` if `size` is not a power of two.
     """
     if size < 1 or size & (size - 1):
         raise ShapeError(f"the transform needs a length that is a power of two, got {size}")

@@ -4,8 +4,7 @@ All functions work along the last axis, on any number of polynomials at once. Th
 values is the one of degree below n that takes them at w^0, ..., w^(n - 1), where w is the principal
 root of unity of order n or, for `extend_values_to_power_of_2`, of the next power of two.
 
-Source:
-    VDAF, "Polynomial Representation" and "Lagrange Basis".
+Source: VDAF, "Polynomial Representation" and "Lagrange Basis".
 """
 
 import functools
@@ -82,10 +81,8 @@ def double_evaluations(values: Vector) -> Vector:
 def extend_values_to_power_of_2(values: Vector) -> Vector:
     """Return n values of the polynomials of m values, where n is the least power of two >= m.
 
-    Both are values at the powers of the root of order n; the first m stay as given.
-
-    Raises:
-        ShapeError: There are no values.
+    Both are values at the powers of the root of order n; the first m stay as given. Raises
+    `ShapeError` if there are no values.
     """
     length = last_axis(values)
     if not length:
@@ -101,8 +98,7 @@ def extend_values_to_power_of_2(values: Vector) -> Vector:
 def powers(points: Vector, count: int) -> Vector:
     """Return t, t^2, ..., t^count for each point t, along a new last axis.
 
-    Raises:
-        ShapeError: `count` is not positive.
+    Raises `ShapeError` if `count` is not positive.
     """
     if count < 1:
         raise ShapeError(f"the number of powers must be positive, got {count}")

@@ -28,8 +28,7 @@ def project(field: Field, integers: Iterable[int]) -> Vector:
 def lift(vector: Vector) -> list[int]:
     """Return the centred representative, in (-p/2, p/2), of every element of one row.
 
-    Raises:
-        ShapeError: The vector does not have exactly one axis.
+    Raises `ShapeError` if the vector does not have exactly one axis.
     """
     return centre(vector.field, vector.to_ints())
 

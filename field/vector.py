@@ -102,8 +102,7 @@ class Vector:
     def from_array(cls, field: Field, numbers: npt.NDArray[np.integer]) -> "Vector":
         """Return a vector of 64-bit numbers, of the array's shape.
 
-        Raises:
-            ResidueError: A number is negative, or not below the modulus.
+        Raises `ResidueError` if a number is negative, or not below the modulus.
         """
         if not np.issubdtype(numbers.dtype, np.integer):
             raise ResidueError(f"{field} holds integers, got an array of {numbers.dtype}")

@@ -133,8 +133,7 @@ class Client:
     async def ready(self) -> None:
         """Fetch both aggregators' configurations, for callers that count persons before uploading.
 
-        Raises:
-            PeerError: One of them could not be reached.
+        Raises `PeerError` if one of them could not be reached.
         """
         await self._hpke_configs()
 

@@ -3,8 +3,7 @@
 All randomness comes from a public seed, so that another implementation can use the same bytes at
 each step and compare. Such reports protect nobody.
 
-Source:
-    DAP, "Uploading Reports"; VDAF, "Sharding" of Prio3; RFC 9180, "Single-Shot APIs".
+Source: DAP, "Uploading Reports"; VDAF, "Sharding" of Prio3; RFC 9180, "Single-Shot APIs".
 """
 
 import dataclasses

@@ -3,8 +3,7 @@
 The receiver keeps only a token's hash. A token is 256 random bits, so a plain hash reveals nothing
 about it, and neither does the duration of a constant-time comparison.
 
-Source:
-    DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
+Source: DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
 """
 
 import hashlib

@@ -10,9 +10,8 @@ different consequences:
 
 `profile` lists the types that are understood, and `protocol` refuses the others.
 
-Source:
-    DAP, "Task Extensions", "Report Extensions", "Aggregation Job Extensions", "Collection Job
-    Extensions" and "Input Share Validation".
+Source: DAP, "Task Extensions", "Report Extensions", "Aggregation Job Extensions", "Collection Job
+Extensions" and "Input Share Validation".
 """
 
 from collections.abc import Sequence
@@ -60,8 +59,7 @@ def read_any_order(reader: Reader) -> Extensions:
 def read_increasing(reader: Reader) -> Extensions:
     """Take the list of a task or an aggregation job.
 
-    Raises:
-        DecodeError: The types do not strictly increase.
+    Raises `DecodeError` if the types do not strictly increase.
     """
     extensions = reader.list16(Extension.read)
     if not is_increasing(extensions):
@@ -72,8 +70,7 @@ def read_increasing(reader: Reader) -> Extensions:
 def read_collection_extensions(reader: Reader) -> Extensions:
     """Take the list of a collection job.
 
-    Raises:
-        MisorderedCollectionExtensions: The types do not strictly increase.
+    Raises `MisorderedCollectionExtensions` if the types do not strictly increase.
     """
     extensions = reader.list16(Extension.read)
     if not is_increasing(extensions):

@@ -3,9 +3,8 @@
 We need our own because the library's HPKE takes no associated data, which DAP needs. Its
 algorithms are in `hpke_suites`.
 
-Source:
-    RFC 9180, "DH-Based KEM (DHKEM)", "Creating the Encryption Context" and "Single-Shot APIs"; DAP,
-    "HPKE Configuration Request", "Upload Request" and "Aggregate Share Encryption".
+Source: RFC 9180, "DH-Based KEM (DHKEM)", "Creating the Encryption Context" and "Single-Shot APIs";
+DAP, "HPKE Configuration Request", "Upload Request" and "Aggregate Share Encryption".
 """
 
 import dataclasses
@@ -129,8 +128,7 @@ class HpkeCiphertext:
 class HpkeKeypair:
     """A configuration and its private key, which is parsed once.
 
-    Raises:
-        ParameterError: We do not support the suite, or the two keys do not belong together.
+    Raises `ParameterError` if we do not support the suite, or the two keys do not belong together.
     """
 
     config: HpkeConfig
@@ -157,8 +155,7 @@ class HpkeKeypair:
     def exchange(self, enc: bytes) -> bytes:
         """Return the Diffie-Hellman secret with the encapsulated key `enc`.
 
-        Raises:
-            ValueError: `enc` is no key of the suite's, or leads to no secret.
+        Raises ValueError if `enc` is no key of the suite's, or leads to no secret.
         """
         return self._key.exchange(enc)
 

@@ -1,7 +1,6 @@
 """HPKE of many messages at once: what `hpke.open_` does with each, without an object for each.
 
-Source:
-    RFC 9180, "Single-Shot APIs".
+Source: RFC 9180, "Single-Shot APIs".
 """
 
 from collections.abc import Mapping, Sequence

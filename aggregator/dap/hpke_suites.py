@@ -4,8 +4,8 @@ All algorithms are OpenSSL's, which is loaded when the first is used. Key encaps
 how keys are written and drawn; in all of them the Diffie-Hellman secret, the KEM's secret and
 HKDF's blocks are 32 bytes.
 
-Source:
-    RFC 9180, "Algorithm Identifiers" and "DH-Based KEM (DHKEM)"; DAP, "Compliance Requirements".
+Source: RFC 9180, "Algorithm Identifiers" and "DH-Based KEM (DHKEM)"; DAP, "Compliance
+Requirements".
 """
 
 from collections.abc import Callable, Mapping

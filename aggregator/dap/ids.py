@@ -1,8 +1,7 @@
 """Identifiers: fixed-size byte strings, in URLs and files as unpadded base64url.
 
-Source:
-    DAP, "HTTP Usage"; DAP, "Basic Type Definitions"; RFC 4648, "Base 64 Encoding with URL and
-    Filename Safe Alphabet".
+Source: DAP, "HTTP Usage"; DAP, "Basic Type Definitions"; RFC 4648, "Base 64 Encoding with URL and
+Filename Safe Alphabet".
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -28,9 +27,8 @@ def encode_base64url(data: bytes) -> str:
 def decode_base64url(text: str) -> bytes:
     """Return the bytes that `text` encodes.
 
-    Raises:
-        DecodeError: The text has a character outside the URL-safe alphabet, padding, an impossible
-            length, or bits set after the last byte, so `encode_base64url` does not give it.
+    Raises `DecodeError` if the text has a character outside the URL-safe alphabet, padding, an
+    impossible length, or bits set after the last byte, so `encode_base64url` does not give it.
     """
     if not _ALPHABET.fullmatch(text) or len(text) % 4 == 1:
         raise DecodeError(f"not unpadded base64url, in {len(text)} characters")
@@ -44,10 +42,8 @@ def decode_base64url(text: str) -> bytes:
 class Identifier:
     """A byte string whose size its class fixes; `str` gives its form in a URL.
 
-    Identifiers of different classes are never equal.
-
-    Raises:
-        ParameterError: `value` is not `size` bytes long.
+    Identifiers of different classes are never equal. Raises `ParameterError` if `value` is not
+    `size` bytes long.
     """
 
     size: ClassVar[int] = 0

@@ -3,8 +3,7 @@
 One class per type. The draft's types have its URN; ours have our own URI, because the draft
 reserves its namespace. `web.problems` gives each type its status code.
 
-Source:
-    DAP, "Errors"; RFC 9457, "Members of a Problem Details Object".
+Source: DAP, "Errors"; RFC 9457, "Members of a Problem Details Object".
 """
 
 from collections.abc import Mapping, Sequence

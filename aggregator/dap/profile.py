@@ -26,8 +26,7 @@ class Role(IntEnum):
     def agg_id(self) -> int:
         """The VDAF's number of an aggregator: 0 for the leader, 1 for the helper.
 
-        Raises:
-            LocalError: The role is not an aggregator's.
+        Raises `LocalError` if the role is not an aggregator's.
         """
         if self not in (Role.LEADER, Role.HELPER):
             raise LocalError(f"the {self.name.lower()} is not an aggregator")
@@ -93,8 +92,7 @@ class Profile:
     def code(self, error: ReportError) -> int:
         """Return the number that stands for a report error.
 
-        Raises:
-            LocalError: The draft does not define it.
+        Raises `LocalError` if the draft does not define it.
         """
         if error not in self.codes:
             raise LocalError(f"{error.draft_name} is no report error of {self.name}")

@@ -3,8 +3,7 @@
 The draft decides which number stands for a name (`profile.Profile`), and the next draft has other
 numbers. So messages carry the number, and only a task's profile gives it a name.
 
-Source:
-    DAP, "Basic Type Definitions"; DAP, "Report Errors Registry".
+Source: DAP, "Basic Type Definitions"; DAP, "Report Errors Registry".
 """
 
 import dataclasses

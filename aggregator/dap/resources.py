@@ -1,8 +1,7 @@
 """Every DAP resource and the media type of its messages: one table for routers and clients.
 
-Source:
-    DAP, "HTTP Resources Reference", "HTTP Usage", "Request Authentication" and "Protocol Message
-    Media Type"; RFC 9110, "Media Type", "Parameters" and "HEAD".
+Source: DAP, "HTTP Resources Reference", "HTTP Usage", "Request Authentication" and "Protocol
+Message Media Type"; RFC 9110, "Media Type", "Parameters" and "HEAD".
 """
 
 from collections.abc import Mapping

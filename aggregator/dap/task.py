@@ -3,8 +3,7 @@
 Its encoding is part of the associated data of every HPKE ciphertext, so parties that disagree on
 any byte of it cannot open each other's shares.
 
-Source:
-    DAP, "Task Configuration", "Task Extensions" and "Task Interval Task Extension".
+Source: DAP, "Task Configuration", "Task Extensions" and "Task Interval Task Extension".
 """
 
 from dataclasses import dataclass

@@ -3,8 +3,7 @@
 A `Time` of one task means nothing in another: seconds become units with the precision of the task
 at hand, and a `Time` is never compared with seconds.
 
-Source:
-    DAP, "Times, Durations and Intervals".
+Source: DAP, "Times, Durations and Intervals".
 """
 
 from dataclasses import dataclass
@@ -69,8 +68,8 @@ class Duration:
 class Interval:
     """The half-open interval `[start, start + duration)`.
 
-    Raises:
-        IntervalOverflow: The start, the duration or the end is not within 0 to 2^64 - 1 units.
+    Raises `IntervalOverflow` if the start, the duration or the end is not within 0 to 2^64 - 1
+    units.
     """
 
     start: Time
@@ -121,8 +120,8 @@ class Interval:
 def seconds_to_units(seconds: int, time_precision: int) -> int:
     """Return how many whole units of `time_precision` seconds lie in `seconds`.
 
-    Raises:
-        ParameterError: `time_precision` is not positive, or the result does not fit in 64 bits.
+    Raises `ParameterError` if `time_precision` is not positive, or the result does not fit in 64
+    bits.
     """
     if time_precision < 1:
         raise ParameterError(f"time_precision must be at least 1 second, not {time_precision}")

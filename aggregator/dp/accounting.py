@@ -45,8 +45,7 @@ def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
         None if a mechanism has a delta: its loss has no bound. None also for an epsilon above 1000:
         the bound is then above e^1000 and has too many digits to compute.
 
-    Source:
-        [DR14], Theorem 3.20, whose proof does not need equal epsilons.
+    Source: [DR14], Theorem 3.20, whose proof does not need equal epsilons.
     """
     for each in pieces:
         check_releases(each.epsilon, each.count, delta)
@@ -84,8 +83,7 @@ def optimal(
     Returns:
         None if the deltas of the releases leave nothing of `delta`.
 
-    Source:
-        [KOV17], Theorem 3.3.
+    Source: [KOV17], Theorem 3.3.
     """
     check_releases(epsilon, releases, delta)
     if releases > MAX_RELEASES:

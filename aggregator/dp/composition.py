@@ -109,8 +109,7 @@ def spent(releases: Sequence[Releases]) -> Cost:
 
     Releases that promise nothing are left out, and callers that show the sum must say so.
 
-    Source:
-        [DR14], Theorem 3.16; [BS16], Lemma 1.7.
+    Source: [DR14], Theorem 3.16; [BS16], Lemma 1.7.
     """
     return total(cost for each in releases if (cost := each.cost) is not None)
 

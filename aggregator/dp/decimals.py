@@ -46,8 +46,7 @@ def context_of(digits: int, rounding: str = decimal.ROUND_HALF_EVEN) -> decimal.
 def exact(value: Number, name: str) -> Fraction:
     """Return `value` as a rational; a float counts as the binary number it holds.
 
-    Raises:
-        ParameterError: `value` is not a finite number of at most 5,000 decimal places.
+    Raises `ParameterError` if `value` is not a finite number of at most 5,000 decimal places.
     """
     problem = ParameterError(
         f"{name} must be a finite number of at most 5000 places, not {value!r}"

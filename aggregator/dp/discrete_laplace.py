@@ -28,8 +28,7 @@ from aggregator.vdaf.circuits import Summed
 class PureDpDiscreteLaplace(Mechanism):
     """Discrete Laplace noise of scale (L1 sensitivity) / epsilon on every coordinate.
 
-    Source:
-        Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Theorem 4.
+    Source: Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Theorem 4.
     """
 
     epsilon: Fraction

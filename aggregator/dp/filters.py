@@ -168,9 +168,8 @@ class Filter:
         Raises:
             ParameterError: delta is out of range.
 
-        Source:
-            [RRUV16] for epsilon; [FZ21] for rho; [WRRW23] for both with deltas; [CKS20], Corollary
-            13, for the conversion.
+        Source: [RRUV16] for epsilon; [FZ21] for rho; [WRRW23] for both with deltas; [CKS20],
+        Corollary 13, for the conversion.
         """
         check_delta(delta)
         bounds = [] if self.epsilon is None else [self.epsilon]

@@ -136,8 +136,7 @@ def tail_bound(variance: Fraction, miss: Fraction) -> int:
     Each is subgaussian with its sigma^2, so their sum is subgaussian with the sum of these, and
     P(|S| >= m) <= 2 e^(-m^2 / (2 variance)).
 
-    Source:
-        [CKS20], "Tail bounds, and variance".
+    Source: [CKS20], "Tail bounds, and variance".
     """
     return math.ceil(
         round_up(lambda digits: sqrt(2 * variance * ln(2 / miss, digits), digits), decimals=3)

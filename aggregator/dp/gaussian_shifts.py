@@ -37,8 +37,7 @@ Releases add up, chosen after seeing others or not, if their number is fixed bef
 that came before, the same inequality holds of the next. So mu^2 and K are those of all entries of
 all releases.
 
-Source:
-    [BW18], Theorem 8, for (*).
+Source: [BW18], Theorem 8, for (*).
 """
 
 import dataclasses

@@ -45,8 +45,7 @@ class Group:
     def of(cls, name: object, place: object) -> Self | None:
         """Return the place that settings name; None if they name none.
 
-        Raises:
-            ParameterError: One of them is given without the other, or is out of range.
+        Raises `ParameterError` if one of them is given without the other, or is out of range.
         """
         if name is None and place is None:
             return None

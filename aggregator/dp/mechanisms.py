@@ -108,8 +108,7 @@ class Mechanism(ABC):
     def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         """Return the mechanism that a policy describes.
 
-        Raises:
-            ParameterError: A parameter is missing or out of range.
+        Raises `ParameterError` if a parameter is missing or out of range.
         """
 
     @abstractmethod
@@ -158,10 +157,8 @@ class Mechanism(ABC):
     def losses(self, circuit: Summed) -> ReleaseLosses | None:
         """Return the distribution of the privacy loss of one release.
 
-        None if the worst pair of neighbours is not known, or the library has no such noise.
-
-        Raises:
-            ConfigurationError: `dp-accounting` is not installed.
+        None if the worst pair of neighbours is not known, or the library has no such noise. Raises
+        `ConfigurationError` if `dp-accounting` is not installed.
         """
 
     @abstractmethod

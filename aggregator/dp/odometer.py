@@ -38,9 +38,8 @@ if delta is 10^-6, 10 percent at a hundred times that and 15 percent at a tenth,
 at a hundredth. There must be a price: by the law of the iterated logarithm the loss sooner or later
 exceeds every bound for fixed numbers.
 
-Source:
-    [WRRW23] for odometers from mixtures of supermartingales, here with a mixture over k > 0 only
-    and rhos that need not come from pure differential privacy; [RRUV16] for what an odometer is.
+Source: [WRRW23] for odometers from mixtures of supermartingales, here with a mixture over k > 0
+only and rhos that need not come from pure differential privacy; [RRUV16] for what an odometer is.
 """
 
 import dataclasses

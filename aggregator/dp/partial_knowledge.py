@@ -78,8 +78,7 @@ class Thresholding:
     Construct it with `Thresholding.of`. Every answer is "yes" independently with `probability`; the
     theorems also hold if that only bounds each answer's own probability.
 
-    Source:
-        [Des20], Definition 60 and Theorem 4.
+    Source: [Des20], Definition 60 and Theorem 4.
     """
 
     reports: int

@@ -58,10 +58,8 @@ class ReleaseLosses:
 def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
     """Return a bound for n continuous Laplace mechanisms, each epsilon-DP, on a grid of 10^-4.
 
-    None if delta is too small for the package's precision, or epsilon or n too large for it.
-
-    Raises:
-        ConfigurationError: `dp-accounting` is not installed.
+    None if delta is too small for the package's precision, or epsilon or n too large for it. Raises
+    `ConfigurationError` if `dp-accounting` is not installed.
     """
     library = _library()
     if epsilon > _LARGEST_EPSILON or releases > _LARGEST_COMPOSITION:
@@ -75,10 +73,8 @@ def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> flo
 def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
     """Return the loss of a release whose worst neighbours shift `draws` draws by `shift` each.
 
-    None if the package would be too slow, or overflow.
-
-    Raises:
-        ConfigurationError: `dp-accounting` is not installed.
+    None if the package would be too slow, or overflow. Raises `ConfigurationError` if
+    `dp-accounting` is not installed.
     """
     if draws > _LARGEST_COMPOSITION or shift > _LARGEST_SHIFT:
         return None

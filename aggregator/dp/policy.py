@@ -42,9 +42,8 @@ _MAX_CODE_POINT = 255
 def mechanism_table(*rows: tuple[int, type[Mechanism]]) -> dict[int, type[Mechanism]]:
     """Return the rows as a table, by code point.
 
-    Raises:
-        TypeError: A mechanism leaves a question about its privacy unanswered, has no name of its
-            own, has the code point of another, or one that is not a byte.
+    Raises TypeError if a mechanism leaves a question about its privacy unanswered, has no name of
+    its own, has the code point of another, or one that is not a byte.
     """
     table: dict[int, type[Mechanism]] = {}
     for code_point, kind in rows:
@@ -149,10 +148,9 @@ class PrivacyPolicy:
     def check(self, circuit: Circuit) -> None:
         """Refuse a policy that is meaningless for a type of measurement.
 
-        Raises:
-            ParameterError: Shares of other sections, thresholds for exact sums, suppression of
-                noised sums or of sums that are not counts, either for sections, a bucket that does
-                not exist, or a budget without an epsilon to count.
+        It raises `ParameterError` for shares of other sections, thresholds for exact sums,
+        suppression of noised sums or of sums that are not counts, either for sections, a bucket
+        that does not exist, or a budget without an epsilon to count.
         """
         self.mechanism.by_part(circuit)  # raises for shares of other sections
         if self.thresholds is not None:
@@ -276,9 +274,8 @@ def encode_policy(policy: PrivacyPolicy) -> bytes:
 def decode_policy(data: bytes) -> PrivacyPolicy:
     """Return the policy that `data` encodes.
 
-    Raises:
-        DecodeError: `data` is truncated, has leftover bytes, names an unknown mechanism, holds a
-            value out of range, or is not the canonical encoding ("2/4" instead of "1/2").
+    Raises `DecodeError` if `data` is truncated, has leftover bytes, names an unknown mechanism,
+    holds a value out of range, or is not the canonical encoding ("2/4" instead of "1/2").
     """
     policy = decode(PrivacyPolicy, data)
     if encode(policy) != data:

@@ -8,9 +8,8 @@ Error bars and sums of results are for the raw noised values, which always stay 
 are unbiased; clamped or projected values are not, though a clamped value, and a projected histogram
 as a whole, is never farther from the truth than before.
 
-Source:
-    [HRMS10] restores such constraints in released histograms. The projection on a simplex is
-    [DSSC08], Figure 1.
+Source: [HRMS10] restores such constraints in released histograms. The projection on a simplex is
+[DSSC08], Figure 1.
 """
 
 import dataclasses
@@ -92,10 +91,7 @@ def project_on_simplex(values: Sequence[int], total: int) -> list[Fraction]:
 
     It is max(v - theta, 0) in every entry, with the theta that gives the right sum. The entries
     that stay positive are the largest ones: as many as exceed the theta that follows from them
-    alone.
-
-    Raises:
-        ParameterError: There are no values, or `total` is negative.
+    alone. Raises `ParameterError` if there are no values, or `total` is negative.
     """
     if not values or total < 0:
         raise ParameterError("project_on_simplex: needs values, and a total of at least 0")
@@ -114,10 +110,8 @@ def project_on_simplex(values: Sequence[int], total: int) -> list[Fraction]:
 def round_to_sum(values: Sequence[Fraction]) -> list[int]:
     """Return integers with the same sum: floors, with the largest remainders rounded up.
 
-    Of equal remainders the first ones are. No vector of integers with that sum is nearer.
-
-    Raises:
-        ParameterError: The values do not add up to an integer.
+    Of equal remainders the first ones are. No vector of integers with that sum is nearer. Raises
+    `ParameterError` if the values do not add up to an integer.
     """
     missing = sum(values, Fraction(0)) - sum(math.floor(value) for value in values)
     if missing.denominator != 1:

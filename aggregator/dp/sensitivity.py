@@ -64,8 +64,8 @@ def furthest_move(circuit: Summed, max_reports_per_person: int = 1) -> list[Shif
 def l1_sensitivity(circuit: Summed, max_reports_per_person: int = 1) -> int:
     """Return the largest sum of absolute changes over all entries.
 
-    Source:
-        Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Definition 3.
+    Source: Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Definition
+    3.
     """
     move = furthest_move(circuit, max_reports_per_person)
     return sum(shift.entries * shift.size for shift in move)

@@ -50,9 +50,8 @@ def write_shares(writer: Writer, shares: Shares) -> None:
 def read_shares(reader: Reader) -> Shares:
     """Take shares off `reader`.
 
-    Raises:
-        DecodeError: There are not enough bytes.
-        ParameterError: A share is invalid, or there are too many.
+    Raises `DecodeError` if there are not enough bytes; `ParameterError` if a share is invalid, or
+    there are too many.
     """
     shares: list[Fraction] = []
     for _ in range(reader.u16()):

@@ -4,8 +4,7 @@ This is not differential privacy. The collector opens every count before it supp
 best it protects against readers of what the collector publishes. `dp.partial_knowledge` has what
 can be proved for a single count.
 
-Source:
-    [Des20], Definition 60: a count of at most T is suppressed.
+Source: [Des20], Definition 60: a count of at most T is suppressed.
 """
 
 import dataclasses
@@ -65,9 +64,8 @@ class Suppression:
     def check(self, circuit: Circuit) -> None:
         """Refuse a circuit for which this is meaningless.
 
-        Raises:
-            UnsupportedCircuit: Results of this circuit are sums, not counts.
-            ParameterError: A probability is assumed, and the circuit is not a single count.
+        Raises `UnsupportedCircuit` if results of this circuit are sums, not counts;
+        `ParameterError` if a probability is assumed, and the circuit is not a single count.
         """
         check_counts(circuit)
         if self.assumed_probability is not None and not is_one_count(circuit):

@@ -4,8 +4,7 @@ Thresholding is post-processing, so it costs no privacy at any threshold. It ser
 with truncated noise and a threshold of 2k, a bucket that nobody chose is never shown, if both
 aggregators follow the protocol.
 
-Source:
-    [DVGM22], "Combining public and private partitions".
+Source: [DVGM22], "Combining public and private partitions".
 """
 
 import dataclasses
@@ -111,8 +110,8 @@ class Thresholds:
     def of_buckets(self, circuit: Circuit, mechanism: Mechanism) -> list[int | None]:
         """Return each bucket's threshold; None if it is always shown.
 
-        Raises:
-            ParameterError: A public bucket does not exist, or "k" is used with unbounded noise.
+        Raises `ParameterError` if a public bucket does not exist, or "k" is used with unbounded
+        noise.
         """
         if self.public_buckets and self.public_buckets[-1] >= circuit.output_len:
             raise ParameterError(

@@ -41,8 +41,8 @@ class TruncatedGeometric(Mechanism):
     both aggregators follow the protocol, a bucket's noise lies within -2k to 2k, so a release
     threshold of 2k shows no bucket that nobody chose.
 
-    Source:
-        [DVGM22], Theorem 5, for one count; the two-count form with its proof is in docs/privacy.md.
+    Source: [DVGM22], Theorem 5, for one count; the two-count form with its proof is in
+    docs/privacy.md.
     """
 
     epsilon: Fraction

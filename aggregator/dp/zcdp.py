@@ -23,8 +23,7 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     is enough. Floating point only picks alpha; the bound is then computed exactly at that alpha, so
     a poor choice could make it larger than necessary, never too small.
 
-    Source:
-        [CKS20], Corollary 13.
+    Source: [CKS20], Corollary 13.
     """
     alpha = 1 + Fraction(_best_excess(float(rho), -_log(delta)))
 
@@ -38,8 +37,7 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return nearly the largest rho that implies at most epsilon at delta.
 
-    Raises:
-        ParameterError: Epsilon is too small for any rho.
+    Raises `ParameterError` if epsilon is too small for any rho.
     """
     step = epsilon / _FINENESS
     above = least(lambda count: implied_epsilon((count + 1) * step, delta) > epsilon, 0)

@@ -45,9 +45,8 @@ class Batching(ABC):
     def check_job(self, extensions: Extensions) -> None:
         """Check the extensions of an aggregation job.
 
-        Raises:
-            UnsupportedExtension: One is unknown, or does not apply in this mode.
-            InvalidMessage: One is missing that this mode needs, or is not encoded as it must be.
+        Raises `UnsupportedExtension` if one is unknown, or does not apply in this mode;
+        `InvalidMessage` if one is missing that this mode needs, or is not encoded as it must be.
         """
 
     @abstractmethod
@@ -96,9 +95,8 @@ class Batching(ABC):
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
         """Return the batch that the leader selected for the collector's query.
 
-        Raises:
-            InvalidMessage: One of them is of another mode.
-            BatchInvalid: They determine no batch, or the selector does not fit the query.
+        Raises `InvalidMessage` if one of them is of another mode; `BatchInvalid` if they determine
+        no batch, or the selector does not fit the query.
         """
 
     @abstractmethod

@@ -78,8 +78,7 @@ class BatchTotals:
     def interval(self) -> Interval:
         """The smallest interval that holds the reports.
 
-        Raises:
-            LocalError: There is no report.
+        Raises `LocalError` if there is no report.
         """
         if self.times is None:
             raise LocalError("no interval holds the reports of an empty batch")

@@ -66,9 +66,8 @@ def check_collection_request(
 def check_size(task: Task, report_count: int) -> None:
     """Refuse a batch of too few reports, or of so many that its sum might wrap around.
 
-    Raises:
-        InvalidBatchSize: There are fewer reports than the task's `min_batch_size`.
-        BatchInvalid: There are more than its `max_reports`.
+    Raises `InvalidBatchSize` if there are fewer reports than the task's `min_batch_size`;
+    `BatchInvalid` if there are more than its `max_reports`.
     """
     if report_count < task.min_batch_size:
         raise InvalidBatchSize(

@@ -118,7 +118,6 @@ def check_floor(task: "Task", floor: Floor, who: str = "this aggregator") -> Non
 def parse_max_delta(text: object, name: str) -> Fraction:
     """Return a largest delta; 0 means tasks of pure differential privacy only.
 
-    Raises:
-        ParameterError: It is no exact rational from 0 to below 1.
+    Raises `ParameterError` if it is no exact rational from 0 to below 1.
     """
     return Fraction(0) if str(text) == "0" else parse_probability(text, name)

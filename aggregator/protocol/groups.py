@@ -95,9 +95,6 @@ def check_kept(task: Task) -> None:
 
     Ledgers count the cost of one place of a group, so with a client that forgets places people
     would pay more than is counted.
-
-    Raises:
-        ParameterError: The task is in a group.
     """
     group = task.policy.group
     if group is not None:

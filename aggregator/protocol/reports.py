@@ -150,8 +150,9 @@ def check_upload(
 ) -> ReportError | None:
     """Return why the leader refuses an uploaded report, or None if it may be stored.
 
-    Nothing is opened here: checks that need the private key wait for aggregation. The limit on age
-    is our own rule; the others are of DAP, "Leader Behavior" (of uploads).
+    Nothing is opened here: checks that need the private key wait for aggregation.
+
+    Source: DAP, "Leader Behavior" (of uploads). The limit on age is our own rule.
     """
     why = _fault_of_upload(task, report, config_ids, now, clock_skew_seconds, max_age_seconds)
     return None if why is None else task.profile.at_upload.get(why, why)

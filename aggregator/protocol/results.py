@@ -103,10 +103,8 @@ def open_result(
 ) -> Result:
     """Open both aggregate shares, add them and say how far the sums may be from the truth.
 
-    Raises:
-        UnusableResult: A share does not open under our view of the task, or does not decode, or
-            the leader's count or interval is impossible, or exact sums exceed what its count
-            allows.
+    Raises `UnusableResult` if a share does not open under our view of the task, or does not decode,
+    or the leader's count or interval is impossible, or exact sums exceed what its count allows.
     """
     shares = open_agg_shares(task, keypair, request, response)
     _check_claims(task, request, response)
@@ -139,8 +137,7 @@ def open_agg_shares(
 ) -> tuple[Vector, Vector]:
     """Return the leader's and the helper's noised aggregate share, each of shape `(output_len,)`.
 
-    Raises:
-        UnusableResult: A share does not open under our view of the task, or does not decode.
+    Raises `UnusableResult` if a share does not open under our view of the task, or does not decode.
     """
     leader, helper = response.leader_encrypted_agg_share, response.helper_encrypted_agg_share
     return (

@@ -61,8 +61,7 @@ class KernelEntries(FunctionCache):  # type: ignore[misc]  # numba has no types
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return compiled code, or None if there is none and this process may make it.
 
-        Raises:
-            KernelMissing: There is none, and this process compiles nothing.
+        Raises `KernelMissing` if there is none, and this process compiles nothing.
         """
         if not self._has_file():
             check_may_compile()  # before numba gets ready to load, which takes half a second

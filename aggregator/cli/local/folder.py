@@ -70,9 +70,8 @@ class LocalFolder:
     def at(cls, path: Path) -> "LocalFolder":
         """Return the folder at a path.
 
-        Raises:
-            ConfigurationError: It is not one, has an unknown layout or another owner, others may
-                read it, or the environment overrides its settings.
+        Raises `ConfigurationError` if it is not one, has an unknown layout or another owner, others
+        may read it, or the environment overrides its settings.
         """
         if not is_one(path):
             raise ConfigurationError(

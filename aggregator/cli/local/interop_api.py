@@ -3,8 +3,7 @@
 Every request is a POST of JSON to `/internal/test/…`; every answer is 200, and its `status` gives
 the outcome. Only for tests: anybody who reaches the API can make us do anything. Browsers are
 refused, or any page that the operator looks at could give orders.
-Source:
-    draft-dcook-ppm-dap-interop-test-design.
+Source: draft-dcook-ppm-dap-interop-test-design.
 """
 
 import dataclasses

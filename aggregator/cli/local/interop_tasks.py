@@ -3,8 +3,7 @@
 Numbers may be text, null members count as missing, and unknown members are ignored. The API's older
 names are accepted beside the present ones.
 
-Source:
-    draft-dcook-ppm-dap-interop-test-design, and the names that implementations use today.
+Source: draft-dcook-ppm-dap-interop-test-design, and the names that implementations use today.
 """
 
 from collections.abc import Mapping

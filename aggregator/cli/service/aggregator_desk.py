@@ -41,10 +41,9 @@ class AggregatorDesk:
     def add_tasks(self, text: str) -> list[Task]:
         """Take part in the tasks of this party's file, all of them or none.
 
-        Raises:
-            ParameterError: The file is not ours, a task protects people less than we require, or
-                its population has no budget left for it.
-            Conflict: We take part in one with other contents, or its population is closed.
+        Raises `ParameterError` if the file is not ours, a task protects people less than we
+        require, or its population has no budget left for it; `Conflict` if we take part in one with
+        other contents, or its population is closed.
         """
         from aggregator.dap.auth import hash_token
         from aggregator.protocol.floor import check_floor
@@ -191,8 +190,7 @@ class AggregatorDesk:
     def retire_hpke_key(self, config_id: int) -> None:
         """Stop advertising an HPKE key pair.
 
-        Raises:
-            ParameterError: It is not advertised, or it is the only one that is.
+        Raises `ParameterError` if it is not advertised, or it is the only one that is.
         """
         from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
 

@@ -35,10 +35,8 @@ class CollectorDesk:
     def add_tasks(self, text: str) -> list[Task]:
         """Take part in the tasks of the collector's file, all of them or none.
 
-        Raises:
-            ParameterError: The file is not the collector's, or a task's results are sealed to
-                another key than ours.
-            Conflict: We take part in one with other contents.
+        Raises `ParameterError` if the file is not the collector's, or a task's results are sealed
+        to another key than ours; `Conflict` if we take part in one with other contents.
         """
         from aggregator.dap.profile import Role
         from aggregator.protocol.provisioning import read_provisions

@@ -81,8 +81,7 @@ class Grid:
     def place(self, answer: object) -> int:
         """Return how many steps above the least an answer is.
 
-        Raises:
-            Unfit: It is no number, or out of range.
+        Raises `Unfit` if it is no number, or out of range.
         """
         above = (number(answer) - self.low) / self.step
         if 0 <= above <= self.steps:

@@ -57,9 +57,8 @@ class AnswerSheet:
     def of_task(cls, task: Task) -> "AnswerSheet":
         """Return the sheet of a survey's task.
 
-        Raises:
-            ParameterError: The task is not of a survey, or of one in an unknown form, or its
-                reports have other sections than the survey's questions.
+        Raises `ParameterError` if the task is not of a survey, or of one in an unknown form, or its
+        reports have other sections than the survey's questions.
         """
         about = f"task {task.task_id}"
         if not task.meaning:

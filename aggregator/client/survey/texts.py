@@ -59,10 +59,8 @@ class TextParts:
         """Return what gives, for each question, a person's task at a time and what they report.
 
         In a window of letters it is the spelling's task of the same place. Questions in `skipped`,
-        which this person is not asked, report what anybody reports who gives no answer.
-
-        Raises:
-            AnswerError: An answer is no text.
+        which this person is not asked, report what anybody reports who gives no answer. Raises
+        `AnswerError` if an answer is no text.
         """
         written = list[tuple[str, Toss, str | None]]()
         for toss, name in zip(tosses, self.asked, strict=True):

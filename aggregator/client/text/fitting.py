@@ -40,8 +40,7 @@ class SpelledWindow:
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a spelling that does not fit the tasks of its question.
 
-        Raises:
-            ParameterError: It has another setting, or is not asked for whole windows.
+        It must have their settings, and be asked for whole windows.
         """
         ours, theirs = (_settings(each[0]) for each in (self.tasks, tasks))
         for name in sorted(ours.keys() | theirs.keys()):

@@ -98,8 +98,7 @@ def initial_state(key: bytes) -> list[int]:
 def siphash(key: bytes, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
     """Return SipHash-2-4 of messages of four bytes, each given as a little-endian word.
 
-    Source:
-        Aumasson and Bernstein, "SipHash: a fast short-input PRF", section 2.
+    Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", section 2.
     """
     v0, v1, v2, v3 = (np.full(words.shape, each, np.uint64) for each in initial_state(key))
     block = words.astype(np.uint64) | np.uint64(4 << 56)  # the message and then its length

@@ -31,8 +31,8 @@ async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, s
 def fields_of(body: bytes) -> dict[str, str]:
     """Return the fields of a form's body.
 
-    Raises:
-        InvalidMessage: There are too many: a million of them took as long as four long texts.
+    Raises `InvalidMessage` if there are too many: a million of them took as long as four long
+    texts.
     """
     try:
         text = body.decode("utf-8", "replace")
@@ -44,8 +44,7 @@ def fields_of(body: bytes) -> dict[str, str]:
 def named_batch(form: Mapping[str, str]) -> dict[str, int]:
     """Return the fields by which a form names a batch, given as seconds since the epoch or in UTC.
 
-    Raises:
-        BatchInvalid: A field is not a time.
+    Raises `BatchInvalid` if a field is not a time.
     """
     named = {}
     for name in ("start", "end"):

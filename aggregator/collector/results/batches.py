@@ -66,8 +66,7 @@ class Batch:
     ) -> "Batch":
         """Return the batch of a collection's JSON document; arguments as in `of_result`.
 
-        Raises:
-            ParameterError: The document is malformed, of another task, or holds no result.
+        Raises `ParameterError` if the document is malformed, of another task, or holds no result.
         """
         result = document.get("result", document)
         if not isinstance(result, Mapping):
@@ -132,8 +131,7 @@ class Batch:
     def __getitem__(self, label: str) -> Noised | Selected:
         """Return the value of a label; `Selected` if it is shown because it passed a threshold.
 
-        Raises:
-            ParameterError: There is no such label, or its value is withheld.
+        Raises `ParameterError` if there is no such label, or its value is withheld.
         """
         if label not in self.values:
             raise ParameterError(f"there is no {label!r}, only {', '.join(self.values)}")
@@ -145,8 +143,7 @@ class Batch:
     def plain(self) -> list[Noised]:
         """Return all values in their order, to calculate with.
 
-        Raises:
-            ParameterError: One is withheld, or is shown because it passed a threshold.
+        Raises `ParameterError` if one is withheld, or is shown because it passed a threshold.
         """
         return [self._calculable(label) for label in self.values]
 

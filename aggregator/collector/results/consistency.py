@@ -12,9 +12,8 @@ weighted by 1 over variance; an interaction is in one table only. No matrix is i
 coefficients are rational: every estimate is a fixed combination of released values, whose noise has
 an exact law.
 
-Source:
-    Barak et al., "Privacy, Accuracy, and Consistency Too" (2007), has the aim; that least squares
-    are done part by part is analysis of variance in a balanced layout.
+Source: Barak et al., "Privacy, Accuracy, and Consistency Too" (2007), has the aim; that least
+squares are done part by part is analysis of variance in a balanced layout.
 """
 
 import dataclasses
@@ -61,8 +60,7 @@ class Consistent:
     def section(self, number: int) -> list[Noised]:
         """Return the estimates of one section; only answers and tables differ from those released.
 
-        Raises:
-            ParameterError: There is no such section.
+        Raises `ParameterError` if there is no such section.
         """
         sections = self.circuit.parts()
         if not 0 <= number < len(sections):
@@ -160,8 +158,8 @@ class Consistent:
 def consistent(task: Task, batch: Batch) -> Batch:
     """Return a batch of Prio3Sections with answers and tables that agree.
 
-    Raises:
-        ParameterError: The task is of another type, or a value is withheld or above a threshold.
+    Raises `ParameterError` if the task is of another type, or a value is withheld or above a
+    threshold.
     """
     circuit = task.prio3.circuit
     if not isinstance(circuit, Sections):

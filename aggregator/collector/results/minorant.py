@@ -10,8 +10,7 @@ with phi the characteristic function of S and J(t) = pi t (1 - t) cot(pi t) + t.
 points and nothing else, and no integral is approximated. It loses as much as if h were L / (2K)
 less. What comes round the circle, |S| >= L - h, is for the caller to bound.
 
-Source:
-    [Vaa85], Theorem 18.
+Source: [Vaa85], Theorem 18.
 """
 
 import math

@@ -16,8 +16,7 @@ Otherwise, what is far out is ruled out from near the estimate, with nearly the 
 so that there are bounds whenever the denominator is above y', which is when Fieller's set has some;
 and from there c comes nearer to the end, step by step.
 
-Source:
-    [Fie54]
+Source: [Fie54]
 """
 
 import dataclasses

@@ -84,8 +84,7 @@ class Selected(Quantity):
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         """Return an interval by the law of the noise given that the value passed.
 
-        Raises:
-            ParameterError: The noise is so wide that only bounds of its tails are known.
+        Raises `ParameterError` if the noise is so wide that only bounds of its tails are known.
         """
         check_confidence(confidence)
         if not self._law.has_exact_tails:

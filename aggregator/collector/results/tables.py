@@ -82,8 +82,7 @@ class Table:
     def frame(self) -> Any:  # noqa: ANN401 - of whichever of two libraries is installed
         """Return a data frame of pandas, or of polars where that is installed and pandas is not.
 
-        Raises:
-            ConfigurationError: Neither is installed.
+        Raises `ConfigurationError` if neither is installed.
         """
         library = import_library("a data frame", "pandas", "polars")
         return library.DataFrame(self._by_column())

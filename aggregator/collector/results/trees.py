@@ -9,8 +9,7 @@ The coefficients of inner nodes are rounded to binary fractions and those of lea
 them, so that every estimate is unbiased to the last digit. That the estimate of a node is the sum
 of those of its children holds up to the rounding, 10^-6 of the counts.
 
-Source:
-    [HRMS10], Section 4, for noise of one variance; with weights by the same two passes.
+Source: [HRMS10], Section 4, for noise of one variance; with weights by the same two passes.
 """
 
 import dataclasses

@@ -294,10 +294,8 @@ def joint_intervals(
     """Return intervals that all hold at once with a probability of at least `confidence`.
 
     Where no two values have a draw of noise in common, each holds with the n-th root of it, which
-    is exact: their noise is independent. Otherwise the miss is divided by n (Bonferroni).
-
-    Raises:
-        ParameterError: There are no values, or the confidence is out of its range.
+    is exact: their noise is independent. Otherwise the miss is divided by n (Bonferroni). Raises
+    `ParameterError` if there are no values, or the confidence is out of its range.
     """
     check_confidence(confidence)
     if not values:

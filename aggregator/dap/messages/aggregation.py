@@ -1,7 +1,6 @@
 """The aggregation interaction: report shares from the Leader to the Helper, verified by both.
 
-Source:
-    DAP, "Aggregate Initialization", "Aggregate Continuation" and "Aggregation Job Extensions".
+Source: DAP, "Aggregate Initialization", "Aggregate Continuation" and "Aggregation Job Extensions".
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """The collection interaction: from the Collector to the Leader, and from the Leader to the Helper.
 
-Source:
-    DAP, "Collecting Results" and "Batch Modes".
+Source: DAP, "Collecting Results" and "Batch Modes".
 """
 
 from dataclasses import dataclass

@@ -6,8 +6,7 @@ room for the largest. This module converts messages to arrays and back without a
 report. Reports of other sizes are left to the readers in `sized` and `aggregation`, which define
 what a message means; the arrays are tested against them.
 
-Source:
-    DAP, "Upload Request" and "Aggregate Initialization".
+Source: DAP, "Upload Request" and "Aggregate Initialization".
 """
 
 import dataclasses

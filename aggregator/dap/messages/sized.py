@@ -5,8 +5,7 @@ we know none. Only the size of an encapsulated key depends on the key encapsulat
 does not know which ones the Helper offers. A report of other sizes is refused alone and its fields
 are not parsed, so that a stranger's report takes no more memory than it has bytes.
 
-Source:
-    DAP, "Upload Request" and "Aggregate Initialization".
+Source: DAP, "Upload Request" and "Aggregate Initialization".
 """
 
 from functools import lru_cache

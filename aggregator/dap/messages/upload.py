@@ -1,7 +1,6 @@
 """The upload interaction: reports from Clients to the Leader.
 
-Source:
-    DAP, "Upload Request".
+Source: DAP, "Upload Request".
 """
 
 import dataclasses

@@ -10,8 +10,7 @@ keeps the zeros. For s = n/d the exponent is N / D with the integer N = (|y| d -
 D = 2 sigma^2 d^2. e^(-N/D) is the product of e^(-2^i/D) over the binary digits i of N, so a
 draw is kept if an independent Bernoulli(e^(-2^i/D)) succeeds for every digit that is set.
 
-Source:
-    [CKS20], Algorithm 3, with s in place of sigma^2 / (floor(sigma) + 1).
+Source: [CKS20], Algorithm 3, with s in place of sigma^2 / (floor(sigma) + 1).
 """
 
 import functools

@@ -1,8 +1,7 @@
 """Exact discrete Laplace noise for every rational scale.
 
-Source:
-    [CKS20], Definition of the discrete Laplace distribution; the sampler by independent binary
-    digits is `two_sided_geometric`'s.
+Source: [CKS20], Definition of the discrete Laplace distribution; the sampler by independent binary
+digits is `two_sided_geometric`'s.
 """
 
 import functools

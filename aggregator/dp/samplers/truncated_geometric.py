@@ -1,7 +1,6 @@
 """Exact truncated symmetric geometric noise for every rational scale.
 
-Source:
-    [DVGM22], "Truncated symmetric geometric distribution".
+Source: [DVGM22], "Truncated symmetric geometric distribution".
 """
 
 import functools

@@ -148,9 +148,8 @@ class AggregatorSettings(ServiceSettings):
     def journal_place(self) -> str:
         """The path of the journal of releases, or the URL of its database.
 
-        Raises:
-            ConfigurationError: None is given and the store is not a file next to which it could
-                lie, or the store's own database is given.
+        Raises `ConfigurationError` if none is given and the store is not a file next to which it
+        could lie, or the store's own database is given.
         """
         if self.release_journal is None:
             return f"{beside(self.database_url, 'release_journal')}.journal"

@@ -62,9 +62,8 @@ class CollectorSettings(ServiceSettings):
     def token_path(self) -> Path:
         """The file with the token, unless the settings hold the token.
 
-        Raises:
-            ConfigurationError: None is named, and the store is not a file next to which it could
-                lie.
+        Raises `ConfigurationError` if none is named, and the store is not a file next to which it
+        could lie.
         """
         if self.token_file is not None:
             return self.token_file

@@ -82,8 +82,7 @@ def kernel_folder() -> Path | None:
 def one_at_a_time(folder: Path, vdafs: Sequence[str]) -> Iterator[None]:
     """Wait until no other process compiles; during the block, tell others what this one compiles.
 
-    Raises:
-        OSError: The folder cannot be written.
+    Raises OSError if the folder cannot be written.
     """
     with (folder / NOTE).open("a+", encoding="utf-8") as note:
         fcntl.flock(note, fcntl.LOCK_EX)

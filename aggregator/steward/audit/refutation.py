@@ -9,8 +9,7 @@ bounds both probabilities, at a stated confidence, whatever the mechanism does; 
 The events are fixed before anything is drawn, and the chance of a false alarm is divided among
 them, so no event is chosen afterwards. Nothing here knows how noise is drawn.
 
-Source:
-    [CP34] for the two bounds; [DWWZK18] for the idea of counting events.
+Source: [CP34] for the two bounds; [DWWZK18] for the idea of counting events.
 """
 
 import dataclasses

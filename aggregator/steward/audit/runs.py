@@ -61,8 +61,7 @@ class AuditedTask:
     def promise(self) -> tuple[Fraction, Fraction]:
         """Return the epsilon and delta of one release.
 
-        Raises:
-            ParameterError: The settings make no policy, or one that promises nothing.
+        Raises `ParameterError` if the settings make no policy, or one that promises nothing.
         """
         circuit = vdaf_from_parameters(self.vdaf_type, self.parameters).circuit
         mechanism = policy_from_mapping(self.privacy).mechanism

@@ -1,9 +1,7 @@
 """Bounds on error probabilities that hold for every number of trials, in closed form.
 
-Source:
-    [Hoe63], Theorem 1: a binomial count K of n trials of probability p has
-    P(K >= k) <= e^(-n D(k/n, p)) for k >= n p, and the same below, with D the divergence of two
-    coins.
+Source: [Hoe63], Theorem 1: a binomial count K of n trials of probability p has P(K >= k) <= e^(-n
+D(k/n, p)) for k >= n p, and the same below, with D the divergence of two coins.
 """
 
 import numpy as np

@@ -9,8 +9,7 @@ multiplications. The mean of these errors times |W|, and the errors of W and of 
 computed beside the curve. This assumes that numpy's transform consists of such steps, with
 roots of unity right to four units, as its source says; the constants are generous.
 
-Source:
-    [Hig02], Theorem 24.2, whose proof this is, for single values instead of norms.
+Source: [Hig02], Theorem 24.2, whose proof this is, for single values instead of norms.
 """
 
 import math

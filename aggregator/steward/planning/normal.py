@@ -84,8 +84,7 @@ def upper_quantile(probability: Decimal) -> Decimal:
 def gaussian_delta(epsilon: Decimal, mu: Decimal) -> Decimal:
     """Return the exact delta at `epsilon` of Gaussian noise with sensitivity/sigma = `mu`.
 
-    Source:
-        [BW18], Theorem 8: delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+    Source: [BW18], Theorem 8: delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
     """
     with decimal.localcontext() as context:
         context.prec += 2 * max(0, -mu.adjusted()) + 5

@@ -44,8 +44,7 @@ class OptimalSelection:
 
     `OptimalSelection.of` makes and checks it.
 
-    Source:
-        [DVGM22], Theorems 1 and 2, Lemma 1.
+    Source: [DVGM22], Theorems 1 and 2, Lemma 1.
     """
 
     epsilon: Fraction
@@ -109,8 +108,7 @@ class OptimalSelection:
     def recursion(self) -> Iterator[Decimal]:
         """Yield pi(0), pi(1), ... by the recursion, as a check on the closed form.
 
-        Source:
-            [DVGM22], Lemma 1.
+        Source: [DVGM22], Lemma 1.
         """
         with working():
             growth, delta = to_decimal(self.epsilon).exp(), to_decimal(self.delta)

@@ -5,8 +5,7 @@ factor of 10^3 to 10^6 here: for equally likely answers, knowing some costs almo
 
 A number that is out of its range raises `ParameterError`.
 
-Source:
-    [Des20], Theorem 4, second form; Definition 58.
+Source: [Des20], Theorem 4, second form; Definition 58.
 """
 
 from collections.abc import Iterator

@@ -53,7 +53,7 @@ def gap_probability(x: Number, k: int = 1) -> Decimal:
 def claimed_confidence(epsilon: Number, epsilon0: Number, k: int = 1) -> Decimal:
     """Return gamma1, the confidence the paper claims for `epsilon` under noise for `epsilon0`.
 
-    [DBB20], equation (3), with `epsilon` from 0 to `epsilon0`.
+    [DBB20], equation (3), with `epsilon` from 0 to `epsilon0`. Show it only with `LABEL`.
     """
     noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
     level = rational_in(epsilon, "epsilon", 0, None)
@@ -68,7 +68,8 @@ def claimed_confidence(epsilon: Number, epsilon0: Number, k: int = 1) -> Decimal
 def claimed_epsilon(confidence: Number, epsilon0: Number, k: int = 1) -> Decimal:
     """Return the epsilon the paper claims with `confidence` under noise for `epsilon0`.
 
-    [DBB20], equation (4) for k = 1, the inverse of equation (3) otherwise.
+    [DBB20], equation (4) for k = 1, the inverse of equation (3) otherwise. Show it only with
+    `LABEL`.
     """
     gamma = rational_in(confidence, "confidence", 0, 1)
     noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
@@ -84,8 +85,8 @@ def claimed_epsilon(confidence: Number, epsilon0: Number, k: int = 1) -> Decimal
 def claimed_noise(epsilon: Number, confidence: Number, k: int = 1) -> Decimal:
     """Return the epsilon0 whose noise the paper claims to give `epsilon` with `confidence`.
 
-    [DBB20], section "Result Analysis". If P(T <= epsilon) is above `confidence`, no noise gives it:
-    a `ParameterError`.
+    [DBB20], section "Result Analysis". Show it only with `LABEL`. If P(T <= epsilon) is above
+    `confidence`, no noise gives it: a `ParameterError`.
     """
     level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
     gamma = rational_in(confidence, "confidence", 0, 1, open_low=True)
@@ -161,8 +162,7 @@ def exchangeable_coverage(coverage: Number, samples: int) -> Fraction:
 def samples_needed(claimed: Number, coverage: Number, accuracy: Number) -> int:
     """Return the least number of samples at which the published bound reaches `claimed`.
 
-    Raises:
-        ParameterError: A number is outside its range, or `claimed` is not below `coverage`.
+    Raises `ParameterError` if a number is outside its range, or `claimed` is not below `coverage`.
     """
     wanted = rational_in(claimed, "claimed", 0, 1, open_high=True)
     gamma = rational_in(coverage, "coverage", 0, 1, open_low=True)

@@ -129,8 +129,7 @@ class TwoThresholds:
     that no empty bucket appears. A bucket of the public list may have any threshold t: 0 shows
     every public bucket that survives its noise and many empty ones, k shows no empty one.
 
-    Source:
-        [DVGM22], "Discussion".
+    Source: [DVGM22], "Discussion".
     """
 
     release: TruncatedGeometricRelease

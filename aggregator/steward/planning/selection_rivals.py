@@ -39,8 +39,7 @@ class TruncatedGeometricRelease:
         delta: The delta of the guarantee, above 0.
         k: The least cut-off at which the outermost mass is at most delta.
 
-    Source:
-        [DVGM22], Definitions 7 and 8, Theorems 4 and 6.
+    Source: [DVGM22], Definitions 7 and 8, Theorems 4 and 6.
     """
 
     epsilon: Fraction
@@ -80,8 +79,7 @@ class LaplaceSelection:
     Attributes:
         threshold: 1 - ln(2 delta)/epsilon; also the count that is kept half of the time.
 
-    Source:
-        [DVGM22], Definition 9; the case of a delta above one half is ours.
+    Source: [DVGM22], Definition 9; the case of a delta above one half is ours.
     """
 
     epsilon: Fraction
@@ -131,8 +129,7 @@ class GaussianSelection:
         threshold: 1 + sigma Phi^-1((1 - delta_threshold)^(1/kappa)).
         noise_share: The part of delta that pays for the noise.
 
-    Source:
-        [DVGM22], Figure 4; sigma by [BW18], Theorem 8.
+    Source: [DVGM22], Figure 4; sigma by [BW18], Theorem 8.
     """
 
     sigma: Decimal

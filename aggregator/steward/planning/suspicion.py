@@ -29,8 +29,7 @@ def sure_at_most(epsilon: Number, delta: Number = 0) -> Fraction:
     Returns:
         From 1/2 to 1, rounded up to six decimals unless epsilon is 0.
 
-    Source:
-        [KOV17]: the region of errors of a test between two answers has this corner.
+    Source: [KOV17]: the region of errors of a test between two answers has this corner.
 
     Raises:
         ParameterError: A number is out of its range.

@@ -43,8 +43,7 @@ class TwoDrawLaw:
     def of(cls, epsilon0: Number, move: Move) -> "TwoDrawLaw":
         """Make the law for an epsilon0 above 0, at most 1000, and a move of one or two coordinates.
 
-        Raises:
-            ParameterError: epsilon0 is outside its range, or the move has more coordinates.
+        Raises `ParameterError` if epsilon0 is outside its range, or the move has more coordinates.
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         if move.coordinates > cls.MOST_COORDINATES:

@@ -18,8 +18,7 @@ beyond the grid's atoms is added to that of the largest loss.
 As for fewer coordinates (`two_draw_loss`): the largest loss stays epsilon0, and the figures need
 trust in both aggregators. Do not advertise them.
 
-Source:
-    The split of atoms: "connecting the dots", [DGKKM22].
+Source: The split of atoms: "connecting the dots", [DGKKM22].
 """
 
 import math

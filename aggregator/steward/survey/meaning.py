@@ -98,9 +98,8 @@ class Meaning:
     def of_task(cls, task: Task) -> "Meaning":
         """Return what a task's numbers mean.
 
-        Raises:
-            ParameterError: The task is not of a survey, or its reports have other sections than the
-                survey's questions.
+        Raises `ParameterError` if the task is not of a survey, or its reports have other sections
+        than the survey's questions.
         """
         if not task.meaning:
             raise ParameterError(

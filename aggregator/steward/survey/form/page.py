@@ -36,9 +36,8 @@ _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]
 def check_task(task: Task) -> None:
     """Refuse a task that a page cannot send reports to.
 
-    Raises:
-        ParameterError: The task is in a group, in which each person has one task, or its profile
-            is one that the browser module does not speak.
+    It is refused if it is in a group, in which each person has one task, or its profile is one that
+    the browser module does not speak.
     """
     group = task.policy.group
     if group is not None:
