@@ -135,7 +135,7 @@ class Thresholding:
 
         If r is not below 1, or the bound is above 1, the theorem says nothing: a ParameterError.
         """
-        ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
+        ratio = _ratio_below_one(self.ratio)
         with working():
             delta = self._others.mass(self.threshold) / (1 - to_decimal(ratio))
             return SuppressionBound(epsilon_of(delta), delta, to_decimal(ratio))
@@ -146,7 +146,7 @@ class Thresholding:
         It is the total variation distance between the two outcomes, attained if all answers have
         the same probability.
         """
-        ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
+        ratio = _ratio_below_one(self.ratio)
         with working():
             return SuppressionBound(
                 Decimal(0), +self._others.mass(self.threshold), to_decimal(ratio)
@@ -249,7 +249,8 @@ def _below(border: Decimal) -> int:
     return whole - 1 if whole == border else whole
 
 
-def _ratio_below_one(ratio: Fraction | None, name: str) -> Fraction:
+def _ratio_below_one(ratio: Fraction | None) -> Fraction:
+    name = "r = p(n-1)/((1-p)T)"
     if ratio is None:
         raise ParameterError(f"{name} must lie in [0, 1), but T is 0: the theorem says nothing")
     if ratio >= 1:

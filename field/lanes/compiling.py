@@ -19,10 +19,10 @@ _may_compile = False
 _is_looking = ContextVar("_is_looking", default=False)
 
 
-def compile_here(*, may: bool = True) -> None:
-    """Let this process compile the kernels that it does not find, or no longer let it."""
+def compile_here() -> None:
+    """Let this process compile the kernels that it does not find."""
     global _may_compile  # noqa: PLW0603  of the process, as numba's compiler is
-    _may_compile = may
+    _may_compile = True
 
 
 def check_may_compile() -> None:

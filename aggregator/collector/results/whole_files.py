@@ -12,12 +12,12 @@ from typing import BinaryIO
 
 from aggregator.errors import ConfigurationError
 
-ORDINARY = 0o666
+_ORDINARY = 0o666
 """The mode of ordinary files, before the owner's umask."""
 
 
 @contextmanager
-def written_whole(file: Path, mode: int = ORDINARY) -> Iterator[BinaryIO]:
+def written_whole(file: Path) -> Iterator[BinaryIO]:
     """Write a file, which replaces an existing one once all of it is on the disk.
 
     Anything but an ordinary file, such as a pipe, is written to directly.
@@ -33,7 +33,7 @@ def written_whole(file: Path, mode: int = ORDINARY) -> Iterator[BinaryIO]:
                 yield stream
             return
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _ORDINARY)
             with os.fdopen(descriptor, "wb") as stream:
                 yield stream
                 stream.flush()
