@@ -108,10 +108,6 @@ class Laws:
         """Return the laws for two aggregators that both draw from the same law, value by value."""
         return cls(single, single.plus(single))
 
-    def of_series(self, name: str) -> NoiseTable:
-        """Return the law of a series."""
-        return self.both if name == "sum" else self.single
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Likeness:
@@ -167,7 +163,7 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     threshold = check_threshold(false_alarm)
     checks = []
     for name, draws in releases.series():
-        table = laws.of_series(name)
+        table = laws.both if name == "sum" else laws.single
         rows = table.in_steps(draws)
         checks += [
             law_check(name, rows, table),
