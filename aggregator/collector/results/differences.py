@@ -20,7 +20,7 @@ from aggregator.collector.results.sums import SumLaw, check_confidence
 from aggregator.collector.results.values import Noised, Quantity, Source, joint_intervals
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
-_ASIDE = Fraction(1, 80)
+_MISS_OF_EVENT = Fraction(1, 80)
 """The part of the miss that is set aside for each event beside the exact law."""
 
 _MOST_PAIRS = 4000
@@ -69,7 +69,7 @@ class Difference(Quantity):
         upper half is never left to the second way alone, nor one in the lower half to the first.
         """
         check_confidence(confidence)
-        aside = _ASIDE * (1 - confidence)
+        aside = _MISS_OF_EVENT * (1 - confidence)
         parts = self.first.linear_part(aside), self.second.linear_part(aside)
         if parts[0] is None or parts[1] is None:
             found = self._by_both(confidence + 2 * aside)
@@ -121,7 +121,7 @@ class QuantileDifference(Difference):
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         check_confidence(confidence)
-        aside = 2 * _ASIDE * (1 - confidence)
+        aside = 2 * _MISS_OF_EVENT * (1 - confidence)
         return ConfidenceInterval(
             -self._furthest(self.second, self.first, confidence, aside),
             self._furthest(self.first, self.second, confidence, aside),

@@ -20,7 +20,7 @@ from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
-_ASIDE = Fraction(1, 40)
+_MISS_OF_MEAN = Fraction(1, 40)
 """The part of the miss that is set aside, twice, for the noise of the mean."""
 
 _PIECES = 4
@@ -89,7 +89,7 @@ class Variance(Quantity):
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         check_confidence(confidence)
-        aside = _ASIDE * (1 - confidence)
+        aside = _MISS_OF_MEAN * (1 - confidence)
         average = self.sum_of_reports / self.report_count
         furthest = average.law.width(1 - aside).size
         half, rest, pieces = self._pieces(average, furthest, confidence + 2 * aside)

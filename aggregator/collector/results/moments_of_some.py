@@ -23,7 +23,7 @@ from aggregator.protocol.results import DEFAULT_CONFIDENCE
 _POINTS = 64
 """One point is chosen from this many plus one possible means, all fixed beforehand."""
 
-_ASIDE = Fraction(1, 4)
+_MISS_OF_MEAN = Fraction(1, 4)
 """The part of the miss that is set aside for the mean."""
 
 
@@ -73,12 +73,12 @@ class VarianceOfSome(Quantity):
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         check_confidence(confidence)
         miss, most = 1 - confidence, rational(self.most)
-        found = ratio(self.sum_, self.people).interval(1 - _ASIDE * miss)
+        found = ratio(self.sum_, self.people).interval(1 - _MISS_OF_MEAN * miss)
         low = min(max(Fraction(0), _exact(found.low, 0)), most)
         high = max(low, min(most, _exact(found.high, most)))
         point = most * round(_POINTS * self._seen() / most) / _POINTS
         squares = combination([(self.squares, 1), (self.sum_, -2 * point), (self.people, point**2)])
-        about = ratio(squares, self.people).interval(1 - (1 - _ASIDE) * miss / (_POINTS + 1))
+        about = ratio(squares, self.people).interval(1 - (1 - _MISS_OF_MEAN) * miss / (_POINTS + 1))
         least = _exact(about.low, 0) - max(abs(point - low), abs(point - high)) ** 2
         nearest = min(max(point, low), high)  # the possible mean that is nearest to the point
         most_about = _exact(about.high, most**2) - (point - nearest) ** 2

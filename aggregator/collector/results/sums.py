@@ -39,7 +39,7 @@ _EVALUATIONS = 2**21
 """The most values of characteristic functions that are computed for a width, except that each gets
 the least degree."""
 
-_ASIDE = 1e-6
+_MISS_OF_WRAPPING = 1e-6
 """The part of the miss that is set aside for values that wrap around the circle."""
 
 _LEAST_MISS = Fraction(1, 10**100)
@@ -163,7 +163,7 @@ def _width(law: SumLaw, confidence: Fraction) -> Width:
         return Width(part.weight * half_width_of(part.law, confidence), Method.EXACT)
     miss = float(1 - confidence)
     unit = _common_unit(part.weight for part in law.parts)
-    reach = math.ceil(_chernoff(law, miss * _ASIDE) / unit) + 1
+    reach = math.ceil(_chernoff(law, miss * _MISS_OF_WRAPPING) / unit) + 1
     found = _convolved(law, unit, reach, miss) if 2 * reach <= _TABLE else None
     if found is None:
         found = _smoothed(law, unit, reach, miss)
@@ -176,8 +176,9 @@ def _width(law: SumLaw, confidence: Fraction) -> Width:
 def _convolved(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | None:
     """Return the least width by the table of all probabilities; None if rounding forbids it.
 
-    In units the sum is an integer T with P(|T| >= `reach`) below `_ASIDE` of the miss, so on a
-    circle of at least 2 `reach` points P(|T| > h) is at most what lies beyond h there and that.
+    In units the sum is an integer T with P(|T| >= `reach`) below `_MISS_OF_WRAPPING` of the miss,
+    so on a circle of 2 `reach` points or more P(|T| > h) is at most what lies beyond h there and
+    that.
     """
     length = 1 << (2 * reach - 1).bit_length()
     steps = np.arange(length // 2 + 1)
@@ -192,12 +193,12 @@ def _convolved(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | 
     # the errors of `values` is that of the errors (twice, for both signs), over sqrt(length).
     rounding = 16 * UNIT_ROUNDOFF * math.log2(length) * math.sqrt(length)
     rounding += math.sqrt(2) * float(np.linalg.norm(errors)) + length * UNIT_ROUNDOFF
-    if rounding > miss * _ASIDE:
+    if rounding > miss * _MISS_OF_WRAPPING:
         return None
     # beyond[h] is P(|T| > h) on the circle, added up from the far end.
     pairs = table[1 : length // 2] + table[: length // 2 : -1]
     beyond = np.cumsum(np.append(pairs, table[length // 2])[::-1])[::-1]
-    within = np.flatnonzero(beyond <= miss * (1 - 2 * _ASIDE))
+    within = np.flatnonzero(beyond <= miss * (1 - 2 * _MISS_OF_WRAPPING))
     return Width(int(within[0]) * unit, Method.EXACT)
 
 
@@ -210,7 +211,7 @@ def _smoothed(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | N
     for part in law.parts:
         values, errors = _multiplied(values, errors, part, steps * float(part.weight / unit))
     minorant = Minorant(values, errors, length)
-    least = 1 - miss * (1 - _ASIDE)
+    least = 1 - miss * (1 - _MISS_OF_WRAPPING)
     low, high = 0.0, float(reach)
     if minorant.within(high) < least:
         return None
