@@ -6,7 +6,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from aggregator.cli.reference import commands
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
 from aggregator.service.helper.routes import HelperResources
@@ -14,6 +13,7 @@ from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.runtime import Runtime
 from tests.support.compose_files import ALONE, ARRANGEMENTS, SCALED, composed, networks
 from tests.support.pair import HELPER_SETTINGS, LEADER_SETTINGS
+from tests.support.reference import commands
 from tests.support.settings import setting_names
 
 ROOT = Path(__file__).parents[1]

@@ -1,6 +1,6 @@
 """The names of all settings."""
 
-from aggregator.cli.reference import CLASSES
+from tests.support.reference import CLASSES
 
 
 def setting_names() -> set[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import aggregator
-from aggregator.cli.reference import CLASSES
+from tests.support.reference import CLASSES
 
 PACKAGE = Path(aggregator.__file__).parent
 OWN = {*(PACKAGE / "service" / "config").glob("*_settings.py")}

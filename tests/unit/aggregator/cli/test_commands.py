@@ -10,8 +10,8 @@ from typer.main import get_command
 from aggregator.cli import advanced, entries
 from aggregator.cli.commands import COMMANDS, GROUPS, Entry
 from aggregator.cli.program import app
-from aggregator.cli.reference import commands
 from aggregator.errors import ConfigurationError
+from tests.support.reference import commands
 
 HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "httpx")
 

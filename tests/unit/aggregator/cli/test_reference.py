@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import aggregator
-from aggregator.cli.reference import CLASSES, commands, commands_document, main, settings_document
 from aggregator.cli.service.reading import FIXED
 from aggregator.service.config import TABLES, TUNING, table_of
+from tests.support.reference import CLASSES, commands, commands_document, main, settings_document
 
 DOCUMENTS = Path(aggregator.__file__).parents[1] / "docs"
 

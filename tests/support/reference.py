@@ -1,6 +1,6 @@
 """Writes `docs/settings.md` and `docs/commands.md` from the code, so that they cannot be wrong.
 
-Run `python -m aggregator.cli.reference docs` after a change (`make docs` does); a test compares.
+Run `python -m tests.support.reference docs` after a change (`make docs` does); a test compares.
 """
 
 import sys
@@ -38,7 +38,7 @@ CLASSES: Final[Mapping[str, type[ServiceSettings]]] = {
 }
 """Which parties have the settings that a class adds to those of its base class."""
 
-_WRITTEN: Final = "*Written by `python -m aggregator.cli.reference docs`; do not edit by hand.*"
+_WRITTEN: Final = "*Written by `python -m tests.support.reference docs`; do not edit by hand.*"
 
 _SETTINGS: Final = f"""\
 # Settings
