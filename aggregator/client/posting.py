@@ -6,6 +6,9 @@ it settles nothing, and the same bytes are sent again later.
 
 from typing import Protocol
 
+REPORTS_PER_REQUEST = 200
+"""How many reports a client sends together, by default."""
+
 
 class Later(Exception):
     """There is no usable answer now; there may be one later, after `wait` seconds at least."""

@@ -17,7 +17,7 @@ from typing import Self
 
 from aggregator.client.held import Hold
 from aggregator.client.outbox import Outbox, Outcome, Record
-from aggregator.client.posting import Posting
+from aggregator.client.posting import REPORTS_PER_REQUEST, Posting
 from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
 from aggregator.client.together import Together
 from aggregator.clock import Clock, SystemClock
@@ -31,7 +31,6 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.vdaf.circuits.measurements import Measurement
 
-REPORTS_PER_REQUEST = 200
 MAX_AGE_SECONDS = 14 * DAY
 
 Beside = tuple[Task, Settled]

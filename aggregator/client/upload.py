@@ -16,7 +16,7 @@ import anyio.to_thread
 import httpx
 
 from aggregator.client.contributions import Contributions
-from aggregator.client.requests import REPORTS_PER_REQUEST
+from aggregator.client.posting import REPORTS_PER_REQUEST
 from aggregator.clock import Clock, SystemClock
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList

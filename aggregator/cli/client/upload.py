@@ -13,7 +13,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
-from aggregator.client.requests import REPORTS_PER_REQUEST
+from aggregator.client.posting import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
 

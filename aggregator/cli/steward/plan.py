@@ -35,7 +35,7 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import COUNT
 
 if TYPE_CHECKING:
-    from aggregator.steward.planning.values import Value
+    from aggregator.steward.planning.output import Value
     from aggregator.vdaf import circuits
 
 app = typer.Typer(

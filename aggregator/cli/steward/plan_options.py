@@ -7,7 +7,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aggregator.steward.planning.values import Value
+    from aggregator.steward.planning.output import Value
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]

@@ -14,7 +14,7 @@ from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.steward.survey_tasks import task_of_survey
 from aggregator.cli.steward.text_files import texts_of
-from aggregator.client.requests import REPORTS_PER_REQUEST
+from aggregator.client.posting import REPORTS_PER_REQUEST
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 

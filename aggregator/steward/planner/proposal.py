@@ -16,8 +16,8 @@ from aggregator.errors import ParameterError
 from aggregator.steward.planner.form import LEAST_STRENGTH, MOST_STRENGTH, Draft
 from aggregator.steward.planning import answers, answers_error
 from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
+from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.question import Question as Asked
-from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.survey import (
     Design,
     Figure,

@@ -34,11 +34,11 @@ from aggregator.steward.planning.loss_law import (
     Move,
     worst_move,
 )
+from aggregator.steward.planning.output import PlanAnswer, Value
 from aggregator.steward.planning.passive_attacker import PassiveAttacker
 from aggregator.steward.planning.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.steward.planning.suspicion import BEFORE
 from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
-from aggregator.steward.planning.values import PlanAnswer, Value
 from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from aggregator.dp.decimals import rational_in
 from aggregator.steward.planning.loss_law import LaplaceLaw
+from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.privacy_at_risk import (
     LABEL,
     NOT_DP,
@@ -20,7 +21,6 @@ from aggregator.steward.planning.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.steward.planning.values import PlanAnswer
 
 
 def claims(

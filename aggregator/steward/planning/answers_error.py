@@ -12,7 +12,7 @@ from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.sensitivity import l1_sensitivity, max_entry, nothing_changes
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.values import PlanAnswer
+from aggregator.steward.planning.output import PlanAnswer
 from aggregator.vdaf.circuits import Circuit
 
 _WIDEST = 2**256

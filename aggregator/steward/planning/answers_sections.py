@@ -23,7 +23,7 @@ from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.values import PlanAnswer, Value
+from aggregator.steward.planning.output import PlanAnswer, Value
 from aggregator.vdaf.circuits import Circuit, Sections
 
 _AGGREGATORS = 2

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from aggregator.entropy import Entropy
+from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.selection_draws import draw_kept
 from aggregator.steward.planning.selection_plan import (
     MIDPOINTS,
@@ -12,7 +13,6 @@ from aggregator.steward.planning.selection_plan import (
     optimal_selection,
 )
 from aggregator.steward.planning.selection_rivals import TruncatedGeometricRelease
-from aggregator.steward.planning.values import PlanAnswer
 
 # The recursion takes a step per person; for counts above this its check is left out.
 _LONGEST_RECURSION = 200_000

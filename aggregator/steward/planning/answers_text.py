@@ -10,8 +10,8 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
+from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.selection_plan import optimal_selection
-from aggregator.steward.planning.values import PlanAnswer
 from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf

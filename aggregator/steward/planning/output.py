@@ -9,10 +9,17 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import TypeAlias
 
 from aggregator.dp.decimals import to_decimal, working
 from aggregator.dp.rationals import at_most
-from aggregator.steward.planning.values import Value
+
+Value: TypeAlias = (
+    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
+)
+"""One value in an answer."""
+
+PlanAnswer = dict[str, Value]
 
 # Between these a double has its full precision.
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
