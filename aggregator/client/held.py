@@ -25,7 +25,7 @@ _END = 2**62
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
-    """A person's report, of a time in seconds since the epoch and the window that holds it.
+    """A person's report: when it was made, and the window that holds that time, since the epoch.
 
     `asked` are 32 bytes that stand for what is asked.
     """

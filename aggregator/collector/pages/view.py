@@ -24,8 +24,8 @@ _LONGEST_OPTION = 80
 class View:
     """The content of one address.
 
-    Programs get `document` besides the rows, a row for each figure, which are made only if asked
-    for. Charts are by the names under which they can be downloaded.
+    Programs get `document` and the rows, one for each figure; these are made only if asked for.
+    Charts are by the names under which they can be downloaded.
     """
 
     title: str

@@ -43,7 +43,7 @@ the best are as good."""
 class Consistent:
     """The released values of one report's sections, and the best estimates of them.
 
-    Released are all entries of the sum, in order. The number of reports is by the leader's word.
+    `released` has all entries of the sum, in order. The number of reports is the leader's word.
     """
 
     circuit: Sections

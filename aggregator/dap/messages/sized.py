@@ -34,9 +34,9 @@ _LEAST_ENC, _MOST_ENC = min(ENC_SIZES), max(ENC_SIZES)
 
 
 class ReportSizes(NamedTuple):
-    """The sizes of a task's reports, in bytes; a payload is what is sealed.
+    """The sizes of a task's reports, in bytes; an aggregator's payload is its sealed input share.
 
-    `verify_payload` is that of the Leader's first ping-pong message about a report.
+    `verify_payload` is the Leader's first ping-pong message about a report.
     """
 
     public_share: int

@@ -71,9 +71,9 @@ class Reach:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PowerOfAudit:
-    """The power of an audit of `windows` windows of `buckets`, with a false alarm of the whole.
+    """The power of an audit of `windows` windows with `buckets` each.
 
-    The table is the law of one aggregator's draw.
+    `table` is the law of one aggregator's draw; the false alarm is that of the whole audit.
     """
 
     table: NoiseTable
