@@ -15,11 +15,8 @@ class Field:
     """A prime field with a large subgroup whose order is a power of two.
 
     Attributes:
-        name: The specification's name for it.
-        modulus: The prime p.
         generator: An element of order 2^two_adicity.
         two_adicity: The largest k such that 2^k divides p - 1.
-        encoded_size: The bytes of an encoded element.
         words: The 64-bit words of an element in memory.
     """
 

@@ -46,12 +46,9 @@ class Entry:
 
     Attributes:
         panel: The heading under which the help shows it.
-        name: What the user types.
         module: The module that runs it, in its wing's package of `aggregator.cli`.
         attribute: Its function in that module, or the `typer.Typer` of a group.
-        help: The first line of the function's docstring, or of the group's help.
         example: A call of it, for the end of its help.
-        cls: The class of the command made from a function.
         hands_on: Whether it passes all its arguments on, `--help` included.
         is_daily: Whether the first help shows it; `prio --help-all` shows every command.
         wing: The package of `aggregator.cli` that holds its module, and the extra that brings what

@@ -34,9 +34,6 @@ class TaskConfiguration:
         helper_aggregator_endpoint: The Helper's base URL, under the same rule.
         time_precision: Seconds per unit of time, at least 1.
         min_batch_size: The fewest reports that a batch must hold to be collected.
-        batch_mode: How reports fall into batches.
-        vdaf_type: The VDAF's code point.
-        vdaf_configuration: The VDAF's parameters, encoded.
         extensions: Task extensions; types strictly increase. `task_extensions` makes them.
 
     Raises:

@@ -56,8 +56,6 @@ class Disclosure:
         rule: "everything", "threshold" or "suppression".
         thresholds: Each coordinate's; None where it is always shown. Empty without thresholds.
         at_or_below: The limit of suppression; None for the other rules.
-        guarantee: What the rule promises, and what it does not.
-        caveats: What must be told with it.
         figures: For the suppression of one count, where the theorem applies.
     """
 

@@ -151,12 +151,8 @@ _SQRT_TWO_PI = Enclosure(
 class _Table:
     """Sums of w(s) = e^(-s^2 / (2 variance)) in fixed point, each within a known error.
 
-    Attributes:
-        even: The sum over all even integers s.
-        odd: The sum over all odd integers s.
-        even_magnitudes: The sum of |s| w(s) over all even integers s.
-        odd_magnitudes: The same over all odd integers s.
-        second_moment: The sum of s^2 w(s) over all integers s.
+    They are over all even and all odd integers s; magnitudes are sums of |s| w(s), and the second
+    moment is that of s^2 w(s) over all integers.
     """
 
     __slots__ = (

@@ -35,7 +35,6 @@ class PostProcessed:
     """A result after post-processing.
 
     Attributes:
-        rule: The rule applied.
         values: Exact; None in place of a withheld value.
         integers: The same, rounded to integers that obey the rule.
         statement: In words, what was done and what it means for the intervals.

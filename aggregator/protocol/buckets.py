@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BucketShare:
-    """What some reports add to their bucket.
-
-    Attributes:
-        bucket: The bucket's key.
-        agg_share: The sum of their out shares.
-        totals: Their count, checksum and times.
-    """
+    """What some reports add to the bucket of a key: the sum of their out shares, and its totals."""
 
     bucket: bytes
     agg_share: Vector = dataclasses.field(repr=False)

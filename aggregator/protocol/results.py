@@ -57,13 +57,11 @@ class Result:
         report_count: How many reports there are, as the leader says: no ciphertext covers it.
         interval: The smallest interval that holds them, as the leader says.
         release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
-        mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
         confidence: The probability that the intervals state.
         half_width: Each value lies within this much of its true sum with that probability.
         joint_half_width: The half width for all values at once. Both widths hold before selection:
             for all sums, not for those that were shown because they are large.
-        scale: The parameter of each aggregator's noise, for a reader.
         disclosure: The rule by which values are shown, and what it promises.
     """
 

@@ -17,13 +17,9 @@ _SMALL = math.log(1e-12)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PairAnswer:
-    """The outcome of an audit of a pair.
+    """The outcome of an audit of a pair, whose releases are the results less the true sums.
 
-    Attributes:
-        task: The audited task.
-        releases: The collected results, less the true sums.
-        audited: The findings about the noise of each scale.
-        false_alarm: The false alarm probability of the whole audit.
+    What is found about the noise of each scale is `audited`; the false alarm is the whole audit's.
     """
 
     task: "Task"

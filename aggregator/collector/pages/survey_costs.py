@@ -23,10 +23,8 @@ class SurveyCost:
 
     Attributes:
         questions: How many questions there are, without the tables.
-        window: What one result costs.
         so_far: What the collector's results so far cost.
         at_most: What all results that the aggregators allow would cost.
-        texts: The names of its text questions.
         left_out: Text questions that the collector does not have; their cost is not included.
     """
 

@@ -22,7 +22,6 @@ class ConfidenceInterval:
         high: The largest value; infinity if there is none.
         confidence: With at least this probability, before the noise is drawn, the interval will
             hold the true value.
-        method: How it was found.
         jointly: How many values are all covered at once with that probability.
     """
 

@@ -37,12 +37,6 @@ class VarianceOfSome(Quantity):
     is v + (p - m)^2, and is the ratio of two linear combinations of what was released. So it has an
     interval by Fieller's inversion, and so has m. The point is the one nearest to the mean that is
     seen, among points that do not depend on the data: the miss is shared out over all of them.
-
-    Attributes:
-        people: How many gave a number, noised.
-        sum_: The sum of their numbers.
-        squares: The sum of their squares.
-        most: The largest number; the least is 0.
     """
 
     people: Noised

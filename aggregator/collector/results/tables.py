@@ -37,7 +37,6 @@ class Table:
         confidence: Of the intervals.
         jointly: Whether all intervals hold at once with that confidence, or each by itself.
         intervals: Those to show in place of the quantities' own, such as corrected for selection.
-        title: What the table shows.
         guarantee: What people are promised, in a few words; it stands above the rows.
     """
 

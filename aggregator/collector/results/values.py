@@ -110,7 +110,6 @@ class Widths:
 
     Attributes:
         shown: By the law of the sum: it covers, and no smaller one does.
-        method: How it was found.
         by_variances: By adding variances and taking the noise as normal, which it is not: the
             fewer draws, the more it is too narrow at high confidence.
         by_adding: By adding the half widths of what was summed: as if all noise were at its worst

@@ -72,18 +72,13 @@ class Draft:
 
     Attributes:
         question_toml: The question's table in a survey file.
-        title: The title of the survey.
-        asked: Who is asked.
         window: The length of a window, as a survey file says it.
         windows: How many windows there are to be.
-        first: The day on which a window begins.
         people: How many answer in a window, at least.
-        mechanism: The name of the noise.
         error: The wanted half-width of a 95 % interval, as a part of the largest figure; None if
             the strength is given instead.
         strength: The epsilon, or rho, of one window; None if the error is given.
         delta: The delta of a year.
-        shape: How made-up answers are distributed.
     """
 
     question_toml: str

@@ -50,11 +50,8 @@ class Proposal:
     """A plan for one question.
 
     Attributes:
-        draft: What was filled in.
         strength: The epsilon, or rho, of one window.
-        text: The text of `survey.toml`.
         plan: The best way to ask, and the others, as `prio survey check` prints them.
-        least_precise: The figure whose error is the largest part of its largest value.
         advice: The advice of `prio plan advise`, with the sentences for a board.
         curve: Strengths, and the error at each as a part of the largest figure.
         steps: Numbers of windows, and what a person in all of them has spent at most.

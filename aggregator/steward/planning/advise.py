@@ -58,8 +58,6 @@ class Advice:
     """The advice for one question.
 
     Attributes:
-        circuit: What to measure with.
-        policy: For the task file.
         epsilon: The epsilon of one release.
         delta: The delta of one release.
         half_width: Half of the 95 % interval of one number, both aggregators adding noise.
@@ -71,8 +69,6 @@ class Advice:
             can be after one release; see `sure_at_most`.
         sure_after_a_year: How sure the neighbour can be after all releases of a year.
         threshold: None if no entry of the result is a bucket.
-        sentences: Three, for a board.
-        warnings: What the steward should consider first.
     """
 
     circuit: Circuit

@@ -28,11 +28,9 @@ class Question:
 
     Attributes:
         reports: Reports in one release.
-        circuit: What is measured.
         error: Largest half-width of the 95 % interval of one number, or None.
         strength: The mechanism's epsilon or rho of one release, or None. Exactly one of `error` and
             `strength` is given.
-        mechanism: The kind of noise.
         releases: Per year.
         max_reports_per_person: Per release.
         delta: The delta at which the yearly total is stated; a mechanism's own is a part of it.
