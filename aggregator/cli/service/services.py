@@ -273,13 +273,9 @@ async def _leader(
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
         # A client that learns from this process that the leader is up can then reach the others.
         after = settings.listen if others_serve else None
-        works = [
-            _rotating(runtime),
-            _collecting_garbage(settings, runtime.database),
-            _forgetting_ids(settings, runtime),
-            sums.watch(),
-            _rotating_generations(runtime.database),
-        ]
+        # The tables of bodies whose reports have left are freed.
+        rotate = partial(runtime.database.run, "rotate generations", rotate_generations)
+        works = [*_upkeep(settings, runtime, sums), repeating(rotate, GENERATIONS_SECONDS)]
         if work:
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
@@ -300,13 +296,7 @@ async def _helper(
             partial(_examine, settings, Role.HELPER, runtime, sums),
             lambda: {"compiling": AWAITED.records()},
         )
-        works = [
-            _rotating(runtime),
-            _collecting_garbage(settings, runtime.database),
-            _forgetting_ids(settings, runtime),
-            sums.watch(),
-            warming_up(runtime),
-        ]
+        works = [*_upkeep(settings, runtime, sums), warming_up(runtime)]
         if work or not settings.defer_jobs:  # what was put off before that was changed is answered
             look_seconds = DEFERRED_LOOK_SECONDS if work else LEFT_LOOK_SECONDS
             deferred = DeferredJobs(runtime, settings.max_report_age_seconds)
@@ -342,26 +332,21 @@ def warming_up(runtime: Runtime) -> Work:
     return warm_up
 
 
-def _rotating(runtime: Runtime) -> Work:
-    return repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
+def _upkeep(
+    settings: LeaderSettings | HelperSettings, runtime: Runtime, sums: SumWatch
+) -> list[Work]:
+    """Return what every process of an aggregator does besides requests and jobs."""
 
-
-def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Work:
     async def collect() -> int:
-        return await database.run(
+        return await runtime.database.run(
             "collect garbage", lambda tx: collect_garbage(tx, settings.retention_seconds)
         )
 
-    return repeating(collect, GARBAGE_SECONDS)
-
-
-def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:
-    """Return a work that forgets ids of reports that are refused for their age anyway."""
+    # Reports are refused for their age before their ids are forgotten.
     forget = partial(forget_old_ids, runtime, settings.max_report_age_seconds)
-    return repeating(forget, GARBAGE_SECONDS)
-
-
-def _rotating_generations(database: Database) -> Work:
-    """Return a work that frees the tables of bodies whose reports have left."""
-    rotating = partial(database.run, "rotate generations", rotate_generations)
-    return repeating(rotating, GENERATIONS_SECONDS)
+    return [
+        repeating(runtime.key_rotation().run_once, ROTATION_SECONDS),
+        repeating(collect, GARBAGE_SECONDS),
+        repeating(forget, GARBAGE_SECONDS),
+        sums.watch(),
+    ]
