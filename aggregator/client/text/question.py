@@ -32,6 +32,9 @@ _NOT_ONE = "text.json: not the description of a text question"
 _OWN = ("id", "task_info")
 """The settings that differ between a question's tasks."""
 
+_MOST_BYTES = 64 * 2**20
+"""The most bytes of a file, so that one that never ends, such as a device, gives an error."""
+
 Described = TypeVar("Described")
 
 
@@ -182,12 +185,21 @@ def read_described(
     Raises `ParameterError`, which begins with `what` it is about, or OSError.
     """
     try:
-        tasks = tasks_from_toml((folder / TASKS).read_text("utf-8"))
-        return read((folder / file).read_text("utf-8"), tasks), tasks
+        tasks = tasks_from_toml(_text_of(folder / TASKS))
+        return read(_text_of(folder / file), tasks), tasks
     except ParameterError as error:
         raise ParameterError(f"{what}: {error}") from error
     except UnicodeDecodeError as error:
         raise ParameterError(f"{what}: its files are not UTF-8") from error
+
+
+def _text_of(file: Path) -> str:
+    """Return a file's text, as editors of any system save it."""
+    with file.open("rb") as stream:
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ParameterError(f"{file.name} must not hold more than {_MOST_BYTES:,} bytes")
+    return content.decode("utf-8-sig")
 
 
 def _shared(table: dict[str, object]) -> dict[str, object]:

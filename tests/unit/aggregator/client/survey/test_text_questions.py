@@ -449,6 +449,13 @@ def test_files_of_another_question_or_tasks_in_another_order_are_refused(
     its, its_tasks = [(other / name).read_text("utf-8") for name in names]
     first, second, *rest = tasks_from_toml(tasks)
     in_another_order = tasks_to_toml([second, first, *rest])
+    (place / "text.json").write_text("\ufeff" + description, "utf-8")  # as some editors save it
+    SurveyClient(ours / "task.json", outbox=tmp_path / "outbox.sqlite").close()
+    (place / "text.json").unlink()
+    (place / "text.json").symlink_to("/dev/zero")
+    with pytest.raises(ParameterError, match="must not hold more than 67,108,864"):
+        SurveyClient(ours / "task.json")
+    (place / "text.json").unlink()
     for said, changed in {
         "word: task 1 of 64: was not made for this question": (its, tasks),
         "task 1 of 64: was not made for this question and this place": (
