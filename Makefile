@@ -58,7 +58,7 @@ soak: $(STAMP)
 # The site, in build/site; nothing is fetched, and a warning is an error. What the code says of itself is written first.
 docs: $(STAMP)
 	$(VENV)/bin/python -m tests.support.reference docs
-	$(VENV)/bin/python -m aggregator.service.storage.engine.data_model > docs/data-model.md
+	$(VENV)/bin/python -m tests.support.data_model > docs/data-model.md
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet -b html -c docs/site . build/site
 	@echo "open build/site/docs/site/index.html"
 

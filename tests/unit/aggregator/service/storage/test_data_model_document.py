@@ -2,17 +2,15 @@ import re
 from pathlib import Path
 
 import aggregator
-from aggregator.service.storage.engine.data_model import render
 from aggregator.service.storage.engine.states import MACHINES
 from aggregator.service.storage.engine.tables import metadata
+from tests.support.data_model import render
 
 DOCUMENT = Path(aggregator.__file__).parents[1] / "docs" / "data-model.md"
 
 
 def test_the_document_is_what_the_tables_and_transitions_say() -> None:
-    assert DOCUMENT.read_text() == render(), (
-        "run python -m aggregator.service.storage.engine.data_model"
-    )
+    assert DOCUMENT.read_text() == render(), "run python -m tests.support.data_model"
 
 
 def test_the_document_shows_every_table_column_and_verb() -> None:

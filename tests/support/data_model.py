@@ -16,7 +16,7 @@ from aggregator.service.storage.engine.tables import Uint64, metadata
 _INTRODUCTION = """\
 # Data model
 
-*Written by `python -m aggregator.service.storage.engine.data_model`; do not edit by hand.*
+*Written by `python -m tests.support.data_model`; do not edit by hand.*
 
 Each aggregator has a store of its own: one SQLite file or one PostgreSQL database, its schema made
 by the revisions in `aggregator/service/storage/engine/migrations` (`Database.open` refuses another
