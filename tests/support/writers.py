@@ -20,7 +20,7 @@ import psycopg
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.runtime.commitment import aggregate_verified
+from aggregator.service.runtime.aggregating import aggregate_verified
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.postgresql import Postgresql

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from aggregator.lazily import exports
 
 if TYPE_CHECKING:
-    from aggregator.service.runtime.commitment import aggregate_verified
+    from aggregator.service.runtime.aggregating import aggregate_verified
     from aggregator.service.runtime.fair_queue import FairQueue, Threads
     from aggregator.service.runtime.runtime import Runtime, ServedTask, UploadTerms
     from aggregator.service.runtime.spending import charge_of, check_limits
@@ -13,7 +13,7 @@ else:
     __getattr__ = exports(
         __name__,
         {
-            "commitment": ("aggregate_verified",),
+            "aggregating": ("aggregate_verified",),
             "runtime": ("Runtime", "ServedTask", "UploadTerms"),
             "spending": ("charge_of", "check_limits"),
             "fair_queue": ("Threads", "FairQueue"),
