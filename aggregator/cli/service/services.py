@@ -73,6 +73,8 @@ GARBAGE_SECONDS = 3600
 """How often to look for data that nobody can ask for any more."""
 GENERATIONS_SECONDS = 20
 """How often to look for tables of bodies whose reports have left."""
+PLACE_SECONDS = 3600
+"""How often an object that shows where reports lie is put anew, well within a bucket's rules."""
 WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 
@@ -276,6 +278,8 @@ async def _leader(
         # The tables of bodies whose reports have left are freed.
         rotate = partial(runtime.database.run, "rotate generations", rotate_generations)
         works = [*_upkeep(settings, runtime, sums), repeating(rotate, GENERATIONS_SECONDS)]
+        if _uses_objects(settings):
+            works.append(_knowing_objects(runtime))
         if work:
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
@@ -310,6 +314,16 @@ def _examine(settings: AggregatorSettings, role: Role, runtime: Runtime, sums: S
     return examine_aggregator(
         settings, role, runtime.database, runtime.journal, lambda: sums.faults
     )
+
+
+def _knowing_objects(runtime: Runtime) -> Work:
+    """Return a work that keeps an object in the object storage, to know the place by."""
+
+    async def know() -> int:
+        await to_thread.run_sync(runtime.database.know_objects)
+        return 0
+
+    return repeating(know, PLACE_SECONDS)
 
 
 def warming_up(runtime: Runtime) -> Work:

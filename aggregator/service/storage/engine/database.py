@@ -146,15 +146,22 @@ class Database:
             return self._persist(self._readers, name, work)
 
     def prove_objects(self) -> None:
-        """Try the object storage, if there is one, and leave something there to know it by.
+        """Try the object storage, if there is one.
 
         Raises:
             ConfigurationError: It does not keep what is put there.
-            Unreachable: It went away meanwhile.
         """
         if self._objects is not None:
             self._objects.prove()
-            self._objects.leave_witness()
+
+    def know_objects(self) -> None:
+        """Keep an object in the object storage, if there is one, to know the place by.
+
+        Raises:
+            Unreachable: It could not be stored.
+        """
+        if self._objects is not None:
+            self._objects.know_place()
 
     def missing_objects(self, names: Iterable[bytes]) -> set[bytes]:
         """Return those of the named objects that are not in the object storage.

@@ -91,13 +91,13 @@ class Objects:
 
         Raises:
             Unreachable: We cannot tell whether an object exists; also when the place does not even
-                have the object of `leave_witness`: a bucket that was deleted, or a disk that
-                is no longer mounted, has lost nothing of ours.
+                have the object of `know_place`: a bucket that was deleted, or a disk that is no
+                longer mounted, has lost nothing of ours.
         """
         some = list(names)
         with self._noting_faults():
             found = self._all(lambda name: self._place.get(name.hex()), some)
-            if None in found and self._witness and self._place.get(self._witness.hex()) is None:
+            if None in found and self._is_elsewhere():
                 raise Unreachable(
                     f"object storage {self.name}: has nothing any more of what was put there, so "
                     "no report is taken for lost: is it the same bucket, or the disk still there?"
@@ -152,15 +152,27 @@ class Objects:
                 "the answer must say so: on S3, grant s3:ListBucket"
             ) from error
 
-    def leave_witness(self) -> None:
-        """Put an object that stays until `close`: a place without it is not the one we know.
+    def know_place(self) -> None:
+        """Keep an object there until `close`: a place without it is not the one we know.
+
+        Each call puts a new one instead of the last, which a bucket's rule would delete as old.
 
         Raises:
             Unreachable: It could not be stored.
         """
-        witness = os.urandom(NAME_SIZE)
+        if self._is_elsewhere():
+            return
+        before, witness = self._witness, os.urandom(NAME_SIZE)
         self.put({witness: _PROBE})
         self._witness = witness
+        if before is not None:
+            self.try_delete([before])
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether the place has lost the object of `know_place`."""
+        witness = self._witness
+        is_gone = witness is not None and self._place.get(witness.hex()) is None
+        return is_gone and witness is self._witness  # or else another was put meanwhile
 
     def try_again(self) -> None:
         """Begin to find out whether it can be used by now, unless that is under way.

@@ -4,16 +4,21 @@ import json
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
+from aggregator.cli.service import services
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
+from aggregator.service.config import LeaderSettings
+from aggregator.service.config.reading import read_settings_of
 from aggregator.service.storage.engine.objects import LEAST_BYTES
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.commands import Done, run_here, service_file
 from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import unit
 from tests.support.tasks import make_task
 
@@ -96,3 +101,22 @@ def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_pat
     config.write_text(f'{lines}report_bodies = "file://{folder}"\n')
     given_up = prio("store", "moved-bodies", "--config", config).stdout
     assert given_up == f"file://{folder}: 0 reports wait there, 1 are given up\n"
+
+
+async def test_a_leader_knows_the_place_of_its_reports_as_long_as_it_runs(tmp_path: Path) -> None:
+    """Or it would take an empty place for one that has lost all of them."""
+    folder = tmp_path / "bodies"
+    config = service_file(tmp_path, "leader", f'report_bodies = "file://{folder}"\n')
+    settings = read_settings_of(LeaderSettings, config)
+    stop = anyio.Event()
+    async with (
+        services._leader(settings, serve=False, work=False) as service,
+        anyio.create_task_group() as group,
+    ):
+        for work in service.works:
+            group.start_soon(work, stop)
+        with anyio.fail_after(PATIENCE_SECONDS):
+            while not list(folder.glob("*")):  # noqa: ASYNC110  a folder tells nobody
+                await anyio.sleep(0.01)
+        stop.set()
+    assert not list(folder.iterdir())

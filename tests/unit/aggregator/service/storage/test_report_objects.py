@@ -158,7 +158,7 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
     upload(store, range(9))
     upload(store, range(10, 15))
     (lost, *_) = folder.iterdir()
-    store.prove_objects()
+    store.know_objects()
     job = create_job(store)
     assert job is not None
     folder.rename(tmp_path / "away")
@@ -169,6 +169,9 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
         (fault,) = store.object_faults()
         assert "is it the same bucket" in fault
         store._objects._trying.result()
+    store.know_objects()  # nor does the time to put another object there
+    with pytest.raises(Unreachable, match="has nothing any more of what was put"):
+        reports_in(store, job.key)
     shutil.rmtree(folder)
     (tmp_path / "away").rename(folder)
     assert len(reports_in(store, job.key)) == 14
@@ -179,6 +182,24 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
     assert store.object_faults() == []
     store.close()
     assert objects_in(folder) == 1  # what the store put to know the place by has gone with it
+
+
+def test_a_bucket_whose_rule_deletes_what_is_old_is_still_known(
+    store: Database, folder: Path
+) -> None:
+    upload(store, range(9))
+    reports = set(folder.iterdir())
+    store.know_objects()
+    old = set(folder.iterdir())
+    store.know_objects()
+    (young,) = set(folder.iterdir()) - old
+    assert set(folder.iterdir()) == {*reports, young}
+    job = create_job(store)
+    assert job is not None
+    for each in reports:
+        each.unlink()
+    with pytest.raises(BodyGone):
+        store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
 
 
 @pytest.mark.parametrize("set_to", [None, "another folder"])
