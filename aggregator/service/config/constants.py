@@ -16,8 +16,8 @@ instead of timing out, and less than the 60 s after which proxies give up.
 GROUP_REPORTS: Final = 500
 """The number of reports at which a transaction that stores uploads takes no further request.
 
-Above 512, transactions for the same task would wait for each other; with far fewer, the store would
-write more often.
+Above 1,024, transactions for the same task would wait for each other; with far fewer, the store
+would write more often.
 """
 
 MAX_ATTEMPTS: Final = 5
