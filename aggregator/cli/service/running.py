@@ -25,7 +25,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.cli import sighup
-from aggregator.cli.garbage import collect_in_a_service
+from aggregator.cli.garbage import collect_as_usual
 from aggregator.cli.service.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
@@ -132,7 +132,7 @@ def leave_out_of_collections() -> None:
     gc.unfreeze()  # exempt objects may have become garbage, such as a replaced service
     gc.collect()
     gc.freeze()
-    collect_in_a_service()
+    collect_as_usual()
 
 
 class RunningService:

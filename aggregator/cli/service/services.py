@@ -12,6 +12,7 @@ from anyio import to_thread
 from starlette.types import ASGIApp
 
 from aggregator.cli import sighup
+from aggregator.cli.garbage import collect_less_often
 from aggregator.cli.service.processes import (
     Part,
     become_one_of,
@@ -282,6 +283,8 @@ async def _leader(
             works.append(_knowing_objects(runtime))
         if work:
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]
+        else:
+            collect_less_often()
         examine = ByMinute(
             partial(_examine, settings, Role.LEADER, runtime, sums),
             lambda: {"compiling": AWAITED.records(), "helper_answers": http.answers.document()},

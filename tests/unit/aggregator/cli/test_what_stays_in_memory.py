@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from aggregator.cli.garbage import collect_less_often
 from aggregator.cli.service.running import leave_out_of_collections
 
 
@@ -41,6 +42,7 @@ def test_what_there_is_is_left_out_until_the_next_time() -> None:
 
 def test_what_requests_over_many_connections_have_at_once_is_not_searched_for_garbage() -> None:
     leave_out_of_collections()
+    collect_less_often()
     collections = [each["collections"] for each in gc.get_stats()]
     for _ in range(10):
         under_way = [[None] for _ in range(10_000)]
