@@ -220,7 +220,7 @@ class LeaderSettings(AggregatorSettings):
         "has few. Every client waits that much longer, and the store writes less often.",
     )
     aggregation_job_size: int = Field(
-        1536, ge=1, le=100_000, description="The most reports in one aggregation job."
+        1024, ge=1, le=100_000, description="The most reports in one aggregation job."
     )
     linger_seconds: int = Field(
         2,
