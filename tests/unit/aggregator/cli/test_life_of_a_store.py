@@ -103,6 +103,7 @@ def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_pat
     assert given_up == f"file://{folder}: 0 reports wait there, 1 are given up\n"
 
 
+@pytest.mark.slow  # a whole leader
 async def test_a_leader_knows_the_place_of_its_reports_as_long_as_it_runs(tmp_path: Path) -> None:
     """Or it would take an empty place for one that has lost all of them."""
     folder = tmp_path / "bodies"
