@@ -47,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())
         settings.load_profile("quick")
+        # A test that is left out when it opens a socket leaves that socket to the collector.
+        left = r"ignore:Exception ignored in. <socket\.socket"
+        config.addinivalue_line("filterwarnings", f"{left}:pytest.PytestUnraisableExceptionWarning")
     from field.lanes import compile_here  # noqa: PLC0415  numba is asked first whether to compile
 
     compile_here()
