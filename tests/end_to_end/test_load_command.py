@@ -48,6 +48,10 @@ def check(found: dict[str, object]) -> None:
     assert len(numbers) >= 7
     assert min(numbers) > 0
     assert min(found["peak_mib"].values()) > 50
+    assert sum(found["written_bytes"].values()) == pytest.approx(
+        found["written_bytes_per_report"], abs=1
+    )
+    assert found["report_bytes"] > 400
 
 
 def test_reports_go_through_services_of_its_own() -> None:

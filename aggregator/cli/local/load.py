@@ -140,6 +140,11 @@ def _measure(
         "written_bytes_per_report": None
         if spent.written_bytes is None
         else round(spent.written_bytes / reports, 1),
+        "report_bytes": round(grouped.sent_bytes / reports, 1),
+        "written_bytes": {
+            name: None if each.written_bytes is None else round(each.written_bytes / reports, 1)
+            for name, each in grouped.spent.items()
+        },
     }
 
 
@@ -150,7 +155,8 @@ class _Phase:
     It `is_right` if the result counts all of them, within its noise. `total_seconds` are from the
     first request to the result, `seconds` how long each request waited for its answer, sorted.
     `serving` is what the process that takes uploads used while they came, `spent` what each used
-    until the result; `stored_bytes` by how much the stores grew.
+    until the result; `sent_bytes` is the size of all requests, and `stored_bytes` by how much the
+    stores grew.
     """
 
     is_right: bool
@@ -159,6 +165,7 @@ class _Phase:
     serving: Costs
     spent: dict[str, Costs]
     seconds: list[float]
+    sent_bytes: int
     stored_bytes: int
 
     def percentiles(self) -> dict[str, float]:
@@ -181,7 +188,7 @@ def _phase(
     when = task.time(int(window.timestamp()))
     buckets = [int(x) % length for x in memoryview(secrets.token_bytes(8 * count)).cast("Q")]
     before, stored = stack.costs(), stack.stored_bytes()
-    serving, seconds, uploading, pauses = Costs(), [], 0.0, 0.0
+    serving, seconds, sent, uploading, pauses = Costs(), [], 0, 0.0, 0.0
     began: float | None = None
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task(f"{count:,} reports, {per_request} a request", total=2 * count)
@@ -195,6 +202,7 @@ def _phase(
                 per_request,
                 lambda more: progress.advance(bar, more),
             )
+            sent += sum(map(len, bodies))
             at_first = stack.costs()["leader"]
             started = time.perf_counter()
             pauses += 0.0 if began is None else started - paused
@@ -214,6 +222,7 @@ def _phase(
         serving,
         {name: each.since(before[name]) for name, each in after.items()},
         sorted(seconds),
+        sent,
         stack.stored_bytes() - stored,
     )
 
@@ -278,4 +287,8 @@ def _say(found: dict[str, Any]) -> None:
     print(f"memory at most: leader {peak['leader']} MiB, helper {peak['helper']} MiB")
     print(f"stores grew by {found['database_bytes_per_report']:,} bytes a report")
     if found["written_bytes_per_report"] is not None:
-        print(f"written to disk: {found['written_bytes_per_report']:,} bytes a report")
+        each = ", ".join(f"{name} {size:,}" for name, size in found["written_bytes"].items())
+        print(
+            f"written to disk: {found['written_bytes_per_report']:,} bytes a report ({each}), "
+            f"of which one has {found['report_bytes']:,}"
+        )
