@@ -18,13 +18,13 @@ the objects lie. Who looks for them in another would take them for lost, and rej
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, Table, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Table, bindparam, delete, func, insert, select
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import AS_BYTES, Busy, Insert
+from aggregator.service.storage.engine.backends import AS_BYTES, Busy
 from aggregator.service.storage.engine.objects import LEAST_BYTES, NAME_SIZE, Objects
 from aggregator.service.storage.engine.transaction import Transaction
 
@@ -54,7 +54,8 @@ def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) ->
     rows = [{"report_group": key, "body": _row_of(tx, body)} for key, body in bodies.items()]
     if len(tx.new_objects) > before:
         _keep_place(tx, generation)
-    tx.insert_many(tx.prepared(_inserts)[generation], rows)
+    # One by one: in an array, the server copies each body three times more.
+    tx.run(_INSERTS[generation], *rows)
 
 
 def _row_of(tx: Transaction, body: bytes) -> bytes:
@@ -66,8 +67,7 @@ def _row_of(tx: Transaction, body: bytes) -> bytes:
     return name
 
 
-def _inserts(insert: Callable[[Table], Insert]) -> list[Insert]:
-    return [insert(table) for table in tables.report_bodies]
+_INSERTS = [insert(table) for table in tables.report_bodies]
 
 
 def _keep_place(tx: Transaction, generation: int) -> None:

@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,16 +8,20 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.service.storage.engine import schema
+from aggregator.service.storage.engine import schema, tables
 from aggregator.service.storage.engine.backends import Busy, backend
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import SchemaMismatch, downgrade, make, upgrade
 from aggregator.service.storage.engine.tables import metadata, uint64
+from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.reports.ids import admit
 from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.tasks.tasks import put_task
 from tests.support.empty_store import new_place, really_migrated, version
 from tests.support.racers import run_at_once
-from tests.support.store import STORE_KEY, stored_in
+from tests.support.store import STORE_KEY, TASK_ID, leader_task, report_id, stored_in, unit
 
 
 @pytest.fixture(autouse=True)
@@ -81,16 +86,30 @@ def test_a_store_of_another_version_is_refused_and_both_versions_named(tmp_path:
         assert "\n" not in str(no.value)
 
 
-def test_a_store_from_before_helpers_deferred_is_refused_until_it_is_upgraded(
-    tmp_path: Path,
+@pytest.mark.parametrize("revision", ["0009", "0010"])
+def test_a_store_of_an_earlier_program_is_refused_until_it_is_upgraded_and_keeps_its_ids(
+    tmp_path: Path, revision: str
 ) -> None:
     url = new_place(stored_in(tmp_path))
     make(url)
-    downgrade(url, "0009")
-    with pytest.raises(SchemaMismatch, match=r"0009.*prio store upgrade"):
+    arrivals = [(report_id(number), unit(5)) for number in range(3)]
+
+    def admitted(tx: Transaction) -> list[ReportError | None]:
+        return [
+            error
+            for table in (tables.report_ids, tables.aggregated_reports)
+            for error in admit(tx, table, TASK_ID, arrivals, (), {})
+        ]
+
+    with closing(Database.open(url, Crypter([STORE_KEY]))) as store:
+        store.run_sync("task", lambda tx: put_task(tx, leader_task()))
+        assert store.run_sync("new", admitted) == [None] * 6
+    downgrade(url, revision)
+    with pytest.raises(SchemaMismatch, match=rf"{revision}.*prio store upgrade"):
         Database.open(url, Crypter([STORE_KEY]))
-    assert upgrade(url) == ("0009", schema.head())
-    Database.open(url, Crypter([STORE_KEY])).close()
+    assert upgrade(url) == (revision, schema.head())
+    with closing(Database.open(url, Crypter([STORE_KEY]))) as store:
+        assert None not in store.run_sync("again", admitted)
 
 
 def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:
