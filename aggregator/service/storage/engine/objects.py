@@ -39,9 +39,14 @@ _PROBE = b"\0" * 16
 
 
 class _Place(Protocol):
-    """A place that holds objects; its methods are called from several threads."""
+    """A place that holds objects; its methods are called from several threads.
+
+    It `may_be_covered` if what is put may land elsewhere, unnoticed: on the disk below one that is
+    not mounted now. To get an object then costs next to nothing.
+    """
 
     name: str
+    may_be_covered: bool
 
     def put(self, name: str, content: bytes) -> None:
         """Store an object; it survives a power cut when this returns."""
@@ -77,11 +82,13 @@ class Objects:
         """Store objects; on failure, try to delete them again.
 
         Raises:
-            Unreachable: One could not be stored.
+            Unreachable: One could not be stored, or not where the object of `know_place` is.
         """
         try:
             with self._noting_faults():
                 self._all(lambda each: self._place.put(each[0].hex(), each[1]), contents.items())
+                if self._place.may_be_covered:
+                    self._check_place()
         except BaseException:
             self.try_delete(contents)
             raise
@@ -97,11 +104,8 @@ class Objects:
         some = list(names)
         with self._noting_faults():
             found = self._all(lambda name: self._place.get(name.hex()), some)
-            if None in found and self._is_elsewhere():
-                raise Unreachable(
-                    f"object storage {self.name}: has nothing any more of what was put there, so "
-                    "no report is taken for lost: is it the same bucket, or the disk still there?"
-                )
+            if None in found:
+                self._check_place()
         return {name: body for name, body in zip(some, found, strict=True) if body is not None}
 
     def missing(self, names: Iterable[bytes]) -> set[bytes]:
@@ -168,6 +172,14 @@ class Objects:
         if before is not None:
             self.try_delete([before])
 
+    def _check_place(self) -> None:
+        if self._is_elsewhere():
+            raise Unreachable(
+                f"object storage {self.name}: has nothing any more of what was put there, so no "
+                "report is taken for lost, and none is put there: is it the same bucket, or the "
+                "disk still there?"
+            )
+
     def _is_elsewhere(self) -> bool:
         """Return whether the place has lost the object of `know_place`."""
         witness = self._witness
@@ -216,6 +228,8 @@ class Objects:
 class _Folder:
     """Files on a disk of this machine, or one that several machines share."""
 
+    may_be_covered = True
+
     def __init__(self, path: Path) -> None:
         self.name = f"folder {path}"
         self._path = path
@@ -251,6 +265,8 @@ class _Folder:
 
 class _Remote:
     """A bucket; its address and our credentials come from its own tools' environment variables."""
+
+    may_be_covered = False
 
     def __init__(self, url: str) -> None:
         try:

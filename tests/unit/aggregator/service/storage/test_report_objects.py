@@ -159,6 +159,7 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
     upload(store, range(10, 15))
     (lost, *_) = folder.iterdir()
     store.know_objects()
+    there = set(folder.iterdir())
     job = create_job(store)
     assert job is not None
     folder.rename(tmp_path / "away")
@@ -172,16 +173,24 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
     store.know_objects()  # nor does the time to put another object there
     with pytest.raises(Unreachable, match="has nothing any more of what was put"):
         reports_in(store, job.key)
+    # What came now would lie below the disk, once that is mounted again.
+    with pytest.raises(Unreachable, match="has nothing any more of what was put"):
+        upload(store, range(20, 29))
+    assert objects_in(folder) == 0
     shutil.rmtree(folder)
     (tmp_path / "away").rename(folder)
     assert len(reports_in(store, job.key)) == 14
+    upload(store, range(20, 29))
+    (more,) = set(folder.iterdir()) - there
     assert store.object_faults() == []
     lost.unlink()
     with pytest.raises(BodyGone):
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
     assert store.object_faults() == []
     store.close()
-    assert objects_in(folder) == 1  # what the store put to know the place by has gone with it
+    # What the store put to know the place by has gone with it.
+    assert set(folder.iterdir()) < {*there, more}
+    assert objects_in(folder) == 2
 
 
 def test_a_bucket_whose_rule_deletes_what_is_old_is_still_known(
