@@ -1,7 +1,6 @@
 """docker-compose.yml as it stands: up, a batch through it, every container restarted, down."""
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bounds import assert_near
-from tests.support.docker import NoEngine, Project, base_images, engine
+from tests.support.docker import Project, brought_up
 from tests.support.docker_survey import ANSWERS, BUCKETS, HOUR, Collecting, provision, upload
 from tests.support.ports import free_ports
 
@@ -26,17 +25,8 @@ def ports() -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def project(ports: dict[str, int]) -> Iterator[Project]:
-    published = {f"{name.upper()}_PORT": str(port) for name, port in ports.items()}
-    try:
-        with engine(*base_images()) as environment:
-            project = Project(
-                f"prio-test-{os.getpid()}", environment | published, "docker-compose.yml"
-            )
-            with project.removed_afterwards():
-                project.compose("up", "--build", "--detach", "--wait")
-                yield project
-    except NoEngine as reason:
-        pytest.skip(str(reason))
+    with brought_up("prio-test", ports, "docker-compose.yml") as project:
+        yield project
 
 
 def test_no_container_has_more_rights_than_it_needs(project: Project) -> None:

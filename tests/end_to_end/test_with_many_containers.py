@@ -4,7 +4,6 @@ By its name the last of these files: whoever has containers waits for those of `
 """
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bounds import assert_near
-from tests.support.docker import NoEngine, Project, base_images, engine
+from tests.support.docker import Project, brought_up
 from tests.support.docker_survey import ANSWERS, BUCKETS, HOUR, Collecting, provision, upload
 from tests.support.ports import free_ports
 
@@ -35,16 +34,10 @@ def ports() -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def project(ports: dict[str, int]) -> Iterator[Project]:
-    published = {f"{name.upper()}_PORT": str(port) for name, port in ports.items()}
     scale = [f"--scale={service}={count}" for service, count in SCALED.items()]
-    try:
-        with engine("postgres:16.9-bookworm", *base_images()) as environment:
-            project = Project(f"prio-scale-{os.getpid()}", environment | published, FILE)
-            with project.removed_afterwards():
-                project.compose("up", "--build", "--detach", "--wait", *scale)
-                yield project
-    except NoEngine as reason:
-        pytest.skip(str(reason))
+    images = ("postgres:16.9-bookworm",)
+    with brought_up("prio-scale", ports, FILE, *scale, images=images) as project:
+        yield project
 
 
 def test_each_database_is_seen_by_its_own_aggregator_only(project: Project) -> None:

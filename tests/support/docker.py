@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.leftovers import unmarked_environment
 
 ROOT = Path(__file__).parents[2]
@@ -178,3 +180,27 @@ def _service(container: dict[str, object]) -> str:
     config = container["Config"]
     assert isinstance(config, dict)
     return str(config["Labels"]["com.docker.compose.service"])
+
+
+@contextmanager
+def brought_up(
+    name: str, ports: Mapping[str, int], file: str, *up: str, images: Sequence[str] = ()
+) -> Iterator[Project]:
+    """Yield a project whose services are healthy, and remove it; skip the test without an engine.
+
+    Args:
+        name: What its name begins with.
+        ports: Where each party is published.
+        file: The compose file.
+        *up: Options for `docker compose up`.
+        images: What the engine must have besides the images that ours are built from.
+    """
+    published = {f"{party.upper()}_PORT": str(port) for party, port in ports.items()}
+    try:
+        with engine(*images, *base_images()) as environment:
+            project = Project(f"{name}-{os.getpid()}", environment | published, file)
+            with project.removed_afterwards():
+                project.compose("up", "--build", "--detach", "--wait", *up)
+                yield project
+    except NoEngine as reason:
+        pytest.skip(str(reason))
