@@ -23,13 +23,14 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import AnyReportError, ReportError
+from aggregator.dap.times import Time
 from aggregator.protocol.replay import Timing, refusal
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from aggregator.dap.times import Time
+    from aggregator.dap.messages.columns import ReportColumns
     from aggregator.entropy import Entropy
     from aggregator.errors import ReportRejected
     from aggregator.protocol.task import Task
@@ -158,6 +159,28 @@ def check_upload(
     return None if why is None else task.profile.at_upload.get(why, why)
 
 
+def is_none_refused(
+    task: Task,
+    reports: ReportColumns,
+    config_ids: Collection[int],
+    now: int,
+    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+    max_age_seconds: int = MAX_AGE_SECONDS,
+) -> bool:
+    """Return whether `check_upload` refuses none of these reports."""
+    latest, earliest = _times_taken(task, now, clock_skew_seconds, max_age_seconds)
+    return {*reports.leader_shares.config_ids}.issubset(config_ids) and not any(
+        refusal(Timing(Time(units), task.interval, latest, earliest)) for units in {*reports.times}
+    )
+
+
+def _times_taken(
+    task: Task, now: int, clock_skew_seconds: int, max_age_seconds: int
+) -> tuple[Time, Time]:
+    """Return the latest and the earliest time of a report that is taken now."""
+    return task.time(now + clock_skew_seconds), task.time(max(0, now - max_age_seconds))
+
+
 def _fault_of_upload(
     task: Task,
     report: UploadedReport,
@@ -172,8 +195,7 @@ def _fault_of_upload(
         return ReportError.UNSUPPORTED_EXTENSION
     if report.encoding is None:
         return ReportError.INVALID_MESSAGE
-    earliest = task.time(max(0, now - max_age_seconds))
-    latest = task.time(now + clock_skew_seconds)
+    latest, earliest = _times_taken(task, now, clock_skew_seconds, max_age_seconds)
     return refusal(Timing(report.time, task.interval, latest, earliest))
 
 

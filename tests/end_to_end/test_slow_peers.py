@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.service.leader.uploads import MAX_REPORTS
+from aggregator.service.leader.upload_checks import MAX_REPORTS
 from tests.support import hostile
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import WORKER, Processes

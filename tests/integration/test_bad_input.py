@@ -34,7 +34,7 @@ from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
 from aggregator.protocol.floor import Floor
-from aggregator.service.leader import uploads
+from aggregator.service.leader import upload_checks
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.tables import collection_jobs
 from aggregator.service.storage.tasks.tasks import end_task
@@ -142,7 +142,7 @@ async def test_an_upload_of_too_many_reports_is_refused_whole(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the smallest reports there are over a million in a body that is not too long."""
-    monkeypatch.setattr(uploads, "MAX_REPORTS", 3)
+    monkeypatch.setattr(upload_checks, "MAX_REPORTS", 3)
     reports = await pair.reports([0, 1, 2, 3])
     url, message = pair.url_of("reports"), UploadRequest.message
     answer = await pair.send("POST", url, message, encode(UploadRequest(tuple(reports))))

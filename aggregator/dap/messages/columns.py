@@ -158,10 +158,30 @@ class ReportColumns:
         )
         return cls(*shares), others
 
+    @classmethod
+    def uploaded(cls, body: bytes, sizes: ReportSizes) -> "ReportColumns | None":
+        """Return the reports of an upload request as columns, without a copy.
+
+        Returns:
+            The reports; None if there are none, or not all have the task's sizes and the usual
+            keys: then `sized.UploadedReport` reads them.
+        """
+        width = sizes.report_of(ENC_SIZES[0], ENC_SIZES[0])
+        if not body or len(body) % width:
+            return None
+        columns, others = cls.joined(body, width, sizes)
+        return None if others else columns
+
     @property
     def ids(self) -> list[bytes]:
         """The reports' ids."""
         return self.leader_shares.ids
+
+    @property
+    def times(self) -> list[int]:
+        """The reports' times, in units of the task's time precision."""
+        times: list[int] = self.leader_shares.times.tolist()
+        return times
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

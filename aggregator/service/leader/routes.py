@@ -21,7 +21,8 @@ from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import POLL_SECONDS, LeaderSettings
-from aggregator.service.leader.uploads import MAX_REPORTS, Grouping, Uploads
+from aggregator.service.leader.upload_checks import MAX_REPORTS
+from aggregator.service.leader.uploads import Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.release_steps import try_delete_leftovers
 from aggregator.service.storage.batches.closed import closed_batches

@@ -21,21 +21,14 @@ from contextvars import Context
 
 import anyio
 
-from aggregator.codec import DecodeError, Reader
-from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import (
-    ReportSizes,
-    ReportUploadStatus,
-    UploadedReport,
-    UploadErrors,
-    UploadRequest,
-)
-from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask
+from aggregator.dap.ids import ReportId, TaskId
+from aggregator.dap.messages import ReportUploadStatus, UploadErrors
+from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
-from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
+from aggregator.service.leader.upload_checks import SHORT_BODY, CheckedUpload, check_reports
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.backends import Busy
@@ -48,18 +41,12 @@ from aggregator.service.storage.tasks.version import SettingsChanged, settings_v
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
-MAX_REPORTS = 20_000
-"""The most reports per request."""
-
 GROUP_SIZE = 4 * 2**20
 """The most bytes of reports in a piece; a transaction of this size takes no more pieces."""
 
 GROUP_TASKS = 32
 """The most tasks in one transaction. Each takes up to nine advisory locks, and four processes with
 500 tasks each overflow PostgreSQL's shared lock table, in transactions that take seconds."""
-
-SHORT_BODY = 32 * 2**10
-"""The most bytes of a body that is checked in the event loop: one phone's report, or a few."""
 
 _CHECKS = 5
 """How many times a request is checked, if tasks or keys change each time before it is stored."""
@@ -174,52 +161,28 @@ class Uploads:
         task = terms.task
         now = self._runtime.clock.now()
         limit = self._ages.limit(task, now)
-        sizes = report_sizes(task)
 
-        def checked() -> list[tuple[UploadedReport, ReportError | None]]:
-            return [
-                (
-                    report,
-                    ReportError.REPORT_DROPPED
-                    if terms.is_ended
-                    else check_upload(
-                        task,
-                        report,
-                        terms.config_ids,
-                        now,
-                        self._runtime.clock_skew_seconds,
-                        limit.seconds,
-                    ),
-                )
-                for report in _reports(body, sizes)
-            ]
+        def check() -> CheckedUpload:
+            limits = now, self._runtime.clock_skew_seconds, limit.seconds
+            return check_reports(terms, body, *limits)
 
         is_short = len(body) <= SHORT_BODY  # a hop to a thread would take longer
-        reports = checked() if is_short else await self._threads.run(task.task_id.value, checked)
-        stored = [
-            StoredReport(
-                report.report_id.value,
-                task.batching.bucket(report.time),
-                report.encoding,
-            )
-            for report, error in reports
-            if error is None and report.encoding is not None
-        ]
+        checked = check() if is_short else await self._threads.run(task.task_id.value, check)
         refused: Mapping[str, int] = {}
-        if len(stored) < len(reports):
-            refused = Counter(error.draft_name for _, error in reports if error is not None)
+        if len(checked.stored) < len(checked.ids):
+            refused = Counter(error.draft_name for error in checked.errors if error is not None)
         written: list[ReportError | None] = []
         version: int | None = terms.version
-        for piece in _pieces(stored, self._grouping.reports):
+        for piece in _pieces(checked.stored, self._grouping.reports):
             upload = _Upload(task, piece, limit.first_day, refused, version)
             written += await self._write(upload)
             refused, version = {}, None
         outcomes = iter(written)
         statuses = []
-        for report, error in reports:
+        for report_id, error in zip(checked.ids, checked.errors, strict=True):
             why = next(outcomes) if error is None else error
             if why is not None and why is not ReportError.REPORT_REPLAYED:
-                statuses.append(ReportUploadStatus(report.report_id, task.profile.code(why)))
+                statuses.append(ReportUploadStatus(ReportId(report_id), task.profile.code(why)))
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
@@ -310,25 +273,6 @@ def _say(group: list[_Upload]) -> None:
 def _fail(group: list[_Upload], failure: StoreError) -> None:
     for upload in group:
         upload.outcomes, upload.failure = None, failure  # nothing was committed
-
-
-def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
-    """Yield the reports of an upload request.
-
-    The number is limited: anybody may send a body, and within our limit in bytes it could hold over
-    a million tiny reports, each of which takes far more memory than it has bytes.
-    """
-    reader = Reader(body)
-    for _ in range(MAX_REPORTS):
-        if not reader.remaining:
-            return
-        try:
-            yield UploadedReport.read(reader, sizes)
-        except DecodeError as error:
-            error.message_name = UploadRequest.__name__
-            raise
-    if reader.remaining:
-        raise MessageTooLarge(f"a request may carry {MAX_REPORTS} reports")
 
 
 def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredReport]]:

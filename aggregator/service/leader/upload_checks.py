@@ -1,0 +1,104 @@
+"""Takes the body of an upload request apart, and checks its reports before anything is stored.
+
+Large requests are arrays, if all their reports have the usual sizes and none is refused. Else the
+reports are read and checked one by one, which defines what is refused.
+
+Source: DAP, "Uploading Reports".
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from aggregator.codec import DecodeError, Reader
+from aggregator.dap.messages import ReportSizes, UploadedReport, UploadRequest
+from aggregator.dap.messages.columns import ReportColumns
+from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Time
+from aggregator.protocol.reports import check_upload, is_none_refused, report_sizes
+from aggregator.protocol.task import Task
+from aggregator.service.runtime import UploadTerms
+from aggregator.service.storage.reports.groups import StoredReport
+
+MAX_REPORTS = 20_000
+"""The most reports per request."""
+
+SHORT_BODY = 32 * 2**10
+"""The most bytes of a body that is checked in the event loop, a report at a time: one phone's
+report, or a few."""
+
+
+class CheckedUpload(NamedTuple):
+    """Reports of a request: their ids, why each is refused or None, and those to be stored."""
+
+    ids: Sequence[bytes]
+    errors: Sequence[ReportError | None]
+    stored: list[StoredReport]
+
+
+def check_reports(
+    terms: UploadTerms, body: bytes, now: int, clock_skew_seconds: int, max_age_seconds: int
+) -> CheckedUpload:
+    """Check the reports of a request: all at once if none is refused, as nearly always.
+
+    Args:
+        terms: The task, and what it takes now.
+        body: The request.
+        now: The time, in seconds since the epoch.
+        clock_skew_seconds: How far ahead of it a report's time may lie.
+        max_age_seconds: How far behind it a report's time may lie.
+
+    Raises:
+        DecodeError: The body is not a sequence of reports.
+        MessageTooLarge: There are more than `MAX_REPORTS`.
+    """
+    task = terms.task
+    limits = terms.config_ids, now, clock_skew_seconds, max_age_seconds
+    sizes = report_sizes(task)
+    # For a few reports, arrays take longer than objects.
+    columns = ReportColumns.uploaded(body, sizes) if len(body) > SHORT_BODY else None
+    is_quick = columns is not None and len(columns) <= MAX_REPORTS and not terms.is_ended
+    if columns is not None and is_quick and is_none_refused(task, columns, *limits):
+        return _all_of(task, columns, body)
+    reports = list(_reports(body, sizes))
+    errors = [
+        ReportError.REPORT_DROPPED if terms.is_ended else check_upload(task, report, *limits)
+        for report in reports
+    ]
+    stored = [
+        StoredReport(report.report_id.value, task.batching.bucket(report.time), report.encoding)
+        for report, error in zip(reports, errors, strict=True)
+        if error is None and report.encoding is not None
+    ]
+    return CheckedUpload([report.report_id.value for report in reports], errors, stored)
+
+
+def _all_of(task: Task, columns: ReportColumns, body: bytes) -> CheckedUpload:
+    """Return the reports of a request of which none is refused."""
+    ids, times = columns.ids, columns.times
+    buckets = {units: task.batching.bucket(Time(units)) for units in {*times}}
+    width = len(body) // len(ids)
+    stored = [
+        StoredReport(report_id, buckets[units], body[start : start + width])
+        for report_id, units, start in zip(ids, times, range(0, len(body), width), strict=True)
+    ]
+    return CheckedUpload(ids, [None] * len(ids), stored)
+
+
+def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
+    """Yield the reports of an upload request.
+
+    The number is limited: anybody may send a body, and within our limit in bytes it could hold over
+    a million tiny reports, each of which takes far more memory than it has bytes.
+    """
+    reader = Reader(body)
+    for _ in range(MAX_REPORTS):
+        if not reader.remaining:
+            return
+        try:
+            yield UploadedReport.read(reader, sizes)
+        except DecodeError as error:
+            error.message_name = UploadRequest.__name__
+            raise
+    if reader.remaining:
+        raise MessageTooLarge(f"a request may carry {MAX_REPORTS} reports")

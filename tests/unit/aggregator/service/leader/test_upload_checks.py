@@ -1,0 +1,141 @@
+"""Large uploads are checked as arrays, and whatever is in them as if each report came alone."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.codec import DecodeError, encode
+from aggregator.dap.extensions import Extension
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.hpke_suites import AEADS, P256, Suite
+from aggregator.dap.messages import Report
+from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Time
+from aggregator.service.leader import upload_checks
+from aggregator.service.leader.upload_checks import CheckedUpload, check_reports
+from aggregator.service.runtime import UploadTerms
+from tests.support.entropy import SeededEntropy
+from tests.support.reports import make_reports
+from tests.support.tasks import TIME_PRECISION, make_task
+
+NOW = 1_700_000_050
+SKEW, AGE = 300, 86_400
+UNITS = NOW // TIME_PRECISION
+TASK = make_task(interval={"start": UNITS - 2000, "duration": 4000})
+ENTROPY = SeededEntropy(b"client")
+CONFIGS = [generate_keypair(each, ENTROPY).config for each in (1, 2)]
+TERMS = UploadTerms(TASK, is_ended=False, config_ids=frozenset({1, 9}), version=0)
+
+
+def reports_of(count: int, seconds: int = NOW) -> list[Report]:
+    return make_reports(TASK, *CONFIGS, [1] * count, TASK.time(seconds), ENTROPY)
+
+
+GOOD = reports_of(6)
+
+
+def changed(report: Report, how: str) -> bytes:
+    """Return a report of which something is unusual."""
+    metadata, sealed = report.report_metadata, report.leader_encrypted_input_share
+    units = metadata.time.units
+    match how:
+        case "unknown key":
+            other = dataclasses.replace(sealed, config_id=3)
+            report = dataclasses.replace(report, leader_encrypted_input_share=other)
+        case "its second key":
+            other = dataclasses.replace(sealed, config_id=9)
+            report = dataclasses.replace(report, leader_encrypted_input_share=other)
+        case "extension":
+            with_one = dataclasses.replace(metadata, public_extensions=(Extension(7, b""),))
+            report = dataclasses.replace(report, report_metadata=with_one)
+        case "P-256":
+            key = generate_keypair(1, ENTROPY, Suite(P256, AEADS[0])).config
+            (report,) = make_reports(TASK, key, CONFIGS[1], [1], metadata.time, ENTROPY)
+        case "short":
+            other = dataclasses.replace(sealed, payload=sealed.payload[:-1])
+            report = dataclasses.replace(report, leader_encrypted_input_share=other)
+        case "another unit" | "early" | "old" | "before the task":
+            ahead = {"another unit": -3, "early": 9, "old": -900, "before the task": -2500}[how]
+            later = dataclasses.replace(metadata, time=Time(units + ahead))
+            report = dataclasses.replace(report, report_metadata=later)
+    encoded = encode(report)
+    return {"cut": encoded[:-1], "more": encoded + b"\0", "zeros": bytes(len(encoded))}.get(
+        how, encoded
+    )
+
+
+HOWS = [
+    *("as it was", "unknown key", "its second key", "extension", "P-256", "short", "another unit"),
+    *("early", "old", "before the task", "cut", "more", "zeros", "again"),
+]
+
+
+def checked(body: bytes, least: int, terms: UploadTerms = TERMS) -> CheckedUpload | str:
+    """Return what is found in a body, checked as arrays if it has more bytes than `least`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upload_checks, "SHORT_BODY", least)
+        try:
+            return check_reports(terms, body, NOW, SKEW, AGE)
+        except (DecodeError, MessageTooLarge) as error:
+            return str(error)
+
+
+@given(
+    st.lists(st.sampled_from(HOWS) | st.just("as it was"), max_size=len(GOOD)),
+    st.booleans(),
+)
+def test_a_body_is_found_to_be_what_its_reports_are_one_by_one(
+    hows: list[str],
+    is_ended: bool,  # noqa: FBT001  Hypothesis gives it
+) -> None:
+    body = b"".join(
+        changed(GOOD[0 if how == "again" else place], how) for place, how in enumerate(hows)
+    )
+    terms = dataclasses.replace(TERMS, is_ended=is_ended)
+    assert checked(body, 0, terms) == checked(body, 10**9, terms)
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("unknown key", ReportError.HPKE_UNKNOWN_CONFIG_ID),
+        ("extension", ReportError.UNSUPPORTED_EXTENSION),
+        ("short", ReportError.INVALID_MESSAGE),
+        ("early", ReportError.REPORT_TOO_EARLY),
+        ("old", ReportError.REPORT_DROPPED),
+        ("before the task", ReportError.TASK_NOT_STARTED),
+    ],
+)
+def test_one_report_that_is_refused_takes_no_other_with_it(how: str, why: ReportError) -> None:
+    body = b"".join([encode(GOOD[0]), changed(GOOD[1], how), encode(GOOD[2])])
+    found = checked(body, 0)
+    assert isinstance(found, CheckedUpload)
+    assert [found.errors[0], found.errors[2]] == [None, None]
+    assert found.errors[1] is TASK.profile.at_upload.get(why, why)
+    assert [each.body for each in found.stored] == [encode(GOOD[0]), encode(GOOD[2])]
+
+
+def test_reports_of_several_units_have_their_own_buckets() -> None:
+    body = b"".join([encode(GOOD[0]), changed(GOOD[1], "another unit")])
+    found = checked(body, 0)
+    assert isinstance(found, CheckedUpload)
+    assert len({each.bucket for each in found.stored}) == 2
+
+
+def test_usual_reports_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b"".join(encode(report) for report in GOOD)
+    monkeypatch.setattr(upload_checks, "_reports", lambda *_: pytest.fail("read one by one"))
+    found = checked(body, 0)
+    assert isinstance(found, CheckedUpload)
+    assert b"".join(each.body for each in found.stored) == body
+
+
+@pytest.mark.parametrize("least", [0, 10**9])
+def test_a_request_of_more_reports_than_one_may_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(upload_checks, "MAX_REPORTS", 5)
+    assert "5 reports" in str(checked(b"".join(encode(report) for report in GOOD), least))
