@@ -15,8 +15,7 @@ BEGIN
     FOREACH ids IN ARRAY ARRAY['report_ids', 'aggregated_reports'] LOOP
         EXECUTE format('ALTER TABLE %I RENAME TO whole', ids);
         EXECUTE format(
-            'CREATE TABLE %I (LIKE whole INCLUDING ALL, FOREIGN KEY (task) REFERENCES tasks (id)) '
-            'PARTITION BY HASH (report_id)', ids
+            'CREATE TABLE %I (LIKE whole INCLUDING ALL) PARTITION BY HASH (report_id)', ids
         );
         FOR part IN 0..15 LOOP
             EXECUTE format(
