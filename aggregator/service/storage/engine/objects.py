@@ -86,9 +86,10 @@ class Objects:
         """
         try:
             with self._noting_faults():
+                # Before as well: the disk may be mounted again between what is put and the look.
+                self._check_cover()
                 self._all(lambda each: self._place.put(each[0].hex(), each[1]), contents.items())
-                if self._place.may_be_covered:
-                    self._check_place()
+                self._check_cover()
         except BaseException:
             self.try_delete(contents)
             raise
@@ -171,6 +172,10 @@ class Objects:
         self._witness = witness
         if before is not None:
             self.try_delete([before])
+
+    def _check_cover(self) -> None:
+        if self._place.may_be_covered:
+            self._check_place()
 
     def _check_place(self) -> None:
         if self._is_elsewhere():

@@ -84,6 +84,7 @@ def test_what_is_being_put_when_another_fails_is_deleted_as_well() -> None:
 
     class Slow:
         name = "slow"
+        may_be_covered = False
 
         def __init__(self) -> None:
             self.there: set[str] = set()

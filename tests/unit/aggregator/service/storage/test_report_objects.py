@@ -193,6 +193,50 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
     assert objects_in(folder) == 2
 
 
+@pytest.mark.parametrize("is_mounted", [True, False])
+def test_a_disk_that_comes_or_goes_during_an_upload_hides_no_report(
+    store: Database,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_mounted: bool,
+) -> None:
+    upload(store, range(9))
+    store.know_objects()
+    away, below = tmp_path / "away", tmp_path / "below"
+    put = _Folder.put
+    puts: list[str] = []
+
+    def unmount() -> None:
+        folder.rename(away)
+        folder.mkdir()
+
+    def put_and_change(place: _Folder, name: str, content: bytes) -> None:
+        put(place, name, content)
+        puts.append(name)
+        if is_mounted:
+            unmount()
+        else:
+            folder.rename(below)
+            away.rename(folder)
+
+    if not is_mounted:
+        unmount()
+    monkeypatch.setattr(_Folder, "put", put_and_change)
+    with pytest.raises(Unreachable, match="has nothing any more of what was put"):
+        upload(store, range(20, 29))
+    assert stored(store) == 9
+    assert len(puts) == is_mounted  # nothing is written to the disk below
+    monkeypatch.setattr(_Folder, "put", put)
+    shutil.rmtree(folder)
+    away.rename(folder)
+    upload(store, range(20, 29))
+    job = create_job(store)
+    assert job is not None
+    assert len(reports_in(store, job.key)) == 18
+
+
 def test_a_bucket_whose_rule_deletes_what_is_old_is_still_known(
     store: Database, folder: Path
 ) -> None:
