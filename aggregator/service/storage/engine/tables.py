@@ -133,12 +133,15 @@ def _number(name: str, comment: str, kind: TypeEngine[Any] | None = None) -> Col
     return Column(name, kind or Integer(), primary_key=True, autoincrement=False, comment=comment)
 
 
-def _task(*, primary_key: bool = False, is_checked: bool = True) -> Column[int]:
-    """Return the column of the task; whoever inserts a row locks the task's by `task_key`."""
+def _task(*, primary_key: bool = False) -> Column[int]:
+    """Return the column of the task; whoever inserts a row locks the task's by `task_key`.
+
+    That alone holds for ids on PostgreSQL, where they have no foreign key (revision 0011).
+    """
     return Column(
         "task",
         _BIGINT,
-        *([ForeignKey("tasks.id")] if is_checked else ()),
+        ForeignKey("tasks.id"),
         primary_key=primary_key,
         nullable=False,
         comment="The task, by its key in `tasks`.",
@@ -278,7 +281,7 @@ hpke_keys = _table(
 
 report_ids = _table(
     "report_ids",
-    _task(primary_key=True, is_checked=False),
+    _task(primary_key=True),
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
     _integer("day", "Days since 1970; when the id was stored."),
     comment="Leader: ids of uploaded reports. Being there is the duplicate check, so rows are "
@@ -450,7 +453,7 @@ aggregation_jobs = _table(
 
 aggregated_reports = _table(
     "aggregated_reports",
-    _task(primary_key=True, is_checked=False),
+    _task(primary_key=True),
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
     _integer("day", "Days since 1970; when the id was stored."),
     comment="Helper: ids of reports whose out shares are in a bucket, written in the bucket's own "
