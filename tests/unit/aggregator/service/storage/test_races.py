@@ -57,6 +57,7 @@ from aggregator.service.storage.ledger.populations import Population, get_popula
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.ids import admit
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.caller_tokens import (
     add_caller_token,
@@ -408,6 +409,9 @@ def summed(store: Database) -> int:
 
 STORES: dict[str, Callable[[Transaction], object]] = {
     "upload": lambda tx: put_reports(tx, TASK_ID, new_reports([3]), MAX_REPORTS),
+    "aggregated": lambda tx: admit(
+        tx, tables.aggregated_reports, TASK_ID, [(report_id(3), unit(5))], (), {}
+    ),
     "collection": lambda tx: create_collection_job(tx, TASK_ID, b"collect", units(0, 10)),
     "token": lambda tx: add_caller_token(tx, TASK_ID, bytes(32)),
 }

@@ -4,7 +4,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
@@ -16,10 +18,12 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import SchemaMismatch, downgrade, make, upgrade
 from aggregator.service.storage.engine.tables import metadata, uint64
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.reports.id_memory import TABLES
 from aggregator.service.storage.reports.ids import admit
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import put_task
 from tests.support.empty_store import new_place, really_migrated, version
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.racers import run_at_once
 from tests.support.store import STORE_KEY, TASK_ID, leader_task, report_id, stored_in, unit
 
@@ -113,6 +117,62 @@ def test_a_store_of_an_earlier_program_is_refused_until_it_is_upgraded_and_keeps
     assert upgrade(url) == (revision, schema.head())
     with closing(Database.open(url, Crypter([STORE_KEY]))) as store:
         assert None not in store.run_sync("again", admitted)
+
+
+def test_an_upgrade_that_dies_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    downgrade(url, "0009")
+    before = keys_of_ids(url)
+    assert [len(keys) for keys in before] == [1, 1]
+
+    def dies(config: Config, revision: str) -> None:
+        command.upgrade(config, revision)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schema._migrate(url, dies, "head")
+    assert version(url) == "0009"
+    assert keys_of_ids(url) == before
+    assert upgrade(url) == ("0009", schema.head())
+    if backend(url).engine().dialect.name == "postgresql":
+        assert keys_of_ids(url) == [[], []]
+    downgrade(url, "0009")
+    assert keys_of_ids(url) == before
+
+
+def keys_of_ids(url: str) -> list[list[str]]:
+    """Return the names of the foreign keys of the two tables of ids."""
+    made = backend(url).engine(readers=1)
+    with made.connect() as connection:
+        found = [
+            [str(key["name"]) for key in inspect(connection).get_foreign_keys(table)]
+            for table in TABLES
+        ]
+    made.dispose()
+    return found
+
+
+@ON_POSTGRESQL
+def test_a_server_does_not_try_to_compress_ciphertext(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    make(url)
+    made = backend(url).engine(readers=1)
+    query = (
+        "SELECT attrelid::regclass::text || '.' || attname FROM pg_attribute "
+        "JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'r' "
+        "WHERE attstorage = 'e' AND attnum > 0 AND relnamespace = 'public'::regnamespace"
+    )
+    with made.connect() as connection:
+        found = set(connection.exec_driver_sql(query).scalars())
+    made.dispose()
+    assert found == {
+        *(f"{table.name}.body" for table in tables.report_bodies),
+        "aggregation_jobs.request",
+        "answered_jobs.response",
+        "bucket_shares.share",
+        "deferred_jobs.request",
+    }
 
 
 def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:

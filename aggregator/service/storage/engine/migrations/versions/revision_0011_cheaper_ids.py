@@ -1,8 +1,8 @@
 """On PostgreSQL: ids of reports without a foreign key, and ciphertext that is left as it is.
 
 PostgreSQL looks the key up for each row by a statement of its own, which takes longer than to store
-the row. It also tries to compress what it stores, and ciphertext does not get smaller. On SQLite the
-key costs next to nothing, and all ids would have to be copied to be rid of it.
+the row. It also tries to compress what it stores, and ciphertext does not get smaller. On SQLite
+the key costs next to nothing, and all ids would have to be copied to be rid of it.
 """
 
 import sqlalchemy as sa
