@@ -10,14 +10,17 @@ of the difference that was compared, which vary between secrets even where the j
 
 `differences` takes calls of one kernel whose arrays have different contents. Each runs in a child
 process, forked when all is compiled and ready. The child copies its call's contents into the arrays
-of the first call, so that addresses are the same, and ptrace steps it through the kernel, from its
-first instruction to its return. What the kernel calls in turn, to copy or allocate memory, is in
-the trace, but not the flags there: an allocator compares what is on the heap.
+of the first call, so that addresses are the same, and steps itself through the kernel, from its
+first instruction to its return: with the processor's trap flag set, each instruction raises a
+signal, whose handler writes all registers down. That takes half of what stops for another process
+take. What the kernel calls in turn, to copy or allocate memory, is in the trace, but not the flags
+there: an allocator compares what is on the heap.
 
 The README beside this file lists what a trace does not show.
 """
 
 import ctypes
+import mmap
 import os
 import platform
 import shutil
@@ -26,35 +29,31 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numba.extending import intrinsic
 
 from tests.constant_time.machine_code import FLAGS, MAX_SIZE, watched_registers
 
-if TYPE_CHECKING:
-    Words: TypeAlias = array[int]
+Words = npt.NDArray[np.uint64]
 
-MAX_STEPS = 1_000_000
+MAX_STEPS = 500_000
 """A call that takes more is lost."""
 
-_TRACEME, _POKETEXT, _POKEUSER, _CONTINUE, _SINGLESTEP = 0, 4, 6, 7, 9
-_GETREGS, _SETOPTIONS = 12, 0x4200
-_EXITKILL = 1 << 20
-
-# Places in Linux's `user_regs_struct`.
-_NUM_REGISTERS = 27
-_RIP, _RSP = 16, 19
-_NUMBERED = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0, 18)
-"""Places of the registers that machine code numbers 0 to 15, and of the flags."""
+# Places in the context of a signal, Linux's `ucontext_t`, in words.
+_STACK, _REGISTERS, _RSP, _RIP, _FLAGS = 2, 5, 20, 21, 22
+_NUM_REGISTERS = 18
+_NUMBERED = (13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7, 17)
+"""Places, after the first, of the registers that machine code numbers 0 to 15, and of the flags."""
+_TRAP = 0x100
 _TESTED = 0x8C4
 """Overflow, sign, zero and parity. The carry may be older: increments leave it alone."""
 _NAMES = (
@@ -70,15 +69,41 @@ _NAMES = (
     "flags",
 )
 
-_NOT_PERMITTED = 77
-"""Exit status of a child that may not be traced."""
-
 _BREAKPOINT = b"\xcc"
 WORD_SIZE = 8
 
+# What a child shares with its parent, in words: how many steps there are, whether the kernel has
+# returned, the stack pointer at its first instruction, where kernels begin and which code is there,
+# then registers, and last the handler's stack.
+_LENGTH, _HAS_RETURNED, _BOTTOM, _NUM_ENTRIES, _ENTRIES = range(5)
+_MAX_ENTRIES = 100
+_STEPS = _ENTRIES + 2 * _MAX_ENTRIES
+_HANDLER_STACK = 1 << 13
+_SHARED_WORDS = _STEPS + MAX_STEPS * _NUM_REGISTERS + _HANDLER_STACK
+
+_SIGINFO, _ONSTACK = 4, 0x08000000
+_ALL_RIGHTS = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+
+
+class _Action(ctypes.Structure):
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+class _Stack(ctypes.Structure):
+    _fields_ = (
+        ("start", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("size", ctypes.c_size_t),
+    )
+
+
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-_libc.ptrace.restype = ctypes.c_long
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Call:
@@ -126,27 +151,39 @@ def captured(kernels: Iterable[tuple[object, str]], run: Callable[[], object]) -
     return calls
 
 
-class _Watch(dict[int, tuple[int, ...]]):
-    """The registers to record at each instruction met so far, by its address."""
+def _compiled() -> list[range]:
+    """Return where code that is in no file is: all that was compiled."""
+    found = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, permissions, _, _, _, *name = line.split()
+        if "x" in permissions and not name:
+            low, high = (int(end, 16) for end in span.split("-"))
+            found.append(range(low, high))
+    return found
 
-    def __missing__(self, address: int) -> tuple[int, ...]:
-        # This process has the same code at the same address.
-        registers = watched_registers(ctypes.string_at(address, MAX_SIZE))
-        if not any(address in code for code in self._compiled):
-            registers = tuple(register for register in registers if register != FLAGS)
-        self[address] = registers
-        return registers
 
-    @cached_property
-    def _compiled(self) -> list[range]:
-        """Where code that is in no file is: all that was compiled before the first step."""
-        found = []
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            span, permissions, _, _, _, *name = line.split()
-            if "x" in permissions and not name:
-                low, high = (int(end, 16) for end in span.split("-"))
-                found.append(range(low, high))
-        return found
+class _Trace:
+    """The steps of a call.
+
+    Attributes:
+        addresses: Of the instructions, in order.
+        watched: For each of them a row of the registers, as machine code numbers them; those that
+            do not matter there are zero.
+    """
+
+    def __init__(self, steps: Words) -> None:
+        self.addresses = steps[:, _RIP - _REGISTERS]
+        instructions, places = np.unique(self.addresses, return_inverse=True)
+        compiled = _compiled()
+        masks = np.zeros((len(instructions), len(_NUMBERED)), np.uint64)
+        for address, mask in zip(map(int, instructions), masks, strict=True):
+            # This process has the same code at the same address.
+            mask[list(watched_registers(ctypes.string_at(address, MAX_SIZE)))] = ~np.uint64(0)
+            mask[FLAGS] &= _TESTED if any(address in code for code in compiled) else 0
+        self.watched = steps[:, _NUMBERED] & masks[places]
+
+    def __len__(self) -> int:
+        return len(self.addresses)
 
 
 def why_not() -> str | None:
@@ -155,14 +192,7 @@ def why_not() -> str | None:
         return f"traces are taken on Linux on x86-64, not on {sys.platform}, {platform.machine()}"
     if numba.config.DISABLE_JIT:
         return "kernels are not compiled"
-    with _forks_without_warning():
-        child = _fork(lambda: None)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSTOPPED(status):
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return None
-    return "a process may not trace its child here"
+    return None
 
 
 def differences(first: Call, others: Mapping[str, Call]) -> list[str]:
@@ -175,20 +205,17 @@ def differences(first: Call, others: Mapping[str, Call]) -> list[str]:
     for call in others.values():
         assert call.kernel is first.kernel, "calls of one kernel are compared"
         assert call.form() == first.form(), "what is public is the same in all calls"
-    watch = _Watch()
-    expected, *traces = _traces([first, *others.values()], watch)
-    return [
-        f"{name}: {_explain(first, expected, trace, watch)}"
-        for name, trace in zip(others, traces, strict=True)
-        if trace != expected
-    ]
+    expected, *traces = _traces([first, *others.values()])
+    explained = {
+        name: _explain(first, expected, trace) for name, trace in zip(others, traces, strict=True)
+    }
+    return [f"{name}: {what}" for name, what in explained.items() if what is not None]
 
 
 def num_steps(call: Call) -> int:
     """Return how many instructions a call executes."""
-    watch = _Watch()
-    (trace,) = _traces([call], watch)
-    return sum(1 for _ in _steps(trace, watch))
+    (trace,) = _traces([call])
+    return len(trace)
 
 
 def _leaves(argument: object) -> Iterator[object]:
@@ -199,36 +226,46 @@ def _leaves(argument: object) -> Iterator[object]:
         yield argument
 
 
-@contextmanager
-def _one_processor() -> Iterator[None]:
-    """Keep this process and its children on one processor: four times as fast as on two."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-def _traces(calls: Sequence[Call], watch: _Watch) -> list["Words"]:
+def _traces(calls: Sequence[Call]) -> list[_Trace]:
     """Return the traces of the first call with what the arrays of each call hold."""
     first = calls[0]
     first.run()
     entries = _entries(first.kernel)
+    handler = _recorder().address
+    shared = [np.frombuffer(mmap.mmap(-1, WORD_SIZE * _SHARED_WORDS), np.uint64) for _ in calls]
     # The first child is not stepped: the first fork allocates memory, too.
-    prepared = [partial(_copy, call, first) for call in (first, *calls)]
+    prepared = [partial(_copy, first, first)]
+    for call, words in zip(calls, shared, strict=True):
+        prepared.append(partial(_prepare, call, first, entries, handler, words))
     children = [0] * len(prepared)
-    with _one_processor(), _forks_without_warning():
+    statuses = [0] * len(prepared)
+    with _forks_without_warning():
         try:
-            # All are forked before one is traced, and nothing but a number is made in between, so
-            # that a kernel that makes arrays is given the same addresses in every child.
+            # All are forked before one is waited for, and nothing but a number is made in between,
+            # so that a kernel that makes arrays is given the same addresses in every child.
             for index, prepare in enumerate(prepared):
                 children[index] = _fork(prepare, first.run)
-            return [_stepped(child, entries, watch) for child in children[1:]]
+            for index, child in enumerate(children):
+                statuses[index] = os.waitpid(child, 0)[1]
+                children[index] = 0
         finally:
             for child in filter(None, children):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
+    if any(statuses):
+        raise RuntimeError(f"stepped children ended with statuses {statuses}")
+    return [_Trace(_steps(words)) for words in shared]
+
+
+def _steps(shared: Words) -> Words:
+    """Return the registers at each instruction, a row each, of what a child has written."""
+    length = int(shared[_LENGTH])
+    if length == MAX_STEPS:
+        raise RuntimeError(f"a call takes more than {MAX_STEPS} steps")
+    if not shared[_HAS_RETURNED]:
+        raise RuntimeError(f"a kernel was not stepped to its return, but {length} times")
+    end = _STEPS + length * _NUM_REGISTERS
+    return shared[_STEPS:end].reshape(length, _NUM_REGISTERS)
 
 
 @contextmanager
@@ -243,12 +280,14 @@ def _forks_without_warning() -> Iterator[None]:
         yield
 
 
-def _entries(kernel: object) -> frozenset[int]:
+def _entries(kernel: object) -> list[int]:
     """Return where the code of a kernel begins, for each of the types it was compiled for."""
-    return frozenset(
+    found = {
         compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
         for compiled in _overloads(kernel)
-    )
+    }
+    assert len(found) <= _MAX_ENTRIES
+    return sorted(found)
 
 
 def _copy(call: Call, first: Call) -> None:
@@ -259,106 +298,102 @@ def _copy(call: Call, first: Call) -> None:
         ctypes.memmove(array_.ctypes.data, content.ctypes.data, array_.nbytes)
 
 
-def _fork(prepare: Callable[[], None], run: Callable[[], None] = lambda: None) -> int:
-    """Start a child that prepares, stops, and runs once its parent lets it."""
+def _prepare(call: Call, first: Call, entries: Sequence[int], handler: int, shared: Words) -> None:
+    """Make a child ready for the call, and let the handler begin where a kernel does."""
+    _copy(call, first)
+    shared[_NUM_ENTRIES] = len(entries)
+    for index, entry in enumerate(entries):
+        code = int.from_bytes(ctypes.string_at(entry, WORD_SIZE), sys.byteorder)
+        shared[_ENTRIES + 2 * index] = entry
+        shared[_ENTRIES + 2 * index + 1] = code
+    # The handler finds what is shared at the other end of its stack.
+    stack = _Stack(shared.ctypes.data, 0, shared.nbytes)
+    action = _Action(handler, flags=_SIGINFO | _ONSTACK)
+    _succeed(_libc.sigaltstack(ctypes.byref(stack), None))
+    _succeed(_libc.sigaction(signal.SIGTRAP, ctypes.byref(action), None))
+    for entry in entries:
+        page = entry - entry % mmap.PAGESIZE
+        _succeed(_libc.mprotect(page, entry + WORD_SIZE - page, _ALL_RIGHTS))
+        ctypes.memmove(entry, _BREAKPOINT, len(_BREAKPOINT))
+
+
+def _succeed(status: int) -> None:
+    if status != 0:
+        raise OSError(ctypes.get_errno(), "a child cannot be made ready to be stepped")
+
+
+def _fork(prepare: Callable[[], None], run: Callable[[], None]) -> int:
+    """Start a child that prepares and runs."""
     child = os.fork()
     if child:
         return child
-    status = _NOT_PERMITTED
+    status = 1
     try:
         prepare()
-        if _libc.ptrace(_TRACEME, 0, 0, 0) == 0:
-            os.kill(os.getpid(), signal.SIGSTOP)
-            run()
-            status = 0
+        run()
+        status = 0
     finally:
         os._exit(status)
 
 
-def _ptrace(
-    request: int,
-    child: int,
-    address: int = 0,
-    data: "int | ctypes.Array[ctypes.c_uint64]" = 0,
-) -> None:
-    if _libc.ptrace(request, child, address, data) != 0:
-        raise OSError(ctypes.get_errno(), f"ptrace request {request}")
+@cache
+def _recorder() -> Any:  # noqa: ANN401  numba has no types
+    """Compile the handler of the signal that a processor raises after each instruction."""
+    words = numba.types.CPointer(numba.types.uint64)
+    trap = np.uint64(_TRAP)
+    no_trap = ~trap
 
+    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    def at(_: object, _address: object) -> Any:  # noqa: ANN401
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-def _wait(child: int, expected: signal.Signals) -> None:
-    _, status = os.waitpid(child, 0)
-    if not os.WIFSTOPPED(status):
-        raise RuntimeError(f"a traced child ended with status {status}")
-    if os.WSTOPSIG(status) != expected:
-        raise RuntimeError(f"a traced child met {signal.Signals(os.WSTOPSIG(status)).name}")
+        return words(numba.types.uint64), code
 
-
-def _stepped(child: int, entries: frozenset[int], watch: _Watch) -> "Words":
-    """Step a child from where a kernel begins to where it returns."""
-    _wait(child, signal.SIGSTOP)
-    _ptrace(_SETOPTIONS, child, 0, _EXITKILL)
-    registers = (ctypes.c_uint64 * _NUM_REGISTERS)()
-    _run_to(child, entries, registers)
-    bottom = registers[_RSP]
-    words = array("Q")
-    for _ in range(MAX_STEPS):
+    @numba.cfunc(numba.void(numba.int32, words, words))  # type: ignore[untyped-decorator]
+    def record(_number: int, _info: Words, context: Words) -> None:
+        shared = at(context[_STACK])
+        if shared[_BOTTOM] == 0:
+            # At the breakpoint where the kernel begins. What was there is put back and executed.
+            for entry in range(shared[_NUM_ENTRIES]):
+                at(shared[_ENTRIES + 2 * entry])[0] = shared[_ENTRIES + 2 * entry + 1]
+            context[_RIP] -= np.uint64(1)
+            context[_FLAGS] |= trap
+            shared[_BOTTOM] = context[_RSP]
+        length = shared[_LENGTH]
         # Once the kernel has returned, its return address is off the stack.
-        if registers[_RSP] > bottom:
-            return words
-        address = registers[_RIP]
-        words.append(address)
-        for register in watch[address]:
-            value = registers[_NUMBERED[register]]
-            words.append(value & _TESTED if register == FLAGS else value)
-        _ptrace(_SINGLESTEP, child)
-        _wait(child, signal.SIGTRAP)
-        _ptrace(_GETREGS, child, 0, registers)
-    raise RuntimeError(f"a call takes more than {MAX_STEPS} steps")
+        shared[_HAS_RETURNED] = context[_RSP] > shared[_BOTTOM]
+        if shared[_HAS_RETURNED] or length == MAX_STEPS:
+            context[_FLAGS] &= no_trap
+            return
+        start = _STEPS + length * np.uint64(_NUM_REGISTERS)
+        for register in range(_NUM_REGISTERS):
+            shared[start + np.uint64(register)] = context[_REGISTERS + register]
+        shared[_LENGTH] = length + np.uint64(1)
+
+    return record
 
 
-def _run_to(
-    child: int, entries: frozenset[int], registers: "ctypes.Array[ctypes.c_uint64]"
-) -> None:
-    """Let a child run until it is about to execute one of some instructions."""
-    # This process has the same code at the same addresses.
-    codes = {entry: ctypes.string_at(entry, WORD_SIZE) for entry in entries}
-    for entry, code in codes.items():
-        stop = _BREAKPOINT + code[len(_BREAKPOINT) :]
-        _ptrace(_POKETEXT, child, entry, int.from_bytes(stop, sys.byteorder))
-    _ptrace(_CONTINUE, child)
-    _wait(child, signal.SIGTRAP)
-    for entry, code in codes.items():
-        _ptrace(_POKETEXT, child, entry, int.from_bytes(code, sys.byteorder))
-    _ptrace(_GETREGS, child, 0, registers)
-    registers[_RIP] -= len(_BREAKPOINT)
-    _ptrace(_POKEUSER, child, _RIP * WORD_SIZE, registers[_RIP])
-
-
-def _steps(words: "Words", watch: _Watch) -> Iterator[tuple[int, Sequence[int]]]:
-    """Yield the address of each instruction of a trace, and the registers watched there."""
-    place = 0
-    while place < len(words):
-        address = words[place]
-        end = place + 1 + len(watch[address])
-        yield address, words[place + 1 : end]
-        place = end
-
-
-def _explain(first: Call, expected: "Words", found: "Words", watch: _Watch) -> str:
-    """Say where two traces part, with the code there."""
-    last = 0
-    pairs = zip(_steps(expected, watch), _steps(found, watch), strict=False)
-    for step, ((address, values), (other, other_values)) in enumerate(pairs):
-        if address != other:
-            what = f"goes on at {other:#x} instead of {address:#x}"
-            return f"step {step} {what} after\n{_listing(first.kernel, last)}"
-        if values != other_values:
-            registers = zip(watch[address], values, other_values, strict=True)
-            names = [_NAMES[number] for number, mine, other in registers if mine != other]
-            what = f"has another value in {', '.join(names)}, of an address, a division or a jump"
-            return f"step {step} {what}, at\n{_listing(first.kernel, address)}"
-        last = address
-    return f"one trace ends where the other goes on, after\n{_listing(first.kernel, last)}"
+def _explain(first: Call, expected: _Trace, found: _Trace) -> str | None:
+    """Say where two traces part, with the code there; None if they do not."""
+    length = min(len(expected), len(found))
+    same = expected.addresses[:length] == found.addresses[:length]
+    values, other_values = expected.watched[:length], found.watched[:length]
+    parted = np.flatnonzero(~same | (values != other_values).any(axis=1))
+    if parted.size == 0:
+        if len(expected) == len(found):
+            return None
+        last = int(expected.addresses[length - 1])
+        return f"one trace ends where the other goes on, after\n{_listing(first.kernel, last)}"
+    step = int(parted[0])
+    address = int(expected.addresses[step])
+    if not same[step]:
+        what = f"goes on at {int(found.addresses[step]):#x} instead of {address:#x}"
+        last = int(expected.addresses[max(step - 1, 0)])
+        return f"step {step} {what} after\n{_listing(first.kernel, last)}"
+    names = [_NAMES[number] for number in np.flatnonzero(values[step] != other_values[step])]
+    what = f"has another value in {', '.join(names)}, of an address, a division or a jump"
+    return f"step {step} {what}, at\n{_listing(first.kernel, address)}"
 
 
 def _listing(kernel: object, address: int) -> str:
