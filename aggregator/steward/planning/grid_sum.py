@@ -27,6 +27,8 @@ _ERROR_OF_WEIGHT = 32 * _UNIT
 _ERROR_OF_SUM = 64 * _UNIT  # numpy adds in pairs, from blocks of 128 on
 _UNDERFLOW = 1e-300
 
+_BLOCK = 2**14
+
 
 @dataclass(frozen=True, slots=True)
 class GridSum:
@@ -58,51 +60,73 @@ class GridSum:
         first = math.floor(epsilon / Fraction(self.step)) + 1
         # e^(epsilon - loss) begins just below 1.
         begin = math.exp(epsilon - first * Fraction(self.step))
+        error = _ERROR_OF_STEP * math.log2(2 * (self.single.size - 1))
+        found, missing = [], []
+        # In blocks that stay in the processor's cache, which takes a third of the time.
+        for start in range(0, self.single.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            single, power = self.single[block], self.power[block]
+            times, weights, size_of_terms = self._weights(start, single.size, first, begin)
+            found.append(float(np.sum(times * (power * weights).real)))
+            of_transform = self.count * error * (single + error) ** (self.count - 1) + _UNDERFLOW
+            of_products = _ERROR_OF_PRODUCT * self.count + _ERROR_OF_SUM
+            size_of_power = np.abs(power)
+            heavy = times * np.abs(weights)
+            missing.append(
+                np.sum(heavy * (of_transform + of_products * size_of_power))
+                + _ERROR_OF_WEIGHT * np.sum(times * size_of_power * size_of_terms)
+            )
+        return math.fsum(found), 1.01 * math.fsum(missing)
+
+    def _weights(
+        self, start: int, number: int, first: int, begin: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.complex128], NDArray[np.float64]]:
+        """Return for how many values some stand, their weights, and the size of what is in those.
+
+        They are the values from `start` on. The weights are those of all losses from `first` steps
+        on, where e^(epsilon - loss) is `begin`.
+        """
         size = 2 * (self.single.size - 1)
-        k = np.arange(self.single.size)
+        k = np.arange(start, start + number)
         count = self.middle - first + 1
-        ones = _geometric_sum(k, count, 0.0, size)
-        falling = begin * _geometric_sum(k, count, self.step, size)
-        weights = np.exp(1j * _angle(k, first + self.middle, size)) * (ones - falling)
+        once, counted = _Turn.by(k, 1, size), _Turn.by(k, count, size)
+        with np.errstate(invalid="ignore"):
+            ones = counted.one_less(0.0) / once.one_less(0.0)
+        if start == 0:
+            ones[0] = count  # of zero by zero
+        falling = begin * (counted.one_less(count * self.step) / once.one_less(self.step))
+        angle = _angle(k, first + self.middle, size)
+        weights = (np.cos(angle) + 1j * np.sin(angle)) * (ones - falling)
         # All but the first and the last value stand for two.
-        times = np.full(k.size, 2 / size)
-        times[[0, -1]] = 1 / size
-        heavy = times * np.abs(weights)
-        found = float(np.sum(times * (self.power * weights).real))
-        error = _ERROR_OF_STEP * math.log2(size)
-        of_transform = self.count * error * (self.single + error) ** (self.count - 1) + _UNDERFLOW
-        of_products = _ERROR_OF_PRODUCT * self.count + _ERROR_OF_SUM
-        size_of_power = np.abs(self.power)
-        missing = float(
-            np.sum(heavy * (of_transform + of_products * size_of_power))
-            + _ERROR_OF_WEIGHT * np.sum(times * size_of_power * (np.abs(ones) + np.abs(falling)))
-        )
-        return found, 1.01 * missing
+        times = np.where((k == 0) | (k == size // 2), 1 / size, 2 / size)
+        return times, weights, np.abs(ones) + np.abs(falling)
 
 
-def _geometric_sum(
-    k: NDArray[np.int64], count: int, fall: float, size: int
-) -> NDArray[np.complex128]:
-    """Return the sum over 0 <= j < `count` of e^(-j `fall`) e^(2 pi i j k / size)."""
-    of_one = _one_less(fall, _angle(k, 1, size))
-    if fall == 0:
-        of_one[0] = 1
-    found = _one_less(count * fall, _angle(k, count, size)) / of_one
-    if fall == 0:
-        found[0] = count  # of zero by zero
-    return found
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The powers e^(i angle), as 1 - cos(angle) without cancellation and sin(angle)."""
 
+    versine: NDArray[np.float64]
+    sine: NDArray[np.float64]
 
-def _one_less(fall: float, angle: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Return 1 - e^(-`fall` + i `angle`), without cancellation."""
-    left = math.exp(-fall)
-    real = -math.expm1(-fall) + left * 2 * np.sin(angle / 2) ** 2
-    return real - 1j * left * np.sin(angle)
+    @classmethod
+    def by(cls, k: NDArray[np.int64], steps: int, size: int) -> "_Turn":
+        """Turn k times by `steps` of `size` parts of a circle."""
+        angle = _angle(k, steps, size)
+        return cls(2 * np.sin(angle / 2) ** 2, np.sin(angle))
+
+    def one_less(self, fall: float) -> NDArray[np.complex128]:
+        """Return 1 - e^(-`fall` + i angle), without cancellation."""
+        left = math.exp(-fall)
+        return -math.expm1(-fall) + left * self.versine - 1j * left * self.sine
 
 
 def _angle(k: NDArray[np.int64], steps: int, size: int) -> NDArray[np.float64]:
-    """Return 2 pi k steps / size less whole turns, which are taken off exactly."""
-    place = (k * steps) % size
+    """Return 2 pi k steps / size less whole turns, which are taken off exactly.
+
+    The size is a power of two.
+    """
+    place = (k * steps) & (size - 1)
     return np.where(place > size // 2, place - size, place) * (2 * math.pi / size)
 
 
