@@ -94,27 +94,43 @@ class SumLaw:
     @classmethod
     def of(cls, terms: Iterable[tuple[NoiseLaw, int | Fraction]]) -> "SumLaw":
         """Return the law of the sum of coefficient times noise."""
+        listed = list(terms)
+        if len(listed) == 1:
+            # One draw, as in most values that are shown.
+            ((law, weight),) = listed
+            return cls((Part(law, abs(Fraction(weight)), 1),) if weight else ())
         # By identity first: to hash a fraction, and still more a law, costs more than all else if
         # there are many terms. The list keeps them, so that nothing else has their identity.
-        listed = list(terms)
         laws = {id(law): law for law, _ in listed}
         weights = {id(weight): weight for _, weight in listed}
         alike = Counter([(id(law), id(weight)) for law, weight in listed])
-        of_law: Counter[tuple[int, Fraction]] = Counter()
-        for (law, weight), count in alike.items():
-            of_law[law, abs(Fraction(weights[weight]))] += count
-        counts: Counter[tuple[NoiseLaw, Fraction]] = Counter()
-        for (law, size), count in of_law.items():
-            counts[laws[law], size] += count
-        return cls.counted(counts)
+        equal: dict[NoiseLaw, NoiseLaw] = {}
+        if len(laws) > 1:
+            laws = {key: equal.setdefault(law, law) for key, law in laws.items()}
+        counts: Counter[tuple[int, int | Fraction]] = Counter()
+        for (law_id, weight_id), count in alike.items():
+            weight = weights[weight_id]
+            counts[id(laws[law_id]), weight if weight >= 0 else -weight] += count
+        by_identity = {id(law): law for law in laws.values()}
+        return cls._ordered(
+            Part(by_identity[law_id], Fraction(size), count)
+            for (law_id, size), count in counts.items()
+            if size
+        )
 
     @classmethod
     def counted(cls, counts: Mapping[tuple[NoiseLaw, Fraction], int]) -> "SumLaw":
         """Return the law of a sum from how often each law and size of coefficient is in it."""
-        parts = [
+        return cls._ordered(
             Part(law, weight, count) for (law, weight), count in counts.items() if weight and count
-        ]
-        return cls(tuple(sorted(parts, key=lambda part: (part.weight, repr(part.law)))))
+        )
+
+    @classmethod
+    def _ordered(cls, parts: Iterable[Part]) -> "SumLaw":
+        ordered = sorted(parts, key=lambda part: part.weight)
+        if len({id(part.law) for part in ordered}) > 1:
+            ordered.sort(key=lambda part: (part.weight, repr(part.law)))
+        return cls(tuple(ordered))
 
     def variance(self) -> float:
         """Return the variance of the sum."""
@@ -133,7 +149,7 @@ class SumLaw:
     def chernoff_width(self, confidence: Fraction) -> Fraction:
         """Return a width that is quickly found, and at most about half above the exact one."""
         check_confidence(confidence)
-        return _chernoff(self, float(1 - confidence)) if self.parts else Fraction(0)
+        return _chernoff_width(self, confidence)
 
     def reach(self) -> Fraction | None:
         """Return the largest size of the sum, if there is one."""
@@ -173,6 +189,11 @@ def _width(law: SumLaw, confidence: Fraction) -> Width:
     return found if largest is None else dataclasses.replace(found, size=min(found.size, largest))
 
 
+@functools.lru_cache(maxsize=4096)
+def _chernoff_width(law: SumLaw, confidence: Fraction) -> Fraction:
+    return _chernoff(law, float(1 - confidence)) if law.parts else Fraction(0)
+
+
 def _convolved(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | None:
     """Return the least width by the table of all probabilities; None if rounding forbids it.
 
@@ -185,8 +206,9 @@ def _convolved(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | 
     values, errors = np.ones(len(steps)), np.zeros(len(steps))
     for part in law.parts:
         turns = steps * (int(part.weight / unit) % length) % length
-        angles = 2 * math.pi * (np.minimum(turns, length - turns) / length)
-        values, errors = _multiplied(values, errors, part, angles)
+        places = np.minimum(turns, length - turns)
+        own, off = _around(part.law, length)
+        values, errors = _multiplied(values, errors, part.draws, own[places], off[places])
     table = np.fft.irfft(values, length)
     # Of the transform: 16 units in each of its log2(length) passes, as it keeps the 2-norm, which
     # is at most 1; the sum of `length` entries is at most sqrt(length) times the norm, which for
@@ -209,7 +231,8 @@ def _smoothed(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | N
     values, errors = np.ones(degree), np.zeros(degree)
     steps = np.arange(1, degree + 1, dtype=np.float64) * (2 * math.pi / length)
     for part in law.parts:
-        values, errors = _multiplied(values, errors, part, steps * float(part.weight / unit))
+        own, off = part.law.characteristic(steps * float(part.weight / unit))
+        values, errors = _multiplied(values, errors, part.draws, own, off)
     minorant = Minorant(values, errors, length)
     least = 1 - miss * (1 - _MISS_OF_WRAPPING)
     low, high = 0.0, float(reach)
@@ -226,18 +249,23 @@ def _smoothed(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | N
 
 
 def _multiplied(
-    values: Floats, errors: Floats, part: Part, angles: Floats
+    values: Floats, errors: Floats, draws: int, own: Floats, off: Floats
 ) -> tuple[Floats, Floats]:
-    """Return a product with the characteristic function of a part, and its errors.
+    """Return a product with a characteristic function for each draw, and its errors.
 
     With |x - x'| <= d and |y - y'| <= e, |x y - x' y'| <= |x| e + |y| d + d e; and |z^m - z'^m| is
     at most (|z| + e)^m - |z|^m, which is at most m e (|z| + e)^(m - 1).
     """
-    own, off = part.law.characteristic(angles)
-    power = own**part.draws
-    largest = (np.abs(own) + off) ** (part.draws - 1)
-    error = part.draws * off * largest + 16 * UNIT_ROUNDOFF * np.abs(power)
+    power = own**draws
+    largest = (np.abs(own) + off) ** (draws - 1)
+    error = draws * off * largest + 16 * UNIT_ROUNDOFF * np.abs(power)
     return values * power, np.abs(values) * error + np.abs(power) * errors + errors * error
+
+
+@functools.lru_cache(maxsize=16)
+def _around(law: NoiseLaw, length: int) -> tuple[Floats, Floats]:
+    """Return the characteristic function and its errors at each of the points of half a circle."""
+    return law.characteristic(2 * math.pi * (np.arange(length // 2 + 1) / length))
 
 
 def _chernoff(law: SumLaw, miss: float) -> Fraction:

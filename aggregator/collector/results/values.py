@@ -10,6 +10,7 @@ the exact law of their noise; ratios, variances and quantiles are quantities of 
 """
 
 import dataclasses
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -170,7 +171,7 @@ class Noised(Quantity):
     def estimate(self) -> Fraction:
         return self.value
 
-    @property
+    @functools.cached_property
     def law(self) -> SumLaw:
         """The law of the noise in it."""
         return SumLaw.of((source.law, weight) for source, weight in self.terms.items())

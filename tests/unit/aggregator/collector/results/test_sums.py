@@ -203,6 +203,19 @@ def test_noise_too_small_to_be_seen_and_noise_beyond_all_words_have_widths() -> 
 def test_the_same_noise_in_another_order_has_the_same_law() -> None:
     terms = [(LAWS[0], Fraction(1)), (LAWS[2], Fraction(-2)), (LAWS[0], Fraction(-1))]
     assert SumLaw.of(terms) == SumLaw.of(terms[::-1])
+    # Equal laws and weights are one part, also if they are not the same objects.
+    again = DiscreteLaplaceLaw(2, Fraction(4))
+    mixed = SumLaw.of([(LAPLACE, 1), (again, Fraction(-1)), (LAWS[1], 2), (again, 3), (LAWS[0], 0)])
+    assert mixed == SumLaw(
+        (
+            Part(LAPLACE, Fraction(1), 2),
+            Part(LAWS[1], Fraction(2), 1),
+            Part(LAPLACE, Fraction(3), 1),
+        )
+    )
+    assert mixed == SumLaw.counted({(part.law, part.weight): part.count for part in mixed.parts})
+    assert SumLaw.of([(LAPLACE, -2)]) == SumLaw((Part(LAPLACE, Fraction(2), 1),))
+    assert SumLaw.of([(LAPLACE, 0)]) == SumLaw.of([]) == SumLaw(())
     assert SumLaw.of([(LAPLACE, Fraction(0))]).width(Fraction(1, 2)).method == Method.NONE
 
 
