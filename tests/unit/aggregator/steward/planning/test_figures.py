@@ -1,6 +1,7 @@
 """The figures: all are drawn, twice alike, and published curves look different from sound ones."""
 
 import re
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ SLOW = {"selection-4", "risk-9", "risk-10", "risk-11"}
 """Their distributions take seconds."""
 
 
+@cache
+def picture_of(name: str) -> Picture:
+    return PICTURES[name]()
+
+
 def test_every_figure_that_can_be_computed_is_there() -> None:
     assert set(PICTURES) == {
         "thesis-3.4",
@@ -23,7 +29,7 @@ def test_every_figure_that_can_be_computed_is_there() -> None:
 
 @pytest.mark.slow
 def test_all_figures_are_drawn_as_svg_and_png(tmp_path: Path) -> None:
-    written = draw_all(PICTURES, tmp_path)
+    written = draw_all({name: partial(picture_of, name) for name in PICTURES}, tmp_path)
     assert {path.name for path in written} == {
         f"{name}.{kind}" for name in PICTURES for kind in ("svg", "png")
     }
@@ -64,7 +70,7 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_figure_of_published_claims_also_shows_what_is_sound(name: str) -> None:
-    picture = PICTURES[name]()
+    picture = picture_of(name)
     assert picture.name == name
     curves = [curve for panel in picture.panels for curve in panel.curves]
     assert any(not curve.published for curve in curves)
@@ -79,7 +85,7 @@ def test_a_figure_of_published_claims_also_shows_what_is_sound(name: str) -> Non
 def test_every_curve_of_a_panel_has_a_marker_of_its_own_and_no_legend_covers_data(
     name: str,
 ) -> None:
-    figure = drawn(PICTURES[name]())
+    figure = drawn(picture_of(name))
     figure.draw_without_rendering()
     for axes in figure.axes:
         markers = [line.get_marker() for line in axes.get_lines()]
@@ -91,7 +97,7 @@ def test_every_curve_of_a_panel_has_a_marker_of_its_own_and_no_legend_covers_dat
 
 @pytest.mark.parametrize("name", ["selection-2", "selection-3"])
 def test_the_optimal_rule_needs_fewer_persons_than_laplace_at_every_point(name: str) -> None:
-    for panel in PICTURES[name]().panels:
+    for panel in picture_of(name).panels:
         curves = {curve.label: curve.y for curve in panel.curves}
         for chance in ("5 %", "50 %", "95 %"):
             pairs = zip(curves[f"optimal, {chance}"], curves[f"Laplace, {chance}"], strict=True)
