@@ -10,11 +10,16 @@ of the difference that was compared, which vary between secrets even where the j
 
 `differences` takes calls of one kernel whose arrays have different contents. Each runs in a child
 process, forked when all is compiled and ready. The child copies its call's contents into the arrays
-of the first call, so that addresses are the same, and steps itself through the kernel, from its
-first instruction to its return: with the processor's trap flag set, each instruction raises a
-signal, whose handler writes all registers down. That takes half of what stops for another process
-take. What the kernel calls in turn, to copy or allocate memory, is in the trace, but not the flags
-there: an allocator compares what is on the heap.
+of the first call, so that addresses are the same, and stops itself from the kernel's first
+instruction to its return, for a signal's handler to write all registers down.
+
+The first call stops after each instruction: the processor's trap flag is set. The others have to
+follow it, and stop only before instructions of the kernel's own code that matter, at breakpoints,
+which are five times as quick. From one to the next there are only instructions that are followed by
+the next in memory; anything else, as a jump, is stepped by the trap flag, and so is code of other
+libraries. A call that did not follow is stepped once more, after each instruction, to say where.
+What the kernel calls in turn, to copy or allocate memory, is in the trace, but not the flags there:
+an allocator compares what is on the heap.
 
 The README beside this file lists what a trace does not show.
 """
@@ -41,7 +46,7 @@ import numpy.typing as npt
 import pytest
 from numba.extending import intrinsic
 
-from tests.constant_time.machine_code import FLAGS, MAX_SIZE, watched_registers
+from tests.constant_time.machine_code import FLAGS, MAX_SIZE, falls_through, watched_registers
 
 Words = npt.NDArray[np.uint64]
 
@@ -69,17 +74,22 @@ _NAMES = (
     "flags",
 )
 
-_BREAKPOINT = b"\xcc"
+_BREAKPOINT = 0xCC
 WORD_SIZE = 8
 
-# What a child shares with its parent, in words: how many steps there are, whether the kernel has
-# returned, the stack pointer at its first instruction, where kernels begin and which code is there,
-# then registers, and last the handler's stack.
-_LENGTH, _HAS_RETURNED, _BOTTOM, _NUM_ENTRIES, _ENTRIES = range(5)
+# What a child shares with its parent, in words: how many stops there were, whether the kernel has
+# returned, the stack pointer at its first instruction, the address of the plan that it follows, the
+# byte that a breakpoint replaces, where kernels begin and the bytes there, then registers, and last
+# the handler's stack.
+_LENGTH, _HAS_RETURNED, _BOTTOM, _PLAN, _REPLACED, _NUM_ENTRIES, _ENTRIES = range(7)
 _MAX_ENTRIES = 100
 _STEPS = _ENTRIES + 2 * _MAX_ENTRIES
 _HANDLER_STACK = 1 << 13
 _SHARED_WORDS = _STEPS + MAX_STEPS * _NUM_REGISTERS + _HANDLER_STACK
+
+# A plan is the number of stops, then for each its address, and whether all is straight from it to
+# the next.
+_PLAN_WORDS = 1 + 2 * MAX_STEPS
 
 _SIGINFO, _ONSTACK = 4, 0x08000000
 _ALL_RIGHTS = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
@@ -169,6 +179,8 @@ class _Trace:
         addresses: Of the instructions, in order.
         watched: For each of them a row of the registers, as machine code numbers them; those that
             do not matter there are zero.
+        masks: What of the registers matters there.
+        is_straight: Whether each is in the kernel's own code and followed by the next in memory.
     """
 
     def __init__(self, steps: Words) -> None:
@@ -176,14 +188,34 @@ class _Trace:
         instructions, places = np.unique(self.addresses, return_inverse=True)
         compiled = _compiled()
         masks = np.zeros((len(instructions), len(_NUMBERED)), np.uint64)
-        for address, mask in zip(map(int, instructions), masks, strict=True):
+        is_straight = np.zeros(len(instructions), np.bool_)
+        for index, address in enumerate(map(int, instructions)):
             # This process has the same code at the same address.
-            mask[list(watched_registers(ctypes.string_at(address, MAX_SIZE)))] = ~np.uint64(0)
-            mask[FLAGS] &= _TESTED if any(address in code for code in compiled) else 0
-        self.watched = steps[:, _NUMBERED] & masks[places]
+            code = ctypes.string_at(address, MAX_SIZE)
+            is_own = any(address in span for span in compiled)
+            masks[index, list(watched_registers(code))] = ~np.uint64(0)
+            masks[index, FLAGS] &= np.uint64(_TESTED if is_own else 0)
+            is_straight[index] = is_own and falls_through(code)
+        self.masks, self.is_straight = masks[places], is_straight[places]
+        self.watched = steps[:, _NUMBERED] & self.masks
+        further = np.diff(self.addresses)[self.is_straight[:-1]]
+        assert ((further > 0) & (further <= MAX_SIZE)).all(), "straight code goes elsewhere"
 
     def __len__(self) -> int:
         return len(self.addresses)
+
+    def stops(self) -> npt.NDArray[np.intp]:
+        """Return which steps another call has to be seen at, to have the same trace."""
+        after_jump = np.append(True, ~self.is_straight[:-1])
+        return np.flatnonzero(self.masks.any(axis=1) | ~self.is_straight | after_jump)
+
+    def is_followed(self, stops: npt.NDArray[np.intp], seen: Words) -> bool:
+        """Return whether a call that was seen at these registers has this trace."""
+        return (
+            len(seen) == len(stops)
+            and np.array_equal(seen[:, _RIP - _REGISTERS], self.addresses[stops])
+            and np.array_equal(seen[:, _NUMBERED] & self.masks[stops], self.watched[stops])
+        )
 
 
 def why_not() -> str | None:
@@ -205,11 +237,12 @@ def differences(first: Call, others: Mapping[str, Call]) -> list[str]:
     for call in others.values():
         assert call.kernel is first.kernel, "calls of one kernel are compared"
         assert call.form() == first.form(), "what is public is the same in all calls"
-    expected, *traces = _traces([first, *others.values()])
-    explained = {
-        name: _explain(first, expected, trace) for name, trace in zip(others, traces, strict=True)
-    }
-    return [f"{name}: {what}" for name, what in explained.items() if what is not None]
+    parted = _parted(first, list(others.values()))
+    return [
+        f"{name}: {_explain(first, *_traces([first, call]))}"
+        for (name, call), has in zip(others.items(), parted, strict=True)
+        if has
+    ]
 
 
 def num_steps(call: Call) -> int:
@@ -228,44 +261,89 @@ def _leaves(argument: object) -> Iterator[object]:
 
 def _traces(calls: Sequence[Call]) -> list[_Trace]:
     """Return the traces of the first call with what the arrays of each call hold."""
+    with _children(calls, None) as children:
+        return [child.trace() for child in children]
+
+
+def _parted(first: Call, others: Sequence[Call]) -> list[bool]:
+    """Return for each of some calls whether its trace is another than the first call's."""
+    plan = _shared_words(_PLAN_WORDS)
+    with _children([first, *others], plan) as (child, *children):
+        expected = child.trace()
+        stops = expected.stops()
+        plan[0] = len(stops)
+        plan[1 : 1 + 2 * len(stops)] = np.column_stack(
+            (expected.addresses[stops], expected.is_straight[stops])
+        ).ravel()
+        return [not expected.is_followed(stops, each.stepped()) for each in children]
+
+
+def _shared_words(number: int) -> Words:
+    return np.frombuffer(mmap.mmap(-1, WORD_SIZE * number), np.uint64)
+
+
+@contextmanager
+def _children(calls: Sequence[Call], plan: Words | None) -> Iterator[list["_Child"]]:
+    """Start a child for each call, which waits; all but the first will follow a plan, if given."""
     first = calls[0]
     first.run()
-    entries = _entries(first.kernel)
-    handler = _recorder().address
-    shared = [np.frombuffer(mmap.mmap(-1, WORD_SIZE * _SHARED_WORDS), np.uint64) for _ in calls]
+    prepare = partial(_prepare, first, _entries(first.kernel), _recorder().address, _compiled())
+    children = [_Child() for _ in calls]
     # The first child is not stepped: the first fork allocates memory, too.
-    prepared = [partial(_copy, first, first)]
-    for call, words in zip(calls, shared, strict=True):
-        prepared.append(partial(_prepare, call, first, entries, handler, words))
-    children = [0] * len(prepared)
-    statuses = [0] * len(prepared)
+    prepared = [(_Child(), partial(_copy, first, first))]
+    for call, child in zip(calls, children, strict=True):
+        follows = 0 if plan is None or call is first else plan.ctypes.data
+        prepared.append((child, partial(prepare, call, child.shared, follows)))
     with _forks_without_warning():
         try:
-            # All are forked before one is waited for, and nothing but a number is made in between,
-            # so that a kernel that makes arrays is given the same addresses in every child.
-            for index, prepare in enumerate(prepared):
-                children[index] = _fork(prepare, first.run)
-            for index, child in enumerate(children):
-                statuses[index] = os.waitpid(child, 0)[1]
-                children[index] = 0
+            # All are forked before one goes on, and nothing but a number is made in between, so
+            # that a kernel that makes arrays is given the same addresses in every child.
+            for child, each in prepared:
+                child.pid = _fork(each, first.run)
+            yield children
         finally:
-            for child in filter(None, children):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-    if any(statuses):
-        raise RuntimeError(f"stepped children ended with statuses {statuses}")
-    return [_Trace(_steps(words)) for words in shared]
+            for child, _ in prepared:
+                child.end()
 
 
-def _steps(shared: Words) -> Words:
-    """Return the registers at each instruction, a row each, of what a child has written."""
-    length = int(shared[_LENGTH])
-    if length == MAX_STEPS:
-        raise RuntimeError(f"a call takes more than {MAX_STEPS} steps")
-    if not shared[_HAS_RETURNED]:
-        raise RuntimeError(f"a kernel was not stepped to its return, but {length} times")
-    end = _STEPS + length * _NUM_REGISTERS
-    return shared[_STEPS:end].reshape(length, _NUM_REGISTERS)
+class _Child:
+    """A child that waits to be let go on.
+
+    Attributes:
+        pid: Its number, zero before it is there and once it has ended.
+        shared: What it writes down.
+    """
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.shared = _shared_words(_SHARED_WORDS)
+
+    def stepped(self) -> Words:
+        """Let the child go on; return the registers at each of its stops, a row each."""
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            os.kill(self.pid, signal.SIGCONT)
+            _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        if status != 0:
+            raise RuntimeError(f"a stepped child ended with status {status}")
+        length = int(self.shared[_LENGTH])
+        if length == MAX_STEPS:
+            raise RuntimeError(f"a call takes more than {MAX_STEPS} steps")
+        end = _STEPS + length * _NUM_REGISTERS
+        return self.shared[_STEPS:end].reshape(length, _NUM_REGISTERS)
+
+    def trace(self) -> _Trace:
+        """Let the child go on; return its trace, if it was stepped to the kernel's return."""
+        steps = self.stepped()
+        if not self.shared[_HAS_RETURNED]:
+            raise RuntimeError(f"a kernel was not stepped to its return, but {len(steps)} times")
+        return _Trace(steps)
+
+    def end(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
 
 
 @contextmanager
@@ -298,23 +376,31 @@ def _copy(call: Call, first: Call) -> None:
         ctypes.memmove(array_.ctypes.data, content.ctypes.data, array_.nbytes)
 
 
-def _prepare(call: Call, first: Call, entries: Sequence[int], handler: int, shared: Words) -> None:
+def _prepare(
+    first: Call,
+    entries: Sequence[int],
+    handler: int,
+    compiled: Sequence[range],
+    call: Call,
+    shared: Words,
+    plan: int,
+) -> None:
     """Make a child ready for the call, and let the handler begin where a kernel does."""
     _copy(call, first)
-    shared[_NUM_ENTRIES] = len(entries)
-    for index, entry in enumerate(entries):
-        code = int.from_bytes(ctypes.string_at(entry, WORD_SIZE), sys.byteorder)
-        shared[_ENTRIES + 2 * index] = entry
-        shared[_ENTRIES + 2 * index + 1] = code
     # The handler finds what is shared at the other end of its stack.
     stack = _Stack(shared.ctypes.data, 0, shared.nbytes)
     action = _Action(handler, flags=_SIGINFO | _ONSTACK)
     _succeed(_libc.sigaltstack(ctypes.byref(stack), None))
     _succeed(_libc.sigaction(signal.SIGTRAP, ctypes.byref(action), None))
-    for entry in entries:
-        page = entry - entry % mmap.PAGESIZE
-        _succeed(_libc.mprotect(page, entry + WORD_SIZE - page, _ALL_RIGHTS))
-        ctypes.memmove(entry, _BREAKPOINT, len(_BREAKPOINT))
+    for span in compiled:
+        _succeed(_libc.mprotect(span.start, len(span), _ALL_RIGHTS))
+    shared[_PLAN] = plan
+    shared[_NUM_ENTRIES] = len(entries)
+    for index, entry in enumerate(entries):
+        byte = ctypes.c_uint8.from_address(entry)
+        shared[_ENTRIES + 2 * index] = entry
+        shared[_ENTRIES + 2 * index + 1] = byte.value
+        byte.value = _BREAKPOINT
 
 
 def _succeed(status: int) -> None:
@@ -323,13 +409,14 @@ def _succeed(status: int) -> None:
 
 
 def _fork(prepare: Callable[[], None], run: Callable[[], None]) -> int:
-    """Start a child that prepares and runs."""
+    """Start a child that prepares, stops, and runs once its parent lets it."""
     child = os.fork()
     if child:
         return child
     status = 1
     try:
         prepare()
+        os.kill(os.getpid(), signal.SIGSTOP)
         run()
         status = 0
     finally:
@@ -337,52 +424,69 @@ def _fork(prepare: Callable[[], None], run: Callable[[], None]) -> int:
 
 
 @cache
-def _recorder() -> Any:  # noqa: ANN401  numba has no types
-    """Compile the handler of the signal that a processor raises after each instruction."""
-    words = numba.types.CPointer(numba.types.uint64)
+def _recorder() -> Any:  # noqa: ANN401, C901  numba has no types; what it compiles is one function
+    """Compile the handler of the signal that a breakpoint or the trap flag raises."""
+    words, bytes_ = (numba.types.CPointer(type_) for type_ in (numba.uint64, numba.uint8))
     trap = np.uint64(_TRAP)
     no_trap = ~trap
 
-    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
-    def at(_: object, _address: object) -> Any:  # noqa: ANN401
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-        return words(numba.types.uint64), code
+    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    def words_at(_: object, _address: object) -> Any:  # noqa: ANN401
+        return words(numba.uint64), code
+
+    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    def bytes_at(_: object, _address: object) -> Any:  # noqa: ANN401
+        return bytes_(numba.uint64), code
 
     @numba.cfunc(numba.void(numba.int32, words, words))  # type: ignore[untyped-decorator]
     def record(_number: int, _info: Words, context: Words) -> None:
-        shared = at(context[_STACK])
+        shared = words_at(context[_STACK])
+        length = shared[_LENGTH]
+        plan = words_at(shared[_PLAN])
+        follows = shared[_PLAN] != 0
+        next_ = np.uint64(1) + np.uint64(2) * length
         if shared[_BOTTOM] == 0:
             # At the breakpoint where the kernel begins. What was there is put back and executed.
             for entry in range(shared[_NUM_ENTRIES]):
-                at(shared[_ENTRIES + 2 * entry])[0] = shared[_ENTRIES + 2 * entry + 1]
+                bytes_at(shared[_ENTRIES + 2 * entry])[0] = shared[_ENTRIES + 2 * entry + 1]
             context[_RIP] -= np.uint64(1)
-            context[_FLAGS] |= trap
             shared[_BOTTOM] = context[_RSP]
-        length = shared[_LENGTH]
+        elif follows and plan[next_ - np.uint64(1)]:
+            # At the breakpoint behind straight code.
+            context[_RIP] -= np.uint64(1)
+            bytes_at(context[_RIP])[0] = shared[_REPLACED]
+        context[_FLAGS] &= no_trap
         # Once the kernel has returned, its return address is off the stack.
         shared[_HAS_RETURNED] = context[_RSP] > shared[_BOTTOM]
         if shared[_HAS_RETURNED] or length == MAX_STEPS:
-            context[_FLAGS] &= no_trap
             return
         start = _STEPS + length * np.uint64(_NUM_REGISTERS)
         for register in range(_NUM_REGISTERS):
             shared[start + np.uint64(register)] = context[_REGISTERS + register]
         shared[_LENGTH] = length + np.uint64(1)
+        if follows and (length == plan[0] or context[_RIP] != plan[next_]):
+            return
+        if follows and plan[next_ + np.uint64(1)]:
+            byte = bytes_at(plan[next_ + np.uint64(2)])
+            shared[_REPLACED] = byte[0]
+            byte[0] = np.uint8(_BREAKPOINT)
+        else:
+            context[_FLAGS] |= trap
 
     return record
 
 
-def _explain(first: Call, expected: _Trace, found: _Trace) -> str | None:
-    """Say where two traces part, with the code there; None if they do not."""
+def _explain(first: Call, expected: _Trace, found: _Trace) -> str:
+    """Say where two traces part, with the code there."""
     length = min(len(expected), len(found))
     same = expected.addresses[:length] == found.addresses[:length]
     values, other_values = expected.watched[:length], found.watched[:length]
     parted = np.flatnonzero(~same | (values != other_values).any(axis=1))
     if parted.size == 0:
-        if len(expected) == len(found):
-            return None
+        assert len(expected) != len(found), "a call parts only if it is not stepped"
         last = int(expected.addresses[length - 1])
         return f"one trace ends where the other goes on, after\n{_listing(first.kernel, last)}"
     step = int(parted[0])

@@ -36,6 +36,10 @@ _LEA = 0x8D
 _DIVISIONS = bytes.fromhex("f6 f7")
 _TABLE_LOOKUP = 0xD7
 _LOOPS = bytes.fromhex("e0 e1 e2 e3")
+_ELSEWHERE = bytes.fromhex("c2 c3 ca cb cc cd cf e8 e9 eb f4")
+"""Returns, traps, the call and the jumps to a fixed place, and the halt."""
+_CALLS_AND_JUMPS = 0xFF
+_SYSTEM_CALLS = bytes.fromhex("05 07 0b 34 35")
 _STRINGS = {
     **dict.fromkeys(bytes.fromhex("a4 a5 a6 a7"), (RCX, RSI, RDI)),
     **dict.fromkeys(bytes.fromhex("aa ab ae af"), (RCX, RDI)),
@@ -99,6 +103,26 @@ def watched_registers(code: bytes) -> tuple[int, ...]:
         divisor = (modrm & 7 | opcode.base_bit,) if modrm >> 6 == 3 else ()
         return (RAX, RDX, *divisor, *registers)
     return registers
+
+
+def falls_through(code: bytes) -> bool:
+    """Return whether what comes next is always the instruction behind this one.
+
+    After jumps, calls, returns, system calls and traps it is not, and an instruction on strings may
+    come next itself.
+    """
+    opcode = _opcode(code)
+    if opcode.is_vector:
+        return True
+    if (opcode.map, opcode.number & 0xF0) in _JUMPS:
+        return False
+    if opcode.map == _0F:
+        return opcode.number not in _SYSTEM_CALLS
+    if opcode.map != _ONE_BYTE:
+        return True
+    if opcode.number == _CALLS_AND_JUMPS and 2 <= opcode.rest[0] >> 3 & 7 <= 5:
+        return False
+    return opcode.number not in (*_LOOPS, *_STRINGS, *_ELSEWHERE)
 
 
 def _opcode(code: bytes) -> _Opcode:

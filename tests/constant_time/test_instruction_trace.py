@@ -8,7 +8,7 @@ import pytest
 
 from field.lanes import kernel
 from tests.constant_time.instruction_trace import Call, differences, num_steps, why_not
-from tests.constant_time.machine_code import FLAGS, watched_registers
+from tests.constant_time.machine_code import FLAGS, falls_through, watched_registers
 
 Words = npt.NDArray[np.uint64]
 
@@ -208,3 +208,36 @@ def test_an_address_outside_the_general_registers_is_refused(code: str) -> None:
 def test_a_vector_comparison_that_a_jump_could_use_is_refused(code: str) -> None:
     with pytest.raises(ValueError, match="for a jump"):
         watched_registers(bytes.fromhex(code))
+
+
+@pytest.mark.parametrize(
+    ("code", "where"),
+    [
+        ("4e 8b 0c c8", "next"),  # mov r9, [rax + 8*r9]
+        ("48 8d 04 08", "next"),  # lea rax, [rax + rcx]
+        ("ff c0", "next"),  # inc eax
+        ("ff 74 24 08", "next"),  # push [rsp + 8]
+        ("0f 43 c1", "next"),  # cmovae eax, ecx
+        ("41 0f 93 c0", "next"),  # setae r8b
+        ("48 f7 e1", "next"),  # mul rcx
+        ("c5 fd 6f 04 0f", "next"),  # vmovdqa ymm0, [rdi + rcx]
+        ("62 f1 fd 48 d4 c1", "next"),  # vpaddq zmm0, zmm0, zmm1
+        ("c5 fd eb c1", "next"),  # vpor ymm0, ymm0, ymm1: the number of a jump without VEX
+        ("74 08", "elsewhere"),  # je
+        ("0f 84 00 00 00 00", "elsewhere"),  # je
+        ("e3 08", "elsewhere"),  # jrcxz
+        ("eb 08", "elsewhere"),  # jmp
+        ("e9 00 00 00 00", "elsewhere"),  # jmp
+        ("e8 00 00 00 00", "elsewhere"),  # call
+        ("ff d0", "elsewhere"),  # call rax
+        ("41 ff 64 24 08", "elsewhere"),  # jmp [r12 + 8]
+        ("c3", "elsewhere"),  # ret
+        ("f3 c3", "elsewhere"),  # rep ret
+        ("f3 a4", "elsewhere"),  # rep movsb
+        ("0f 05", "elsewhere"),  # syscall
+    ],
+)
+def test_it_is_known_which_instructions_are_followed_by_the_next_in_memory(
+    code: str, where: str
+) -> None:
+    assert falls_through(bytes.fromhex(code)) is (where == "next")
