@@ -53,15 +53,15 @@ class Stopwatch:
 
 def fill(database: Database, task: Task, share: int) -> None:
     """Add a report to each unit of time, all with the same out share."""
-    vector = [share] + [0] * (LENGTH - 1)
+    vector = np.array([share] + [0] * (LENGTH - 1))
     prio3 = task.prio3
     # The kernel that adds is loaded before the clock runs, as verification has always done.
-    prio3.agg_update(prio3.agg_init(), Vector.from_ints(prio3.field, [vector]))
+    prio3.agg_update(prio3.agg_init(), Vector.from_array(prio3.field, vector[np.newaxis]))
     for begin in range(0, BUCKETS, PER_COMMIT):
         numbers = range(begin, begin + PER_COMMIT)
         ids = [number.to_bytes(16, "big") for number in numbers]
         times = np.array([FIRST + number for number in numbers], np.uint64)
-        shares = Vector.from_ints(prio3.field, [vector] * len(numbers))
+        shares = Vector.from_array(prio3.field, np.tile(vector, (len(numbers), 1)))
         verified = Verified(task, NO_PARAMETER, (), ids, times, OutShares(shares, {}))
         database.run_sync("commit", lambda tx, v=verified: aggregate_verified(tx, v, bytes(32)))
 
