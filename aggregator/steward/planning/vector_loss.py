@@ -119,7 +119,8 @@ def _grid_law(epsilon0: Fraction, move: Move) -> tuple[GridSum, float]:
     Returns it with the relative error of a coordinate's probabilities.
     """
     count = move.coordinates
-    points = 2**_GRID_BITS // 2 ** math.ceil(math.log2(count))
+    # One less, so that the sum of a power of two of them fits a transform half as long.
+    points = 2**_GRID_BITS // 2 ** math.ceil(math.log2(count)) - 1
     largest = math.nextafter(float(epsilon0 / count), math.inf)
     step = largest / points
     losses, masses = _coordinate(epsilon0, move)
