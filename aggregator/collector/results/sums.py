@@ -42,7 +42,7 @@ the least degree."""
 _MISS_OF_WRAPPING = 1e-6
 """The part of the miss that is set aside for values that wrap around the circle."""
 
-_LEAST_MISS = Fraction(1, 10**100)
+_HIGHEST_CONFIDENCE = 1 - Fraction(1, 10**100)
 
 _STEPS = 20
 """Steps of the bisection for a smoothed width, to a millionth of the circle."""
@@ -164,7 +164,7 @@ class SumLaw:
 
 def check_confidence(confidence: object) -> None:
     """Refuse anything but an exact probability above 0 and at most 1 - 10^-100."""
-    if not isinstance(confidence, Fraction) or not 0 < confidence <= 1 - _LEAST_MISS:
+    if not isinstance(confidence, Fraction) or not 0 < confidence <= _HIGHEST_CONFIDENCE:
         raise ParameterError(
             f"confidence must be a Fraction above 0 and at most 1 - 10^-100, not {confidence!r}"
         )
