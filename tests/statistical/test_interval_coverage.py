@@ -45,6 +45,8 @@ CIRCUIT = Histogram(LENGTH, 20)
 CONFIDENCE = Fraction(9, 10)
 LOWER = Fraction(8, 10)
 SIGMAS = 6
+TRIALS = 1200
+"""Of what holds at LOWER, a fraction falls that far short of CONFIDENCE but for once in 60,000."""
 MECHANISMS = noisy_examples(epsilon=Fraction(1, 2), delta=Fraction(1, 10**4), rho=Fraction(1, 50))
 
 
@@ -78,6 +80,10 @@ def trials(mechanism: Mechanism, *truths: int) -> Iterator[list[Noised]]:
         ]
 
 
+def released_with(mechanism: Mechanism, count: int, truths: Sequence[int]) -> list[list[Noised]]:
+    return list(itertools.islice(trials(mechanism, *truths), count))
+
+
 def sigmas_short(held: list[bool], confidence: Fraction = CONFIDENCE) -> float:
     """By how many standard deviations the intervals hold too seldom; negative if more often."""
     c = float(confidence)
@@ -108,7 +114,7 @@ def test_linear_intervals_hold_as_often_as_they_say_and_hardly_more(
     calculate = LINEAR[name]
     truths = (100, 250, 30, 71)
     true = calculate([Noised.exact(truth) for truth in truths]).value
-    found = [calculate(values) for values in trials(mechanism, *truths)]
+    found = [calculate(values) for values in released_with(mechanism, TRIALS, truths)]
     assert sigmas_short([true in value.interval(CONFIDENCE) for value in found]) < SIGMAS
     assert sigmas_short([true in value.interval(LOWER) for value in found]) > SIGMAS
 
@@ -116,7 +122,7 @@ def test_linear_intervals_hold_as_often_as_they_say_and_hardly_more(
 def test_joint_intervals_hold_at_once(mechanism: Mechanism) -> None:
     truths = (5, 10, 20, 40, 80)
     held, usual, dependent = [], [], []
-    for values in trials(mechanism, *truths):
+    for values in released_with(mechanism, TRIALS, truths):
         joint = joint_intervals(values, CONFIDENCE)
         held.append(all(true in interval for true, interval in zip(truths, joint, strict=True)))
         each = [value.interval(CONFIDENCE) for value in values]
@@ -128,10 +134,6 @@ def test_joint_intervals_hold_at_once(mechanism: Mechanism) -> None:
     assert sigmas_short(held) < SIGMAS
     assert sigmas_short(dependent) < SIGMAS
     assert sigmas_short(usual) > SIGMAS  # power: each by itself does not hold at once
-
-
-def released_with(mechanism: Mechanism, count: int, truths: Sequence[int]) -> list[list[Noised]]:
-    return list(itertools.islice(trials(mechanism, *truths), count))
 
 
 BENCH = pytest.mark.bench
@@ -328,6 +330,6 @@ def test_conclusions_of_comparisons_are_wrong_no_more_often_than_they_say(
 ) -> None:
     right = [
         compare(first, second, CONFIDENCE).is_larger is None
-        for first, second in trials(mechanism, 50, 50)
+        for first, second in released_with(mechanism, TRIALS, (50, 50))
     ]
     assert sigmas_short(right) < SIGMAS
