@@ -430,18 +430,18 @@ def _recorder() -> Any:  # noqa: ANN401, C901  numba has no types; what it compi
     trap = np.uint64(_TRAP)
     no_trap = ~trap
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  numba's own
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
     @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
-    def words_at(_: object, _address: object) -> Any:  # noqa: ANN401
+    def words_at(_: object, _address: object) -> Any:  # noqa: ANN401  numba's own
         return words(numba.uint64), code
 
     @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
-    def bytes_at(_: object, _address: object) -> Any:  # noqa: ANN401
+    def bytes_at(_: object, _address: object) -> Any:  # noqa: ANN401  numba's own
         return bytes_(numba.uint64), code
 
-    @numba.cfunc(numba.void(numba.int32, words, words))  # type: ignore[untyped-decorator]
+    @numba.cfunc(numba.void(numba.int32, words, words))  # type: ignore[untyped-decorator]  # numba's
     def record(_number: int, _info: Words, context: Words) -> None:
         shared = words_at(context[_STACK])
         length = shared[_LENGTH]
