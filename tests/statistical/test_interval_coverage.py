@@ -330,6 +330,6 @@ def test_conclusions_of_comparisons_are_wrong_no_more_often_than_they_say(
 ) -> None:
     right = [
         compare(first, second, CONFIDENCE).is_larger is None
-        for first, second in released_with(mechanism, TRIALS, (50, 50))
+        for first, second in trials(mechanism, 50, 50)
     ]
     assert sigmas_short(right) < SIGMAS
