@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.leftovers import _MEMORY
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[1]
 WAITING = "import time; time.sleep(3600)"
@@ -40,6 +41,7 @@ def run_tests(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
         "from tests.support import leftovers\n"
         "from tests.conftest import _no_process_is_left\n"
         "leftovers._GRACE_SECONDS = 1.0\n"
+        "leftovers._ROOM = 0\n"
     )
     (folder / "test_some.py").write_text(source)
     return subprocess.run(  # noqa: S603  a fixed command
@@ -57,7 +59,8 @@ def run_tests(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
 
 SOURCE = f"""
 import os, pathlib, subprocess, sys
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.leftovers import _MEMORY
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 
 def begin():
     # A grandchild whose parent has ended, in a session of its own.
@@ -82,6 +85,23 @@ def test_what_a_killed_run_has_started_is_killed(tmp_path: Path) -> None:
     )
     assert done.returncode == -signal.SIGKILL
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_a_killed_run_has_kept_in_memory_is_removed(tmp_path: Path) -> None:
+    source = """
+import os, pathlib
+from tests.support.leftovers import folder_in_memory
+
+def test_it():
+    with folder_in_memory("prio-left") as folder:
+        (folder / "a file").touch()
+        pathlib.Path(__file__).with_name("place").write_text(str(folder))
+        os.kill(os.getpid(), 9)
+"""
+    assert run_tests(tmp_path, source).returncode == -signal.SIGKILL
+    place = Path((tmp_path / "place").read_text())
+    assert place.parent == _MEMORY
+    wait_until(lambda: not place.exists())
 
 
 def test_children_take_signals_that_whoever_started_the_run_ignores() -> None:

@@ -2,20 +2,26 @@
 
 Each process that a run starts has the run's mark in its environment, and so has whatever it starts
 in turn. A guard beside the run waits for it to end, however it does, and kills what has the mark
-then: services of a test that was killed do not run on. Only Linux tells a process's environment.
+then: services of a test that was killed do not run on, and what they kept in memory goes with them.
+Only Linux tells a process's environment.
 """
 
 import os
 import secrets
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _MARK = "PRIO_TEST_RUN"
 _PROC = Path("/proc")
+_MEMORY = Path("/dev/shm")  # noqa: S108  what is made in it has a name that nobody guesses
+_ROOM = 2**32
+"""Bytes that have to be free there: all workers share them."""
 _GRACE_SECONDS = 120.0
 """How long a process may take to end that was told to: only one that does not is meant."""
 
@@ -39,6 +45,16 @@ def guard() -> None:
     # In a session of its own Ctrl-C is not for it.
     may_stay(os.posix_spawn(own_file[0], own_file, unmarked, file_actions=actions, setsid=True))
     os.close(end)
+
+
+@contextmanager
+def folder_in_memory(prefix: str) -> Iterator[Path]:
+    """Give a folder in memory, or where others are if memory has no folder with room."""
+    mark = os.environ.get(_MARK)
+    has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    place = _MEMORY if mark and has_room else None
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}-{mark}-", dir=place) as folder:
+        yield Path(folder)
 
 
 def unmarked_environment() -> dict[str, str]:
@@ -114,6 +130,8 @@ def _main(mark: str) -> None:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
+    for folder in _MEMORY.glob(f"*-{mark}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.support import leftovers
 from tests.support.patience import PATIENCE_SECONDS
 
 _ACCOUNT = "postgres"
@@ -141,8 +141,9 @@ class Server:
 @contextmanager
 def new_server(options: Sequence[str] = ()) -> Iterator[Server]:
     """Give a server that is made and not started; it is stopped afterwards."""
-    with tempfile.TemporaryDirectory(prefix="prio-postgresql-") as folder:
-        server = Server(Path(folder), options)
+    # Most of its work is making files of databases and removing them, which a disk makes dear.
+    with leftovers.folder_in_memory("prio-postgresql") as folder:
+        server = Server(folder, options)
         try:
             yield server
         finally:
