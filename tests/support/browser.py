@@ -1,7 +1,7 @@
 """Chromium, and visits in which nothing is loaded from elsewhere and no policy is broken."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -35,6 +35,9 @@ Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LOOKS = tuple(product(SCHEMES, (WIDE, PHONE)))
 """Each way in which a page is looked at."""
+
+_OF_COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules of axe that are about colours, of those that it usually looks at."""
 
 _FLAGS = (
     "--no-sandbox",  # which needs rights that containers do not give
@@ -98,10 +101,13 @@ class Visit:
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
 
     def looks(self) -> Iterator[tuple[Scheme, int]]:
-        """Show the page that is open in each way, and do `check_access` before each is given."""
+        """Show the page that is open in each way, and do `check_access` before each is given.
+
+        In the second scheme only colours are another: axe looks at nothing else there.
+        """
         for scheme, width in LOOKS:
             self.look(scheme, width)
-            self.check_access()
+            self.check_access(() if scheme == SCHEMES[0] else _OF_COLOURS)
             yield scheme, width
 
     def check_everywhere(self) -> None:
@@ -113,16 +119,21 @@ class Visit:
         """Fail if a page has broken its policy, run a script or asked another host."""
         assert self._faults == [], self._faults
 
-    def check_access(self) -> None:
+    def check_access(self, rules: Sequence[str] = ()) -> None:
         """Fail where axe finds a fault of the shown page, or it is wider than its window.
 
         On a phone, no part of a table may be off the screen either.
+
+        Args:
+            rules: Those of axe's that are looked at; none for all that it usually looks at.
         """
         self.check()  # what axe itself does may be against the policy
         if self.page.evaluate("typeof axe") == "undefined":
             self.page.evaluate(_axe())
         try:
-            found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            only = {"runOnly": {"type": "rule", "values": [*rules]}} if rules else {}
+            options = {"resultTypes": ["violations"], **only}
+            found = self.page.evaluate("(options) => axe.run(document, options)", options)
         finally:
             self._faults.clear()
         said = [
