@@ -67,7 +67,7 @@ def test_the_same_over_postgresql_whose_databases_go_afterwards(postgresql_serve
 
 
 def test_reports_go_through_a_prio_up_that_runs(tmp_path: Path) -> None:
-    with is_up(tmp_path, "here"):
+    with is_up(tmp_path, "here", is_cold=True):
         check(load("--up", str(tmp_path / "here")))
 
 

@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def up(place: Path) -> Iterator[Up]:
     """The first of the three commands, whose answers are uploaded by the second."""
-    with is_up(place, NAME, "--survey", "survey.toml") as up:
+    with is_up(place, NAME, "--survey", "survey.toml", is_cold=True) as up:
         assert up.said.endswith(LAST_LINE), up.said
         yield up
 
@@ -188,6 +188,7 @@ def test_asking_the_same_survey_again_changes_nothing_and_another_of_its_title_i
     assert files == {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
 
 
+PARTIES = ("leader", "helper", "collector")
 KEPT = ("leader.toml", "leader.key", "helper.key", "collector.key", "collector.sqlite.token")
 
 
@@ -197,18 +198,17 @@ def addresses(said: str) -> list[str]:
 
 
 def services_of(folder: Path) -> dict[str, int]:
-    """Return the processes of the services of a folder (Linux)."""
+    """Return the processes of the services of a folder, which write their logs there (Linux)."""
     found = {}
     for each in Path("/proc").iterdir():
         if not each.name.isdecimal():
             continue
         try:
-            words = (each / "cmdline").read_bytes().decode().split("\0")
+            log = (each / "fd" / "1").readlink()
         except OSError:
             continue
-        config = Path(words[-2]) if len(words) > 1 else Path()
-        if config.parent == folder and "serve" in words:
-            found[config.stem] = int(each.name)
+        if log.parent == folder and log.stem in PARTIES:
+            found[log.stem] = int(each.name)
     return found
 
 

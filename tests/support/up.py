@@ -12,6 +12,8 @@ from tests.support.processes import ROOT
 from tests.support.warm_start import Warm
 
 PRIO = (sys.executable, "-m", "aggregator.cli")
+FORKING = (sys.executable, "-m", "tests.support.forking")
+"""The same, whose services need not load anything."""
 LAST_LINE = "Ctrl-C ends all of it.\n"
 
 
@@ -21,12 +23,13 @@ class Up:
     Args:
         cwd: Where it is called.
         arguments: What it is given.
+        is_cold: Whether its services are started as they usually are.
     """
 
-    def __init__(self, cwd: Path, *arguments: str | Path) -> None:
+    def __init__(self, cwd: Path, *arguments: str | Path, is_cold: bool = False) -> None:
         self.said = ""
         self._process = Warm(
-            [*PRIO, "up", *arguments],
+            [*(PRIO if is_cold else FORKING), "up", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -63,9 +66,9 @@ class Up:
 
 
 @contextmanager
-def is_up(cwd: Path, *arguments: str | Path) -> Iterator[Up]:
+def is_up(cwd: Path, *arguments: str | Path, is_cold: bool = False) -> Iterator[Up]:
     """Run `prio up` while the block lasts, which begins when it is up or has ended."""
-    up = Up(cwd, *arguments)
+    up = Up(cwd, *arguments, is_cold=is_cold)
     try:
         up.wait_until_up()
         yield up

@@ -249,6 +249,18 @@ def _begin(parent: int, files: Sequence[int], asked: Mapping[str, Any]) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
+    new_streams()
+    paths = os.environ.get("PYTHONPATH", "")
+    sys.path[:1] = [asked["folder"], *filter(None, paths.split(os.pathsep))]
+    gc.unfreeze = functools.partial(next, _unfreezing(gc.unfreeze))
+    module, *sys.argv[1:] = asked["words"]
+    while os.getppid() == parent:
+        time.sleep(0.0005)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def new_streams() -> None:
+    """Read and write the first three files anew, with nothing left of what was read or written."""
     for own, name in enumerate(_STREAMS):
         before: IO[str] = getattr(sys, name)
         stream = open(  # noqa: SIM115  open until the end
@@ -262,13 +274,6 @@ def _begin(parent: int, files: Sequence[int], asked: Mapping[str, Any]) -> None:
         stream.buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]  files have one
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    paths = os.environ.get("PYTHONPATH", "")
-    sys.path[:1] = [asked["folder"], *filter(None, paths.split(os.pathsep))]
-    gc.unfreeze = functools.partial(next, _unfreezing(gc.unfreeze))
-    module, *sys.argv[1:] = asked["words"]
-    while os.getppid() == parent:
-        time.sleep(0.0005)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _unfreezing(unfreeze: Callable[[], None]) -> Iterator[None]:
