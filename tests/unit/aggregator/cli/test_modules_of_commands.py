@@ -85,11 +85,12 @@ def modules(path):
         pass
     return sorted(sys.modules)
 
+modules([])  # what every help loads is loaded once
 found = {}
 for entry in COMMANDS:
     for path in forked(lambda: leaves([entry.name], entry.load())):
         found[" ".join(path)] = forked(lambda: modules(path))
-print(json.dumps(found))
+print(json.dumps(found), file=sys.__stdout__)
 """
 
 
