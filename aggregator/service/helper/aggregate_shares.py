@@ -62,7 +62,7 @@ class AggregateShares:
         """
         task, database = served.task, self._runtime.database
         request = decode(AggregateShareReq, body)
-        asked = _Asked(
+        asked = _ShareRequest(
             task,
             request,
             check_aggregate_share_request(task, request),
@@ -84,7 +84,7 @@ class AggregateShares:
             return await database.run("release batch", lambda tx: self._release(tx, asked, merged))
 
     def _release(
-        self, tx: Transaction, asked: "_Asked", merged: MergedBatch
+        self, tx: Transaction, asked: "_ShareRequest", merged: MergedBatch
     ) -> StoredAggregateShare:
         task = asked.task
         locks.change_batches(tx, task.task_id.value)  # what is read now is what is released
@@ -120,7 +120,7 @@ def _lost_keys(task: Task, sums: int) -> CollectionFailed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
+class _ShareRequest:
     """A request for a share: what is refused before the batch is read and again at its release."""
 
     task: Task
