@@ -1,4 +1,4 @@
-"""What to buy for so many reports a day, from measured costs: the tables of docs/sizing.md.
+"""What to buy for how many reports a day, from measured costs: the tables of docs/sizing.md.
 
     python -m benchmarks.sizing
 

@@ -2,7 +2,7 @@
 
 `project` is the ring homomorphism from the integers to the field, so it wraps noise of any size
 and sign into a share. `lift` takes the representative nearest to zero, which inverts `project` only
-for integers in (-p/2, p/2). Whoever lifts a sum must know that it lies in that interval.
+for integers in (-p/2, p/2). A caller that lifts a sum must know that it lies in that interval.
 """
 
 import operator

@@ -11,8 +11,8 @@ is then on all reports of the person for the task, for ever, and they cost no mo
 
 A changed survey is a new task for the same people. Reports for the old and the new task are counted
 together, by the survey's title and who is asked, so nobody is in both within one window. So are
-other tasks, under a common name. Whoever makes tasks that are counted together may give them other
-windows: reports are held to the windows of each task that one was ever counted for.
+other tasks, under a common name. Tasks that are counted together may have different windows:
+reports are held to the windows of each task that one was ever counted for.
 
 In a group of tasks a person keeps one place for ever: the first task that a report is counted for
 decides it, and tasks of other places are refused. So nobody pays for two places, even if a task

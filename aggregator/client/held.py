@@ -1,9 +1,8 @@
 """Holds a person to one report in a window of what is asked, whichever task it was for.
 
 A survey that is changed, or a question that is asked again, has other tasks, and the old ones may
-still run. Whoever makes them could ask the same people twice in a window, or give the new tasks
-shorter windows. So a report is refused if an earlier one is in its window, or it in an earlier
-one's.
+still run. Their maker could ask the same people twice in a window, or give the new tasks shorter
+windows. So a report is refused if an earlier one is in its window, or it in an earlier one's.
 """
 
 import dataclasses

@@ -152,8 +152,8 @@ def _chacha20_poly1305() -> type[Cipher]:
 class Aead:
     """An AEAD; nonces have 12 bytes.
 
-    `load` returns what makes the cipher from a key. An import takes as long as that, so whoever
-    opens many messages loads it once.
+    `load` imports the class that makes a cipher from a key. The import statement takes as long as
+    making one, so for many messages call it once.
     """
 
     name: str

@@ -38,7 +38,7 @@ class HpkeRotation:
         return 0 < self.age_seconds <= now - created_at
 
     def is_overdue(self, created_at: int, now: int) -> bool:
-        """Return whether replacing the newest key is so long overdue that something is wrong."""
+        """Return whether the newest key is twice as old as it should get: something is wrong."""
         return 0 < 2 * self.age_seconds <= now - created_at
 
     @property

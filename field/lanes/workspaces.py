@@ -46,7 +46,7 @@ class Workspace(NamedTuple):
 
 
 def row_ends(counts: Rows, lanes: int) -> Rows:
-    """Return where lane arrays end that each have so many rows and `lanes` spare ones.
+    """Return where lane arrays end that each have this many rows and `lanes` spare ones.
 
     Copying words to rows of bytes reads some words beyond the last, without using them, and
     gathering words from rows sets some beyond the last to zero.

@@ -81,7 +81,7 @@ async def test_all_parties_find_resources_that_lie_below_a_path(
 
 
 async def test_nothing_is_served_below_a_path_that_no_task_names(tmp_path: Path) -> None:
-    """A stranger would go round what a proxy's rules say of the paths that it knows."""
+    """A stranger would get past what a proxy's rules say of the paths that it knows."""
     pair = Pair(tmp_path, make_task(leader=LEADER, helper=HELPER))
     try:
         wire = httpx.ASGITransport(pair.leader)

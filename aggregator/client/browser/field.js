@@ -122,7 +122,7 @@ class Field {
     this.order = new Map(); // transforms by their length
   }
 
-  /** Room for so many elements, all 0. */
+  /** Room for `length` elements, all 0. */
   vector(length) {
     return new Float64Array(length * this.limbs);
   }

@@ -207,7 +207,8 @@ export class TextClient {
 
   /**
    * What a moment's report claims of the question, which may be asked again by other tasks while
-   * these still run: whoever makes them would have two reports of a person in one window.
+   * these still run. Otherwise the maker of those tasks would get two reports of a person in one
+   * window.
    */
   claimsBeside(moment) {
     const seconds = BigInt(Math.floor(moment / 1000));

@@ -1,8 +1,8 @@
 """The window of a spelling, held to its question: who answers either pays for one report a window.
 
 A client sends one report to the question or to its spelling. It can keep that promise only if both
-have the same windows, and it says how much is paid only if both have the same noise. Whoever hands
-out a spelling with shorter windows would have several reports of a person in one of the question's.
+have the same windows, and it says how much is paid only if both have the same noise. A spelling
+with shorter windows would get several reports of a person in one of the question's.
 """
 
 import dataclasses

@@ -166,7 +166,7 @@ class Door:
         return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript; charset=utf-8")
 
     async def begin_session(self, request: Request) -> Response:
-        """Begin a session for whoever knows the token."""
+        """Begin a session for somebody who knows the token."""
         self._check(request)
         form = await read_form(request)
         before = self._sessions.of(request)

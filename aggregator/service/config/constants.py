@@ -43,7 +43,7 @@ DEFERRED_AT_ONCE: Final = 4
 """How many deferred jobs a process answers at once: while one is verified, others are stored."""
 
 DEFERRED_LEASE_SECONDS: Final = 20
-"""How long a deferred job is a worker's own unless it renews that: a killed one's wait so long."""
+"""How long a lease on a deferred job lasts unless renewed; a killed worker's jobs wait it out."""
 
 DEFERRED_POLL_SECONDS: Final = 2
 """When a leader is asked to come again for the answer to a deferred job (Retry-After).

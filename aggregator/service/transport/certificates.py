@@ -157,7 +157,7 @@ def with_certificates(health: Health, certificates: Sequence[Certificate], now: 
     """Return a party's health with what is to be said of its certificates.
 
     One that nobody accepts is a fault, but no reason to send requests elsewhere: it is the same
-    everywhere, and whoever is refused by all processes learns less than who gets an answer.
+    everywhere, and a caller that all processes refuse learns less than one that gets an answer.
     """
     if not certificates:
         return health

@@ -75,7 +75,7 @@ class AuditReport:
             f"seen in the {self.seen}: an outcome {self.event},",
             f"  {self.hits[0]} of {self.of[0]} times with that data set,",
             f"  {self.hits[1]} of {self.of[1]} times with the other",
-            f"so many collections refute no epsilon above {self.largest_epsilon_in_reach:.2f}",
+            f"this many collections refute no epsilon above {self.largest_epsilon_in_reach:.2f}",
             "REFUTED" if self.refuted else "not refuted, which proves nothing",
         )
         return "\n".join(lines)

@@ -218,7 +218,7 @@ def _year(proposal: Proposal) -> list[Html]:
         tag(
             "details",
             tag("summary", "The same as tables"),
-            table("Spent after so many windows", ("windows", "ε at most"), rows),
+            table("Spent by number of windows", ("windows", "ε at most"), rows),
             table(f"All {last:,} windows, by each theorem", ("theorem", "ε", "δ", "holds"), bounds),
         ),
     ]

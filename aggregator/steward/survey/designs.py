@@ -90,7 +90,7 @@ class Design:
     def units(self, weight: Fraction = Fraction(1)) -> list[Fraction]:
         """Return for each section the error that is as bad as an error of 1 in a count.
 
-        With a weight, the question shall be so many times more precise than the rest of the survey.
+        A weight of 2 makes the question twice as precise as the rest of the survey.
         """
         made = sections_of_text(" ".join(self.sections))
         return [max_entry(each) / weight for each in made]

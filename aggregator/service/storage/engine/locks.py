@@ -80,7 +80,7 @@ def claim_waiting(tx: Transaction, task_id: bytes) -> None:
 
 
 def defer_jobs(tx: Transaction, task_id: bytes) -> None:
-    """Be the only one who puts jobs of the task off."""
+    """Serialise the deferring of the task's jobs."""
     _take(tx, "deferred", task_id)
 
 

@@ -45,7 +45,7 @@ _OTHERS_STATEMENTS = ("42P05", "26000")  # a prepared statement is there already
 _NO_SESSIONS = (
     "what one connection has set, another one finds: a pooler stands in front that shares one "
     "connection of the server among several of ours. Have it keep sessions (pgbouncer: `pool_mode "
-    "= session`), or go round it"
+    "= session`), or connect past it"
 )
 
 

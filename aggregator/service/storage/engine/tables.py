@@ -267,7 +267,9 @@ caller_tokens = _table(
 
 hpke_keys = _table(
     "hpke_keys",
-    _number("config_id", "HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time."),
+    _number(
+        "config_id", "HpkeConfigId, 0 to 255; ids wrap around, and none is used twice at a time."
+    ),
     _bytes("config", "The encoded HpkeConfig."),
     _bytes("private_key", "Ciphertext of the private key."),
     _seconds("created_at", "Seconds; when the key pair was stored."),
@@ -472,7 +474,7 @@ id_memories = _table(
         "The last id that was looked at while those are being deleted. Null between such times.",
         nullable=True,
     ),
-    comment="Both: from when on a task's ids are remembered. Whoever adds ids looks here after it.",
+    comment="Both: from when on a task's ids are remembered. Writers of ids check this afterwards.",
 )
 
 bucket_keys = _table(

@@ -40,7 +40,7 @@ TOO_EARLY_SECONDS = 60
 """How long a report waits that one of the aggregators found too early."""
 
 GROWTH = 64
-"""By one part in so many what a Helper is sent at once grows with each job that comes up to it."""
+"""Each job that comes up to the bound raises it by one part in this many."""
 
 _UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
 

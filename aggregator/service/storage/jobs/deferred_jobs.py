@@ -2,8 +2,8 @@
 
 A row has the exact request and a lease. It leaves in the transaction that stores the answer, which
 checks the lease, so a job is answered once however many workers take it up. The id of the job stays
-the same, and so does where its Leader asks for it. Whoever looks for a job looks here first: what
-is gone from here in the next moment is among the answers.
+the same, and so does where its Leader asks for it. A job is looked for here first: if it leaves a
+moment later, it is among the answers.
 """
 
 import dataclasses

@@ -230,7 +230,7 @@ def _writing(
         table: The job's table.
         names: The columns that it writes.
         sources: The states that the job may be in; any if empty.
-        is_taking: Whether it writes whoever holds the lease.
+        is_taking: Whether it writes no matter who holds the lease.
         is_adding: Whether it adds to what the columns hold.
     """
     statement = update(table).where(table.c.id == bindparam("key")).returning(table.c.id)

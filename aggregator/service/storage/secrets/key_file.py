@@ -2,11 +2,11 @@
 
 A database keeps what was deleted for as long as anybody reads what was there before: in its log, or
 in its file until the log is copied there. In this file a key has a slot of its own, and destroying
-it overwrites the slot and waits for the disk, whoever reads what. What else file systems and disks
-keep of overwritten blocks is said in docs/limits.md.
+it overwrites the slot and waits for the disk, no matter what is being read. docs/limits.md says
+what else file systems and disks keep of overwritten blocks.
 
-Slots are numbered from 0 and never used again: whoever still holds the number of a destroyed key
-finds nothing there, and not the key of something else.
+Slots are numbered from 0 and never used again: the number of a destroyed key leads to nothing,
+never to the key of something else.
 
 A file that lacks slots which the database names is lost, old or cut, and its keys may be elsewhere:
 nothing is put into it, nor is another one made, or the whole file would take the place of new keys

@@ -139,7 +139,7 @@ def _answers_of_no_use() -> Sequence[ColumnElement[bool]]:
 
 
 def _never_answered(kept: _Retention) -> Sequence[ColumnElement[bool]]:
-    # Whoever still asks for such a job sends it again.
+    # A leader that still wants such a job sends it again.
     job = tables.deferred_jobs.c
     return (kept.is_over(job.task, job.created_at),)
 

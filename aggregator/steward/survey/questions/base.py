@@ -157,9 +157,7 @@ def check_labels(labels: Sequence[str], least: int = 2) -> None:
     if not all(label.strip() for label in labels):
         raise ValueError("labels: one of them is empty")
     if NO_ANSWER in labels:
-        raise ValueError(
-            f"labels: {NO_ANSWER!r} is the label of whoever gives none: it is there already"
-        )
+        raise ValueError(f"labels: {NO_ANSWER!r} is there already: it is the label for giving none")
 
 
 def answered(sums: Sums) -> Noised:

@@ -31,7 +31,7 @@ class Checks(NamedTuple):
 
 
 def fits(form: LinearForm, output_len: int, meas_len: int) -> bool:
-    """Return whether the kernel can compute a form of so many entries and residues."""
+    """Return whether the kernel can compute a form with this number of entries and residues."""
     terms = [term for check in form.checks for term in check.terms]
     return (
         sum(block.entries for block in form.blocks) == output_len

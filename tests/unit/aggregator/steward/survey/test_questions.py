@@ -337,7 +337,11 @@ def test_the_budget_of_a_window_pays_for_everything_and_is_split_by_weight() -> 
             "'a' is there twice",
         ),
         ('labels = ["a"]', "choice", "from 2 to"),
-        ('labels = ["a", "no answer"]', "choice", "whoever gives none: it is there already"),
+        (
+            'labels = ["a", "no answer"]',
+            "choice",
+            "is there already: it is the label for giving none",
+        ),
         ('lables = ["a", "b"]', "choice", "lables"),
         ('labels = ["a", "b"]\nat_most = 3', "multiple", "at_most: must be from 1 to 2"),
         ("low = 0\nhigh = 1\nstep = 0.3", "number", "whole number of steps"),
