@@ -24,10 +24,11 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
+from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.provisioning import read_provisions
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
-from aggregator.service.storage.ledger.charges import spent_by
+from aggregator.service.storage.ledger.charges import costs_in
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.texts import plan_texts
 from tests.support.entropy import SeededEntropy
@@ -329,7 +330,9 @@ async def test_a_surveys_text_question_is_a_group_beside_its_task_and_its_words_
             document = {"state": "finished", "task_id": str(pair.task.task_id), "result": result}
             found[pair.task.task_id] = [Collected(pair.task, start, end, document)]
         for party in (pair.leader, pair.helper):
-            spent = await party.database.read("spent", lambda tx: spent_by(tx, survey.asked))
+            spent = await party.database.read(
+                "spent", lambda tx: cost_of_a_person(costs_in(tx, survey.asked))
+            )
             assert spent.epsilon == question.epsilon == 4  # of eight releases
     finally:
         await pair.close()

@@ -13,7 +13,7 @@ from aggregator.dp.filters import Cost
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_cost
 from aggregator.protocol.batches import Batch
-from aggregator.protocol.groups import cost_of_a_person, group_in
+from aggregator.protocol.groups import group_in
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.states import LedgerState
@@ -214,11 +214,6 @@ def costs_in(tx: Transaction, population: str) -> list[tuple[Group | None, Cost]
     groups = {key: group_in(text) for key, text in tx.connection.execute(definitions)}
     costs = [(groups[key], cost_of(*cost), count) for key, *cost, count in rows]
     return [(group, cost.times(count)) for group, cost, count in costs if cost is not None]
-
-
-def spent_by(tx: Transaction, population: str) -> Cost:
-    """Return the most that a population's releases cost a person with one place in each group."""
-    return cost_of_a_person(costs_in(tx, population))
 
 
 def _entries(tx: Transaction, *conditions: ColumnElement[bool]) -> list[LedgerEntry]:

@@ -11,6 +11,7 @@ from aggregator.dap.profile import Role
 from aggregator.dp.filters import Filter
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
+from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime import charge_of
@@ -20,7 +21,7 @@ from aggregator.service.storage.batches.sums import open_buckets
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, LedgerState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.ledger.charges import list_ledger, releases_made, reserve, spent_by
+from aggregator.service.storage.ledger.charges import costs_in, list_ledger, releases_made, reserve
 from aggregator.service.storage.ledger.populations import Population, put_population
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
@@ -188,7 +189,7 @@ def test_without_a_limit_it_is_charged_for_what_its_populations_budget_pays(
     store.run_sync("limit", lambda tx: put_population(tx, "patients", limits))
     put_bucket(store, task, (1).to_bytes(8, "big") + bytes(24))
     assert presume(tmp_path).charges == 4
-    spent = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    spent = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, "patients")))
     assert spent.epsilon == 2
 
 

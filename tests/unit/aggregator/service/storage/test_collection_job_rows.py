@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
+from aggregator.protocol.groups import cost_of_a_person
 from aggregator.service.storage.batches.closed import BatchClosed, closed_batches
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
@@ -22,7 +23,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     store_share_location,
 )
 from aggregator.service.storage.jobs.leases import Lease, LeaseLost
-from aggregator.service.storage.ledger.charges import list_ledger, releases_made, spent_by
+from aggregator.service.storage.ledger.charges import costs_in, list_ledger, releases_made
 from aggregator.service.storage.operator.interventions import retry_collection_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -286,7 +287,8 @@ def test_a_reservation_counts_as_spent(store: Database) -> None:
     collect(store)
     freeze_collection(store, lease_collection(store))
     assert store.read_sync("count", lambda tx: releases_made(tx, TASK_ID)) == 1
-    assert store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population)) == TENTH.cost
+    spent = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, TENTH.population)))
+    assert spent == TENTH.cost
 
 
 def test_sealed_shares_are_not_shown(store: Database) -> None:

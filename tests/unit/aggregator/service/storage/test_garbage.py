@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from aggregator.protocol.batches import Batch
+from aggregator.protocol.groups import cost_of_a_person
 from aggregator.service.storage.batches.closed import closed_batches, mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.service.storage.batches.selected import batch_with_room, next_batch
@@ -34,7 +35,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     get_collection_job,
 )
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
-from aggregator.service.storage.ledger.charges import list_ledger, spent_by
+from aggregator.service.storage.ledger.charges import costs_in, list_ledger
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
@@ -337,7 +338,7 @@ def test_a_forgotten_task_leaves_what_it_cost(
         "settings_versions": 1,
     }
     assert store.read_sync("ledger", list_ledger) == ledger
-    spent = store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population))
+    spent = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, TENTH.population)))
     assert spent == TENTH.cost
     assert store.read_sync("task", lambda tx: get_task(tx, TASK_ID)) is None
     assert store.read_sync("tasks", list_tasks) == []

@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.dp.filters import Cost, cost_of_dp, cost_of_zcdp, rho_of_pure, total
+from aggregator.protocol.groups import cost_of_a_person
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import LedgerState
@@ -14,11 +15,11 @@ from aggregator.service.storage.ledger.charges import (
     cancel,
     charge,
     cost_of,
+    costs_in,
     list_ledger,
     releases_made,
     reserve,
     settle,
-    spent_by,
 )
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, TENTH, units
@@ -79,7 +80,7 @@ def test_costs_of_a_population_add_up_exactly(store: Database) -> None:
             "charge", lambda tx, s=start, c=each: charge(tx, TASK_ID, units(s, s + 1), c)
         )
     rho = rho_of_pure(Fraction(1, 10)) + rho_of_pure(Fraction(1, 5)) + Fraction(1, 7)
-    together = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    together = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, "patients")))
     assert together == Cost(Fraction(19, 30), rho, DELTA)
     assert [entry.charge for entry in store.read_sync("list", list_ledger)] == charges
     assert store.read_sync("count", lambda tx: releases_made(tx, TASK_ID)) == 5
@@ -101,7 +102,7 @@ def test_equal_costs_of_many_releases_are_added_up_at_once(
         return cost_of(epsilon, delta, rho)
 
     monkeypatch.setattr(ledger, "cost_of", noted)
-    spent = store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population))
+    spent = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, TENTH.population)))
     assert spent == total(each.cost for each in costs * 150 if each.cost is not None)
     assert len(read) == 2
 
@@ -112,5 +113,5 @@ def test_one_release_without_an_epsilon_leaves_a_population_without_one(store: D
         store.run_sync(
             "charge", lambda tx, s=start, c=each: charge(tx, TASK_ID, units(s, s + 1), c)
         )
-    together = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    together = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, "patients")))
     assert together == Cost(None, rho_of_pure(Fraction(1)) + Fraction(1, 7))
