@@ -328,8 +328,9 @@ def release_aggregation_job(
         reason: Why it waits, for an operator.
         progressed: Whether the attempts so far no longer count.
     """
-    leases.write(tx, tables.aggregation_jobs, lease, {"reason": reason})
-    leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
+    progress = {"lease_attempts": 0} if progressed else {}
+    values = {"reason": reason, **progress}
+    leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, values)
 
 
 def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:

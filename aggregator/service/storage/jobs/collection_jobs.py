@@ -214,12 +214,8 @@ def release_collection_job(
         reason: Why it waits, for an operator.
         progressed: Whether the attempts and the refusals so far no longer count.
     """
-    table = tables.collection_jobs
-    values: dict[str, object] = {"reason": reason}
-    if progressed:
-        values["refused_since"] = None
-    leases.write(tx, table, lease, values)
-    leases.release(tx, table, lease, delay_seconds, progressed=progressed)
+    progress = {"lease_attempts": 0, "refused_since": None} if progressed else {}
+    leases.release(tx, tables.collection_jobs, lease, delay_seconds, {"reason": reason, **progress})
 
 
 def note_refusal(tx: Transaction, lease: Lease) -> int:

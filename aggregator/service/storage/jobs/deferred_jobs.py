@@ -123,8 +123,7 @@ def renew_deferred_job(tx: Transaction, lease: Lease, seconds: int) -> None:
 
 def release_deferred_job(tx: Transaction, lease: Lease, delay_seconds: int, reason: str) -> None:
     """Give the job back for `delay_seconds`, and say why."""
-    leases.write(tx, tables.deferred_jobs, lease, {"reason": reason})
-    leases.release(tx, tables.deferred_jobs, lease, delay_seconds, progressed=False)
+    leases.release(tx, tables.deferred_jobs, lease, delay_seconds, {"reason": reason})
 
 
 def read_request(tx: Transaction, lease: Lease) -> bytes:

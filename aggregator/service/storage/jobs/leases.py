@@ -138,17 +138,15 @@ def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
 
 
 def release(
-    tx: Transaction, table: Table, lease: Lease, delay_seconds: int, *, progressed: bool
+    tx: Transaction, table: Table, lease: Lease, delay_seconds: int, values: Mapping[str, object]
 ) -> None:
-    """Give the job back; nobody leases it for `delay_seconds`. Progress forgets the attempts."""
-    values: dict[str, object] = {
+    """Give the job back and store `values`; nobody leases it for `delay_seconds`."""
+    free = {
         "lease_token": None,
         "lease_expires_at": tx.now + delay_seconds,
         "lease_set_at": tx.now,
     }
-    if progressed:
-        values["lease_attempts"] = 0
-    write(tx, table, lease, values)
+    write(tx, table, lease, {**free, **values})
 
 
 def advance(
