@@ -7,13 +7,10 @@ does that answers at once, and answered in the transaction in which they stop to
 Source: DAP, "Asynchronous Request Handling".
 """
 
-from contextlib import suppress
-
 import anyio
 
 from aggregator.dap.ids import TaskId
-from aggregator.errors import Abort, AggregatorError
-from aggregator.protocol.answers import retry_delay
+from aggregator.errors import Abort
 from aggregator.protocol.task import Task
 from aggregator.service.config import DEFERRED_AT_ONCE, DEFERRED_LEASE_SECONDS
 from aggregator.service.helper.aggregation import AggregationJobs
@@ -27,7 +24,7 @@ from aggregator.service.storage.jobs.deferred_jobs import (
     release_deferred_job,
     renew_deferred_job,
 )
-from aggregator.service.storage.jobs.leases import Leased, LeaseLost
+from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.telemetry.lines import log
 from aggregator.service.transport.permits import Permits
 from aggregator.service.transport.scheduler import DriverSettings, Jobs, Scheduler
@@ -61,8 +58,14 @@ class DeferredJobs:
         self._answers = AggregationJobs(runtime, max_age_seconds)
         self._scheduler: Scheduler[DeferredJob] = Scheduler(
             runtime,
-            Jobs("deferred", due_deferred_jobs, lease_deferred_jobs, renew_deferred_job),
-            self._step_or_wait,
+            Jobs(
+                "deferred",
+                due_deferred_jobs,
+                lease_deferred_jobs,
+                renew_deferred_job,
+                release_deferred_job,
+            ),
+            self._step,
             DriverSettings(concurrency=at_once, lease_seconds=lease_seconds),
             Permits(at_once, at_once, runtime.clock.now),
             host=_nobody,
@@ -89,19 +92,3 @@ class DeferredJobs:
             await self._runtime.database.run(
                 "refuse deferred job", lambda tx: end_deferred_job(tx, leased.lease)
             )
-
-    async def _step_or_wait(self, leased: Leased[DeferredJob]) -> None:
-        try:
-            await self._step(leased)
-        except LeaseLost:
-            raise
-        except Exception as error:
-            # Only our own messages are known to hold no secret.
-            reason = str(error) if isinstance(error, AggregatorError) else type(error).__name__
-            delay = retry_delay(leased.lease.attempts)
-            with suppress(AggregatorError):  # then the lease runs out
-                await self._runtime.database.run(
-                    "release deferred job",
-                    lambda tx: release_deferred_job(tx, leased.lease, delay, reason),
-                )
-            raise

@@ -106,7 +106,13 @@ class _Seen:
 class CollectionDriver(LeaseDriver[CollectionJob]):
     """Drives the collection jobs of all tasks of the leader."""
 
-    jobs = Jobs("collection", due_collection_jobs, lease_collection_jobs, renew_collection_job)
+    jobs = Jobs(
+        "collection",
+        due_collection_jobs,
+        lease_collection_jobs,
+        renew_collection_job,
+        release_collection_job,
+    )
 
     @override
     async def _step(self, leased: Leased[CollectionJob]) -> None:
@@ -130,14 +136,14 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             note_outcome(Outcome.UNREACHABLE)
-            await self._release(leased, str(error), error.retry_after)
+            await self._scheduler.release(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(served.task, leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))
             note_outcome(Outcome.UNUSABLE)
-            await self._release(leased, f"the helper's answer: {error}")
+            await self._scheduler.release(leased, f"the helper's answer: {error}")
         else:
             if share is None:
                 await self._wait(leased, answer)
@@ -333,17 +339,6 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
 
         await self._runtime.database.run("await aggregate share", wait)
-
-    @override
-    async def _release(
-        self, leased: Leased[CollectionJob], reason: str, asked: int | None = None
-    ) -> None:
-        delay = retry_delay(leased.lease.attempts, asked)
-        log.info("job waits", next_in=f"{delay}s")
-        await self._runtime.database.run(
-            "release collection job",
-            lambda tx: release_collection_job(tx, leased.lease, delay, reason=reason),
-        )
 
     async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
         """Act on a refusal as `protocol.answers` says."""

@@ -95,7 +95,13 @@ class _Request:
 class JobDriver(LeaseDriver[AggregationJob]):
     """Drives the aggregation jobs of all tasks of the leader."""
 
-    jobs = Jobs("aggregation", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
+    jobs = Jobs(
+        "aggregation",
+        due_aggregation_jobs,
+        lease_aggregation_jobs,
+        renew_aggregation_job,
+        release_aggregation_job,
+    )
 
     @override
     async def _step(self, leased: Leased[AggregationJob]) -> None:
@@ -115,12 +121,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             note_outcome(Outcome.UNREACHABLE)
-            await self._release(
-                leased,
-                str(error),
-                error.retry_after,
-                is_unprocessed=error.is_unprocessed and job.helper_location is None,
-            )
+            is_unprocessed = error.is_unprocessed and job.helper_location is None
+            noting = note_unprocessed if is_unprocessed else None
+            await self._scheduler.release(leased, str(error), error.retry_after, noting)
             return
         except PeerRefused as error:
             await self._refused(leased, error)
@@ -290,25 +293,6 @@ class JobDriver(LeaseDriver[AggregationJob]):
             release_aggregation_job(tx, leased.lease, delay, reason=reason, progressed=True)
 
         await self._runtime.database.run("await aggregation job", wait)
-
-    @override
-    async def _release(
-        self,
-        leased: Leased[AggregationJob],
-        reason: str,
-        asked: int | None = None,
-        *,
-        is_unprocessed: bool = False,
-    ) -> None:
-        delay = retry_delay(leased.lease.attempts, asked)
-        log.info("job waits", next_in=f"{delay}s")
-
-        def release(tx: Transaction) -> None:
-            if is_unprocessed:
-                note_unprocessed(tx, leased.lease)
-            release_aggregation_job(tx, leased.lease, delay, reason=reason)
-
-        await self._runtime.database.run("release aggregation job", release)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         """Act on a refusal as `protocol.answers` says."""

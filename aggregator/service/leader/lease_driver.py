@@ -1,22 +1,16 @@
-"""What the drivers of aggregation jobs and of collection jobs have in common.
-
-A job whose step fails through our own fault waits, and says why: a missing key, a task below our
-floor or a full disk is for an operator to mend. Until then it backs off as if its helper did not
-answer, and holds up no other job.
-"""
+"""What the drivers of aggregation jobs and of collection jobs have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import ClassVar, Generic
 
 import anyio
 import httpx
 
-from aggregator.errors import AggregatorError
 from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.runtime import Runtime, ServedTask
-from aggregator.service.storage.jobs.leases import Leased, LeaseLost
+from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.transport.peer import Peer, origin
 from aggregator.service.transport.permits import Permits
 from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
@@ -35,7 +29,7 @@ class LeaseDriver(ABC, Generic[J]):
         self._settings = settings
         self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
         self._scheduler: Scheduler[J] = Scheduler(
-            runtime, self.jobs, self._step_or_wait, settings, self._permits
+            runtime, self.jobs, self._step, settings, self._permits
         )
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
@@ -49,22 +43,6 @@ class LeaseDriver(ABC, Generic[J]):
     @abstractmethod
     async def _step(self, leased: Leased[J]) -> None:
         """Take one job a step further; may raise anything."""
-
-    @abstractmethod
-    async def _release(self, leased: Leased[J], reason: str, asked: int | None = None) -> None:
-        """Give a job back, to be retried after `asked` seconds if the helper named a delay."""
-
-    async def _step_or_wait(self, leased: Leased[J]) -> None:
-        try:
-            await self._step(leased)
-        except LeaseLost:
-            raise
-        except Exception as error:
-            # Only our own messages are known to hold no secret.
-            reason = str(error) if isinstance(error, AggregatorError) else type(error).__name__
-            with suppress(AggregatorError):  # then the lease runs out
-                await self._release(leased, reason)
-            raise
 
     @contextmanager
     def _asking(self, served: ServedTask) -> Iterator[Peer]:

@@ -7,10 +7,15 @@ another. `transport.permits` shares the permits among tasks and bounds what wait
 
 A lease is renewed while its job is stepped. If renewal fails, we cancel the step by our own clock
 before the lease ends by the database's, so no two drivers ever step one job.
+
+A job whose step fails through our own fault waits, and says why: a missing key, a task below our
+floor or a full disk is for an operator to mend. Until then it backs off as if its helper did not
+answer, and holds up no other job.
 """
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 import anyio
@@ -19,6 +24,7 @@ from anyio.abc import TaskGroup
 
 from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
+from aggregator.protocol.answers import retry_delay
 from aggregator.protocol.task import Task
 from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime
@@ -83,12 +89,14 @@ class Jobs(Generic[J]):
         due: Counts the jobs that may be leased, by task.
         lease: Leases jobs of one task, given the most jobs and the seconds.
         renew: Extends a job's lease, given the seconds from now.
+        release: Gives a job back, given the seconds until it is leased again and why it waits.
     """
 
     kind: str
     due: Callable[[Transaction], Mapping[bytes, int]]
     lease: Callable[[Transaction, int, int, bytes], list[Leased[J]]]
     renew: Callable[[Transaction, Lease, int], None]
+    release: Callable[[Transaction, Lease, int, str], None]
 
 
 def host_of_helper(task: Task) -> str:
@@ -154,6 +162,31 @@ class Scheduler(Generic[J]):
         async with anyio.create_task_group() as group:
             begun = await self._begin(group)
         return begun  # noqa: RET504 - for mypy a group might swallow what is raised inside
+
+    async def release(
+        self,
+        leased: Leased[J],
+        reason: str,
+        asked: int | None = None,
+        note: Callable[[Transaction, Lease], None] | None = None,
+    ) -> None:
+        """Give back a job whose step has failed.
+
+        Args:
+            leased: The job.
+            reason: Why it waits.
+            asked: For how many seconds at least, if the helper named a delay.
+            note: What to store of it in the same transaction.
+        """
+        delay = retry_delay(leased.lease.attempts, asked)
+
+        def release(tx: Transaction) -> None:
+            if note is not None:
+                note(tx, leased.lease)
+            self._jobs.release(tx, leased.lease, delay, reason)
+
+        await self._runtime.database.run(f"release {self._jobs.kind} job", release)
+        log.info("job waits", next_in=f"{delay}s")
 
     async def _begin(self, group: TaskGroup) -> int:
         """Begin to step as many due jobs as there are permits for; return how many."""
@@ -242,9 +275,9 @@ class Scheduler(Generic[J]):
                 scope.deadline = asked + self._leash
 
     async def _step_and_log(self, leased: Leased[J]) -> None:
-        """Step a job; if it fails, log that, and leave it to the next lease."""
+        """Step a job; if that fails, log it and give the job back."""
         try:
-            await self._step(leased)
+            await self._step_or_release(leased)
         except LeaseLost:
             note_outcome(Outcome.LOST)
             log.info("job taken by another driver, or deleted")
@@ -257,3 +290,15 @@ class Scheduler(Generic[J]):
         except Exception:  # the outermost edge of a job: logged, and the next lease tries again
             note_outcome(Outcome.FAILED)
             log.exception("job failed")
+
+    async def _step_or_release(self, leased: Leased[J]) -> None:
+        try:
+            await self._step(leased)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            # Only our own messages are known to hold no secret.
+            reason = str(error) if isinstance(error, AggregatorError) else type(error).__name__
+            with suppress(AggregatorError):  # then the lease runs out
+                await self.release(leased, reason)
+            raise

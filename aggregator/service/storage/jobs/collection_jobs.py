@@ -201,8 +201,8 @@ def release_collection_job(
     tx: Transaction,
     lease: Lease,
     delay_seconds: int,
-    *,
     reason: str | None = None,
+    *,
     progressed: bool = False,
 ) -> None:
     """Give the job back for another try after `delay_seconds`; progress forgets the attempts.

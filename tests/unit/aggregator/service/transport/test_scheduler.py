@@ -23,10 +23,12 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,
     due_aggregation_jobs,
     lease_aggregation_jobs,
+    release_aggregation_job,
     renew_aggregation_job,
 )
 from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
+from aggregator.service.storage.operator.job_lists import list_waiting
 from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import begin_to_forget
@@ -47,7 +49,13 @@ from tests.support.store import (
     upload,
 )
 
-JOBS = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
+JOBS = Jobs(
+    "test",
+    due_aggregation_jobs,
+    lease_aggregation_jobs,
+    renew_aggregation_job,
+    release_aggregation_job,
+)
 OTHER = b"\x09" * 32
 Step = Callable[[Leased[AggregationJob]], Awaitable[None]]
 
@@ -116,9 +124,14 @@ async def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id(store: Da
     assert sorted(stepped) == [4, 5]
     assert {(log["job"], log["event"], log.get("reason")) for log in logs} == {
         (names[1], "job taken by another driver, or deleted", None),
+        (names[2], "job waits", None),
         (names[2], "job failed", "no helper"),
+        (names[3], "job waits", None),
         (names[3], "job failed", None),
     }
+    waiting = store.read_sync("jobs", list_waiting)
+    why = {job.job_id.hex(): job.reason for job in waiting if job.reason is not None}
+    assert why == {names[2]: "no helper", names[3]: "ZeroDivisionError"}
     assert {(line["kind"], line["attempt"]) for line in logs} == {("test", 1)}
     assert len({line["trace_id"] for line in logs}) == 3
 
@@ -190,7 +203,7 @@ async def test_a_look_at_the_store_that_fails_is_not_the_last(store: Database) -
     async def step(_leased: Leased[AggregationJob]) -> None:
         stop.set()
 
-    jobs = Jobs("test", due, lease_aggregation_jobs, renew_aggregation_job)
+    jobs = dataclasses.replace(JOBS, due=due)
     with anyio.fail_after(PATIENCE_SECONDS):
         await scheduler_of(store, step, jobs=jobs).run(stop, poll_seconds=0.01)
     assert len(looks) == 2
@@ -215,7 +228,7 @@ async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(tmp_pat
         renew_aggregation_job(tx, lease, seconds)
         renewals[lease.key] += 1
 
-    jobs = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, renew)
+    jobs = dataclasses.replace(JOBS, renew=renew)
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             for _ in range(2):
@@ -239,7 +252,7 @@ async def test_a_step_ends_before_a_lease_that_cannot_be_renewed(store: Database
     async def step(_leased: Leased[AggregationJob]) -> None:
         await anyio.sleep_forever()
 
-    jobs = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, busy)
+    jobs = dataclasses.replace(JOBS, renew=busy)
     with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
         await scheduler_of(store, step, concurrency=1, lease_seconds=3, jobs=jobs).run_once()
     assert logs[-1]["event"] == "job left: its lease could not be renewed"
