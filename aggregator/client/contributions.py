@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aggregator.client.held import survey_name
+from aggregator.client.window_claims import survey_name
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from aggregator.client.held import Hold
+from aggregator.client.window_claims import Hold
 from aggregator.errors import ConfigurationError, LocalError
 
 MAX_BYTES = 2**30

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from aggregator.client.held import Hold
 from aggregator.client.outbox import Outbox, Outcome, Record
 from aggregator.client.posting import REPORTS_PER_REQUEST, Posting
 from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
 from aggregator.client.together import Together
+from aggregator.client.window_claims import Hold
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from aggregator.client.held import Hold, survey_digest
 from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
 from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.client.window_claims import Hold, survey_digest
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError

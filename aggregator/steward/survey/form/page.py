@@ -14,11 +14,11 @@ from importlib.resources import files
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from aggregator.client.held import survey_digest
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.client.text.beside import AskedTexts, check_bound
+from aggregator.client.window_claims import survey_digest
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
