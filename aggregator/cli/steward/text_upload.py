@@ -136,7 +136,7 @@ async def send_answers(
     tosses.
     """
     from aggregator.client import Client, UploadSummary
-    from aggregator.client.text.kept import kept_tosses
+    from aggregator.client.text.toss_files import kept_tosses
     from aggregator.dap.report_errors import AnyReportError
 
     tosses = kept_tosses(state, question.hashes, written, entropy)
@@ -175,7 +175,7 @@ async def _send(
 ) -> "tuple[UploadSummary, int]":
     """Count and send the reports for one task."""
     from aggregator.client import Contributions, TooManyReports
-    from aggregator.client.text.kept import place_of
+    from aggregator.client.text.toss_files import place_of
 
     measurements = []
     for person, toss in tosses.items():

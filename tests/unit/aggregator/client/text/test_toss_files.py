@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.client.text.hashing import TextHashes
-from aggregator.client.text.kept import kept_tosses, place_of
+from aggregator.client.text.toss_files import kept_tosses, place_of
 from aggregator.errors import ConfigurationError
 from tests.support.entropy import SeededEntropy
 
