@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.client import AlreadyAnswered, Outbox, SurveyClient
 from aggregator.client.survey.sheet import AnswerSheet
-from aggregator.client.text.beside import texts_beside
+from aggregator.client.text.beside_survey import texts_beside
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.task import Task

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
     from aggregator.client import UploadSummary
-    from aggregator.client.text.beside import AskedTexts
+    from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.client.text.question import TextQuestion
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.floor import Floor

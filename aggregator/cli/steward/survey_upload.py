@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from aggregator.client import UploadSummary
-    from aggregator.client.text.beside import AskedTexts
+    from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.floor import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning

@@ -12,7 +12,7 @@ from aggregator.client.text import DESCRIPTION, SPELLING, TASKS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from aggregator.client.text.beside import AskedTexts
+    from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.client.text.question import TextQuestion
     from aggregator.client.text.spelling import Spelling
     from aggregator.protocol.task import Task
@@ -48,7 +48,7 @@ def texts_of(task_file: Path) -> "AskedTexts":
     Raises `ParameterError` if a question's files do not belong together, or not to the survey.
     """
     from aggregator.cli.steward.survey_tasks import task_of_survey
-    from aggregator.client.text.beside import texts_beside
+    from aggregator.client.text.beside_survey import texts_beside
 
     task, meaning = task_of_survey(task_file)
     return texts_beside(task_file, task, dict(meaning.texts))

@@ -27,7 +27,7 @@ from aggregator.protocol.task_file import task_from_toml
 
 if TYPE_CHECKING:
     from aggregator.client.survey.texts import SpelledTexts, TextParts
-    from aggregator.client.text.beside import AskedTexts
+    from aggregator.client.text.beside_survey import AskedTexts
 
 _OUTBOX = "outbox.sqlite"
 _MARK = ": "
@@ -206,7 +206,7 @@ class SurveyClient:
         if not self.sheet.texts:
             return {}
         # Imports NumPy, which an application without text questions needs only at its first `put`.
-        from aggregator.client.text.beside import texts_beside
+        from aggregator.client.text.beside_survey import texts_beside
 
         return texts_beside(path, self._task, self.sheet.texts)
 

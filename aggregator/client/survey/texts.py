@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aggregator.client.outbox import Outbox
 from aggregator.client.survey.answers import AnswerError
-from aggregator.client.text.beside import AskedTexts
+from aggregator.client.text.beside_survey import AskedTexts
 from aggregator.client.text.fitting import SpelledWindow, read_spelling
 from aggregator.client.text.toss import Toss
 from aggregator.client.together import Together

@@ -3,7 +3,7 @@
 `question` binds a question to its tasks, `strings` says when two answers are the same, `hashing`
 which bucket of a task counts an answer, and `toss` how a client chooses the task. `toss_files`
 keeps tosses; an application's outbox keeps its own. `spelling` asks for letters in one window, and
-`fitting` holds that to the question's. `beside` reads the text questions of a survey.
+`fitting` holds that to the question's. `beside_survey` reads the text questions of a survey.
 """
 
 from typing import Final

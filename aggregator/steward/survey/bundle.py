@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from aggregator.client.text.beside import smallest_batch
+from aggregator.client.text.beside_survey import smallest_batch
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import info_with_digest
 from aggregator.steward.survey.meaning import Meaning

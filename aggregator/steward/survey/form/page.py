@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
-from aggregator.client.text.beside import AskedTexts, check_bound
+from aggregator.client.text.beside_survey import AskedTexts, check_bound
 from aggregator.client.window_claims import survey_digest
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task

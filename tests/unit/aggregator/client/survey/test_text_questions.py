@@ -30,7 +30,7 @@ from aggregator.client import (
     SurveyClient,
 )
 from aggregator.client.reporter import Parts
-from aggregator.client.text.beside import texts_beside
+from aggregator.client.text.beside_survey import texts_beside
 from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
 from aggregator.codec import decode

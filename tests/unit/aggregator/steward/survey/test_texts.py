@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.client.text.beside import check_bound
+from aggregator.client.text.beside_survey import check_bound
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
