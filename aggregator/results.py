@@ -11,13 +11,13 @@ from aggregator.lazily import exports
 
 if TYPE_CHECKING:
     from aggregator.collector.results import *  # noqa: F403  # its __all__ is ours
-    from aggregator.steward.text.asked import text_tasks_in
     from aggregator.steward.text.released import documents_in
+    from aggregator.steward.text.text_tasks import text_tasks_in
     from aggregator.steward.text.words import Words
 else:
     _texts = exports(
         "aggregator.steward.text",
-        {"asked": ("text_tasks_in",), "released": ("documents_in",), "words": ("Words",)},
+        {"released": ("documents_in",), "text_tasks": ("text_tasks_in",), "words": ("Words",)},
     )
 
     def __getattr__(name: str) -> object:

@@ -21,7 +21,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import sparkline
 from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
-from aggregator.steward.text.asked import is_of_letters
+from aggregator.steward.text.text_tasks import is_of_letters
 
 _WINDOWS = 24
 """The most windows in a sparkline."""

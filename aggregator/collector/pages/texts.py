@@ -19,7 +19,7 @@ from aggregator.dp.group import Group
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.steward.text.asked import TextTasks, is_of_letters, text_tasks_in
+from aggregator.steward.text.text_tasks import TextTasks, is_of_letters, text_tasks_in
 
 CostsOfTexts: TypeAlias = Mapping[str, Sequence[tuple[Asked, int]]]
 """For each text question, by meaning: its tasks of one place, each with its number of results."""

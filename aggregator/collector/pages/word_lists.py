@@ -23,9 +23,9 @@ from aggregator.collector.documents import Document
 from aggregator.dap.problems import InvalidMessage, TooManyRequests
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.service.config import read_text
-from aggregator.steward.text.asked import TextTasks
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded, decode
+from aggregator.steward.text.text_tasks import TextTasks
 
 MOST_STRINGS: Final = 2**20
 """The most strings in a list of the operator's."""

@@ -20,9 +20,9 @@ from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
-from aggregator.steward.text.asked import TextTasks
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded, Found, decode, interval
+from aggregator.steward.text.text_tasks import TextTasks
 from aggregator.words import escaped
 
 if TYPE_CHECKING:

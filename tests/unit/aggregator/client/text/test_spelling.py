@@ -15,8 +15,8 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
-from aggregator.steward.text.asked import text_tasks_in
 from aggregator.steward.text.spelled import named_from, spelled
+from aggregator.steward.text.text_tasks import text_tasks_in
 from tests.support.text import question_tasks, spelled_tables
 
 QUESTION = TextQuestion("A word?", Fraction(1), 8, 1024)

@@ -9,7 +9,7 @@ import pytest
 from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.results import Words, compare, documents_in
-from aggregator.steward.text.asked import text_tasks_in
+from aggregator.steward.text.text_tasks import text_tasks_in
 from tests.support.tasks import LAPLACE, make_task
 from tests.support.text import question_tasks, released_words, result_documents
 
