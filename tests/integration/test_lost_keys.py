@@ -11,7 +11,7 @@ import pytest
 from anyio import from_thread, to_thread
 from sqlalchemy import select
 
-from aggregator.cli.service.watched import SumWatch
+from aggregator.cli.service.health_checks import SumWatch
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.problems import BatchOverlap
 from aggregator.protocol.batches import Batch

@@ -135,7 +135,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
 
     from aggregator.cli.client.module_route import module_router
     from aggregator.cli.service.collector_desk import CollectorDesk
-    from aggregator.cli.service.watched import service_of
+    from aggregator.cli.service.health_checks import service_of
     from aggregator.cli.steward.plan_serve import planner_guest
     from aggregator.collector.driver import Driver
     from aggregator.collector.schedule import Scheduler

@@ -99,7 +99,7 @@ async def _aggregator(
     from aggregator.cli.local.interop_api import PREFIX, InteropAggregator
     from aggregator.cli.service import services
     from aggregator.cli.service.aggregator_desk import AggregatorDesk
-    from aggregator.cli.service.watched import service_of
+    from aggregator.cli.service.health_checks import service_of
     from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.transport.client import open_client
     from aggregator.service.web.app import create_app

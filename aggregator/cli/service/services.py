@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_less_often
+from aggregator.cli.service.health_checks import SumWatch, repeating, service_of
 from aggregator.cli.service.processes import (
     Part,
     become_one_of,
@@ -23,7 +24,6 @@ from aggregator.cli.service.processes import (
 from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.recording import recording
 from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
-from aggregator.cli.service.watched import SumWatch, repeating, service_of
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of

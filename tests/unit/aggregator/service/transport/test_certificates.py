@@ -10,7 +10,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives import serialization as form
 
-from aggregator.cli.service.watched import service_of
+from aggregator.cli.service.health_checks import service_of
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import HelperSettings
 from aggregator.service.telemetry.health import Health

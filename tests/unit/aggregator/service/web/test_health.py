@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from aggregator.cli.service.watched import health_listener
+from aggregator.cli.service.health_checks import health_listener
 from aggregator.errors import StoreError
 from aggregator.service.config import HelperSettings
 from aggregator.service.telemetry.health import Health, Metric, exposition
