@@ -15,8 +15,8 @@ import threading
 from collections.abc import Sequence
 
 from aggregator.dap.profile import Role
-from aggregator.service.runtime.giving_way import give_way
 from aggregator.service.runtime.kernels import exercise, is_kept
+from aggregator.service.runtime.niceness import give_way
 from aggregator.service.telemetry.compiling import kernel_folder, one_at_a_time
 from aggregator.vdaf.instances import prio3_from_configuration
 from field.lanes import compile_here

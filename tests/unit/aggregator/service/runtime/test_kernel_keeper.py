@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from aggregator.dap.profile import Role
 from aggregator.service.runtime import kernel_keeper
 from aggregator.service.runtime.compilation import Kind, compile_apart
-from aggregator.service.runtime.giving_way import NICENESS
 from aggregator.service.runtime.kernel_keeper import KernelKeeper
+from aggregator.service.runtime.niceness import NICENESS
 from aggregator.service.telemetry.compiling import (
     AWAITED,
     compiling_on_this_machine,
