@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from aggregator.client.window_claims import Hold
+from aggregator.client.window_claims import WindowClaim
 from aggregator.errors import ConfigurationError, LocalError
 
 MAX_BYTES = 2**30
@@ -192,13 +192,12 @@ class Outbox:
         self,
         records: Sequence[Record],
         digests: Sequence[bytes] | None = None,
-        holds: Sequence[Hold] = (),
+        windows: Sequence[WindowClaim] = (),
     ) -> None:
         """Store records and their claims, all of them or none.
 
-        A digest of what each record was made of is deleted with it. `holds` are what people have no
-        other report of, of these tasks or others. Raises `AlreadyAnswered` if a claim or a hold has
-        a report, and `OutboxFull`.
+        A digest of what each record was made of is deleted with it. `windows` are claimed for these
+        tasks and others. Raises `AlreadyAnswered` if a claim has a report, and `OutboxFull`.
         """
         with self._transaction() as execute:
             for record in records:
@@ -209,10 +208,10 @@ class Outbox:
                     except sqlite3.IntegrityError:
                         raise AlreadyAnswered(f"{record.claim!r} was answered before") from None
                 execute(f"INSERT INTO records ({_COLUMNS}) VALUES ({_PLACES})", _row(record))  # noqa: S608  names of our own fields
-            for hold in holds:
-                if not hold.add(execute):
+            for window in windows:
+                if not window.add(execute):
                     raise AlreadyAnswered(
-                        f"{hold.person!r} has answered this in another task, in the same window"
+                        f"{window.person!r} has answered this in another task, in the same window"
                     )
             for record, digest in zip(records, digests or (), strict=digests is not None):
                 execute("INSERT INTO digests VALUES (?, ?)", (record.key, digest))

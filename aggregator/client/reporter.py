@@ -19,7 +19,7 @@ from aggregator.client.outbox import Outbox, Outcome, Record
 from aggregator.client.posting import REPORTS_PER_REQUEST, Posting
 from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
 from aggregator.client.together import Together
-from aggregator.client.window_claims import Hold
+from aggregator.client.window_claims import WindowClaim
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
@@ -60,7 +60,7 @@ class Reporter:
         max_age_seconds: How long a report may wait; then it is given up.
         reports_per_request: The most reports of one request.
         claim_at: Makes the stored claim from a claim and a time; the claim itself by default.
-        holds_at: Makes what a claim holds beside, for all tasks that share the outbox.
+        windows_at: Makes the windows that a claim takes too, of all tasks that share the outbox.
         beside: Further tasks of the same aggregators. The caller keeps a person to one of a group.
 
     Raises:
@@ -81,7 +81,7 @@ class Reporter:
         max_age_seconds: int = MAX_AGE_SECONDS,
         reports_per_request: int = REPORTS_PER_REQUEST,
         claim_at: Callable[[str, int], str] = lambda claim, _seconds: claim,
-        holds_at: Callable[[str, int], Sequence[Hold]] = lambda _claim, _seconds: (),
+        windows_at: Callable[[str, int], Sequence[WindowClaim]] = lambda _claim, _seconds: (),
         beside: Sequence[Beside] = (),
     ) -> None:
         for each in (task, *(each for each, _ in beside)):
@@ -105,7 +105,7 @@ class Reporter:
             posting = PlainPosting()
             self._owned.append(posting.close)
         self._posting = posting
-        self._claim_at, self._holds_at = claim_at, holds_at
+        self._claim_at, self._windows_at = claim_at, windows_at
         self._sendings = {
             each.task_id.value: Sending(
                 each,
@@ -262,10 +262,13 @@ class Reporter:
             records += of_task
             for (place, _, _), record in zip(given, of_task, strict=True):
                 made[place][key] = record.key
-        holds = [
-            hold for _, claim in put if claim is not None for hold in self._holds_at(claim, now)
+        windows = [
+            window
+            for _, claim in put
+            if claim is not None
+            for window in self._windows_at(claim, now)
         ]
-        self._outbox.add(records, digests, holds)
+        self._outbox.add(records, digests, windows)
         return [
             [ids[task.task_id.value] for task, _ in parts]
             for ids, (parts, _) in zip(made, put, strict=True)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from aggregator.protocol.task import Task
 
-HELD = "held"
+_HELD = "held"
 """The state of a claim that stands for a report of any task."""
 
 _END = 2**62
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hold:
-    """A person's report: when it was made, and the window that holds that time, since the epoch.
+class WindowClaim:
+    """A person's report: when it was made, and the window it claims, in seconds since the epoch.
 
     `asked` are 32 bytes that stand for what is asked.
     """
@@ -36,7 +36,7 @@ class Hold:
     end: int
 
     @classmethod
-    def of(cls, asked: bytes, person: str, task: "Task", seconds: int) -> "Hold":
+    def of(cls, asked: bytes, person: str, task: "Task", seconds: int) -> "WindowClaim":
         """Return a report of a time for a task, whose window is all time if it has none."""
         window, unit = task.policy.window, task.time_precision
         if window is None:
@@ -61,7 +61,7 @@ class Hold:
             if self.start <= time < self.end or start <= self.time < end:
                 return False
         claim = f"{begin}{self.time} {self.start} {self.end}"
-        execute("INSERT INTO claims VALUES (?, ?, ?, '')", (self.asked, claim, HELD))
+        execute("INSERT INTO claims VALUES (?, ?, ?, '')", (self.asked, claim, _HELD))
         return True
 
 

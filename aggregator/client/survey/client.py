@@ -17,7 +17,7 @@ from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
 from aggregator.client.survey.sheet import AnswerSheet
-from aggregator.client.window_claims import Hold, survey_digest
+from aggregator.client.window_claims import WindowClaim, survey_digest
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -88,7 +88,7 @@ class SurveyClient:
         self._on_settled = on_settled
         asked = self._asked_beside(path)
         meanings = [question.meaning for question, _ in asked.values()]
-        self._held = [survey_digest(task), *meanings]
+        self._asked = [survey_digest(task), *meanings]
         letters = self._letters_of(asked, [Path(folder) for folder in spelled])
         self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
         try:
@@ -104,7 +104,7 @@ class SurveyClient:
                 floor=floor,
                 max_age_seconds=max_age_seconds,
                 claim_at=self._claim,
-                holds_at=self._holds,
+                windows_at=self._windows,
                 beside=[
                     (each, partial(self._settled, name))
                     for name, (_, tasks) in asked.items()
@@ -198,9 +198,9 @@ class SurveyClient:
         first = 0 if window is None else window.first_unit(self._task.time(seconds).units)
         return f"window {first}{_MARK}{person}"
 
-    def _holds(self, person: str, seconds: int) -> list[Hold]:
+    def _windows(self, person: str, seconds: int) -> list[WindowClaim]:
         """Return that the person has no other report, even if survey or questions change."""
-        return [Hold.of(asked, person, self._task, seconds) for asked in self._held]
+        return [WindowClaim.of(asked, person, self._task, seconds) for asked in self._asked]
 
     def _asked_beside(self, path: Path) -> "AskedTexts":
         if not self.sheet.texts:
