@@ -36,7 +36,7 @@ from aggregator.collector.documents import (
 )
 from aggregator.collector.driver import Driver
 from aggregator.collector.openapi import described, naming_a_batch
-from aggregator.collector.pages.access import Door
+from aggregator.collector.pages.access import Access
 from aggregator.collector.pages.routes import HOME, Pages
 from aggregator.collector.pages.session import Sessions
 from aggregator.collector.pages.word_lists import WordLists
@@ -186,17 +186,17 @@ def create_collector_app(
     router.post("/tasks/{task_id}/collections", **started)(api.collect)
     router.get("/collections/{collection_id}", **one)(api.collection)
     router.post("/collections/{collection_id}/abandon", **one)(api.abandon)
-    door = Door(
+    access = Access(
         Sessions(entropy, SystemClock()),
         token_hashes,
         check=lambda request: check_site(request, hosts),
         links=[*HOME, *((guest.path, guest.name) for guest in guests)],
         where_to_look=where_to_look,
     )
-    pages = Pages(database, api.begin, api.abandon, door, WordLists(word_lists))
-    mounted = [guest.router(door.admit) for guest in guests]
-    app = create_app("collector", [router, door.router(), pages.router(), *mounted, *public])
-    app.add_exception_handler(HTTPException, door.not_served)
+    pages = Pages(database, api.begin, api.abandon, access, WordLists(word_lists))
+    mounted = [guest.router(access.admit) for guest in guests]
+    app = create_app("collector", [router, access.router(), pages.router(), *mounted, *public])
+    app.add_exception_handler(HTTPException, access.not_served)
     return app
 
 

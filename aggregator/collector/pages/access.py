@@ -69,7 +69,7 @@ class Refusals:
         self._in_a_row = 0
 
 
-class Door:
+class Access:
     """Lets in people and programs that know the service's token.
 
     `token_hashes` returns, for each request, the SHA-256 of each token that begins a session.

@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question
 from aggregator.collector.openapi import described, described_file, openapi
 from aggregator.collector.pages.about import about
-from aggregator.collector.pages.access import Door, to_login
+from aggregator.collector.pages.access import Access, to_login
 from aggregator.collector.pages.batches import ABANDONED, batches
 from aggregator.collector.pages.files import TABLES, as_file, download
 from aggregator.collector.pages.forms import named_batch, read_form
@@ -68,13 +68,13 @@ class Pages:
     """The handlers of all pages."""
 
     def __init__(
-        self, database: Database, begin: Begin, abandon: Abandon, door: Door, lists: WordLists
+        self, database: Database, begin: Begin, abandon: Abandon, access: Access, lists: WordLists
     ) -> None:
         self._database = database
         self._begin, self._abandon = begin, abandon
-        self._door = door
+        self._access = access
         self._readings = Readings()
-        self._words = WordPages(database, self._readings, door, lists)
+        self._words = WordPages(database, self._readings, access, lists)
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
 
     def router(self) -> APIRouter:
@@ -120,12 +120,12 @@ class Pages:
 
     async def openapi(self, request: Request) -> Response:
         """Return the description of the API."""
-        self._door.check_reader(request)
+        self._access.check_reader(request)
         return JSONResponse(openapi(request.app), headers=HEADERS)
 
     async def docs(self, request: Request) -> Response:
         """Show the description of the API."""
-        session = self._door.session(request)
+        session = self._access.session(request)
         if session is None:
             return to_login(request)
         about = tag(
@@ -144,7 +144,7 @@ class Pages:
 
     async def png(self, request: Request, chart: str) -> Response:
         """Return a chart of a question as a picture."""
-        self._door.check_reader(request)
+        self._access.check_reader(request)
         if not draws_png():
             raise UnrecognizedCollectionJob(
                 "PNG needs matplotlib where the service runs: prio-aggregator[plots]"
@@ -154,7 +154,7 @@ class Pages:
         return download(drawn, "image/png", f"{chart}.png")
 
     async def _chart(self, request: Request, name: str) -> Chart:
-        self._door.check_reader(request)
+        self._access.check_reader(request)
         charts = (await self._read(self._question(request, ""))).charts
         if name not in charts:
             raise UnrecognizedCollectionJob("the question has no such chart")
@@ -162,12 +162,12 @@ class Pages:
 
     async def collect(self, request: Request) -> Response:
         """Collect the batch that a form names, or give its collection up; go back to the list."""
-        session = self._door.session(request)
+        session = self._access.session(request)
         if session is None:
             return to_login(request)
         form = await read_form(request)
         refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
-        if self._door.is_own_form(session, form):
+        if self._access.is_own_form(session, form):
             try:
                 asked = await self._database.read("get task", partial(self._asked, request))
                 is_meant = form.get("meant") == "yes"
@@ -181,7 +181,7 @@ class Pages:
                 refused, code = str(getattr(error, "detail", error)), _code(error)
             else:
                 return RedirectResponse(f"{asked.path}/batches", status.HTTP_303_SEE_OTHER, HEADERS)
-        view = await self._read(self._batches(request, self._door.csrf(session), refused))
+        view = await self._read(self._batches(request, self._access.csrf(session), refused))
         return self._shown(view, session, code)
 
     def _overview(self, _request: Request, _csrf: str) -> Read:
@@ -202,15 +202,15 @@ class Pages:
         """Return the handler of a page."""
 
         async def handle(request: Request) -> Response:
-            session = self._door.session(request)
+            session = self._access.session(request)
             if session is None:
                 return to_login(request)
             try:
-                view = await self._read(read(request, self._door.csrf(session)))
+                view = await self._read(read(request, self._access.csrf(session)))
             except Abort as error:
                 said = str(getattr(error, "detail", error))
                 shown = tag("p", f"{said[:1].upper()}{said[1:]}.")
-                return self._door.shown(session, "Not here", [shown], _code(error))
+                return self._access.shown(session, "Not here", [shown], _code(error))
             return self._shown(view, session, status.HTTP_200_OK)
 
         return handle
@@ -221,7 +221,7 @@ class Pages:
         """Return the handler of what a page shows, as a file."""
 
         async def handle(request: Request) -> Response:
-            self._door.check_reader(request)
+            self._access.check_reader(request)
             view = await self._read(read(request, ""))
             # Importing a library or writing 100,000 rows must not block other requests.
             return await to_thread.run_sync(as_file, view, ending)
@@ -243,7 +243,7 @@ class Pages:
         return asked
 
     def _shown(self, view: View, session: Session, code: int) -> Response:
-        return self._door.shown(session, view.title, view.content, code)
+        return self._access.shown(session, view.title, view.content, code)
 
 
 def _code(error: Abort) -> int:

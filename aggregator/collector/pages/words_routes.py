@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response, status
 
 from aggregator.collector.models import WordsOfText
 from aggregator.collector.openapi import described, described_file
-from aggregator.collector.pages.access import Door, to_login
+from aggregator.collector.pages.access import Access, to_login
 from aggregator.collector.pages.files import TABLES, as_file
 from aggregator.collector.pages.forms import read_form
 from aggregator.collector.pages.readings import Readings
@@ -47,9 +47,9 @@ class WordPages:
     """The handlers of the pages of text questions."""
 
     def __init__(
-        self, database: Database, readings: Readings, door: Door, lists: WordLists
+        self, database: Database, readings: Readings, access: Access, lists: WordLists
     ) -> None:
-        self._database, self._readings, self._door = database, readings, door
+        self._database, self._readings, self._access = database, readings, access
         self._lists, self._trials = lists, Trials()
 
     def router(self) -> APIRouter:
@@ -73,25 +73,25 @@ class WordPages:
 
     async def page(self, request: Request) -> Response:
         """Show what a list of the operator's finds."""
-        session = self._door.session(request)
+        session = self._access.session(request)
         if session is None:
             return to_login(request)
         try:
-            view = await self._view(request, request.query_params, self._door.csrf(session))
+            view = await self._view(request, request.query_params, self._access.csrf(session))
         except Abort as error:
             said = _said(error)
             shown = tag("p", f"{said[:1].upper()}{said[1:]}.")
-            return self._door.shown(session, "Not here", [shown], _code(error))
-        return self._door.shown(session, view.title, view.content, status.HTTP_200_OK)
+            return self._access.shown(session, "Not here", [shown], _code(error))
+        return self._access.shown(session, view.title, view.content, status.HTTP_200_OK)
 
     async def own(self, request: Request) -> Response:
         """Show what a list finds that a reader pastes."""
-        session = self._door.session(request)
+        session = self._access.session(request)
         if session is None:
             return to_login(request)
         form = await read_form(request, _MOST_PASTED_BYTES)
-        csrf, code = self._door.csrf(session), status.HTTP_200_OK
-        if not self._door.is_own_form(session, form):
+        csrf, code = self._access.csrf(session), status.HTTP_200_OK
+        if not self._access.is_own_form(session, form):
             refused = "This form is not of your session: try again."
             code, view = status.HTTP_403_FORBIDDEN, await self._view(request, {}, csrf, refused)
         else:
@@ -103,11 +103,11 @@ class WordPages:
             except Abort as error:
                 code = _code(error)
                 view = await self._view(request, {}, csrf, _said(error))
-        return self._door.shown(session, view.title, view.content, code)
+        return self._access.shown(session, view.title, view.content, code)
 
     def _file(self, ending: str) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            self._door.check_reader(request)
+            self._access.check_reader(request)
             view = await self._view(request, request.query_params, "")
             return await to_thread.run_sync(as_file, view, ending)
 
