@@ -1,7 +1,7 @@
 """The `prio` command: the composition root, which builds every party from its parts."""
 
 from aggregator.cli.garbage import collect_rarely
-from aggregator.cli.interrupts import ends_at_once
+from aggregator.cli.process import ends_at_once
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typer.main import get_command, get_group
 
 from aggregator.cli.advanced import folded
 from aggregator.cli.groups import Group, Rows
-from aggregator.cli.interrupts import ends_at_once
+from aggregator.cli.process import ends_at_once
 from aggregator.errors import ConfigurationError
 
 TRY: Final = "Try it"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from aggregator.cli.streams import leave_output
+from aggregator.cli.process import leave_output
 from aggregator.errors import (
     Abort,
     AggregatorError,

@@ -8,7 +8,7 @@ import typer
 import aggregator
 from aggregator.cli import faults
 from aggregator.cli.commands import Commands
-from aggregator.cli.streams import hold_closed_streams
+from aggregator.cli.process import hold_closed_streams
 from aggregator.service.telemetry.lines import set_up_with_first_line
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aggregator.cli.interrupts import Ending, ended_by_signals
+from aggregator.cli.process import Ending, ended_by_signals
 from aggregator.errors import LocalError
 from aggregator.words import escaped
 

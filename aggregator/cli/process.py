@@ -1,9 +1,11 @@
-"""Signals that end a program: during imports, and while it watches other processes."""
+"""The process of a command: the signals that end it, and its standard streams."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 _TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -64,3 +66,24 @@ def ended_by_signals() -> Iterator[Ending]:
     finally:
         for each in taken:
             signal.signal(each, before[each])
+
+
+def hold_closed_streams() -> None:
+    """Open the null device in place of closed standard streams.
+
+    A file that is opened later, such as a database, would otherwise get their number.
+    """
+    from pathlib import Path  # here: `main` imports the rest before Ctrl-C ends it at once
+
+    null = Path(os.devnull)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, null.open(mode, encoding="utf-8"))
+
+
+def leave_output() -> None:
+    """Stop writing to standard output, whose reader is gone: nothing is reported at the exit."""
+    with suppress(OSError, ValueError):  # where it is not a file
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
