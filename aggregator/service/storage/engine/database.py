@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sqlalchemy import Engine, select
@@ -39,11 +39,13 @@ from aggregator.service.storage.engine.backends import (
 from aggregator.service.storage.engine.schema import check
 from aggregator.service.storage.engine.scrubber import Scrubber
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.engine.turns import Turns
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.secrets.key_file import KeyGone
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
+    from anyio.lowlevel import RunVar
+
     from aggregator.service.storage.engine.objects import Objects
 
 P = ParamSpec("P")
@@ -276,6 +278,36 @@ class Database:
             if transaction.scrub_log:
                 self._scrubber.request()
             return result
+
+
+class Turns:
+    """So many calls at once, in worker threads of each event loop."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    async def take(self, work: Callable[[], T]) -> T:
+        """Return `work()`, called in a worker thread once it is its turn."""
+        from anyio import to_thread  # here, since a command that opens a store runs no loop
+
+        return await to_thread.run_sync(work, limiter=self._of_this_loop())
+
+    @cached_property
+    def _limiters(self) -> "RunVar[CapacityLimiter]":
+        from anyio.lowlevel import RunVar
+
+        return RunVar(f"turns {id(self)}")
+
+    def _of_this_loop(self) -> "CapacityLimiter":
+        """Return this event loop's limiter; a limiter cannot be shared between loops."""
+        from anyio import CapacityLimiter
+
+        try:
+            return self._limiters.get()
+        except LookupError:
+            limiter = CapacityLimiter(self._count)
+            self._limiters.set(limiter)
+            return limiter
 
 
 def _used_slots(tx: Transaction) -> set[int]:
