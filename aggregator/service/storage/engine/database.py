@@ -83,7 +83,7 @@ class Database:
         self._undestroyed: set[int] = set()
         self._is_closed = False
         self._scrubber = Scrubber(backend.empty_log)
-        self._writing, self._reading = Turns(backend.writers), Turns(_READERS)
+        self._writing, self._reading = _Threads(backend.writers), _Threads(_READERS)
 
     @staticmethod
     def open(
@@ -131,11 +131,11 @@ class Database:
                 transaction may have been committed all the same.
             StoreError: The database failed, or is closed; nothing was written.
         """
-        return await self._writing.take(partial(_timed("write", self.run_sync), name, work))
+        return await self._writing.run(partial(_timed("write", self.run_sync), name, work))
 
     async def read(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Return `work(transaction)` over one snapshot; writing fails."""
-        return await self._reading.take(partial(_timed("read", self.read_sync), name, work))
+        return await self._reading.run(partial(_timed("read", self.read_sync), name, work))
 
     def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Do what `run` does, in the calling thread."""
@@ -188,10 +188,10 @@ class Database:
     def close(self) -> None:
         """Close every connection as soon as nobody uses it; later calls are refused."""
         self._scrubber.close()
-        with ExitStack() as turns:
-            for turn, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
+        with ExitStack() as held:
+            for access, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
                 for _ in range(count):
-                    turns.enter_context(turn)
+                    held.enter_context(access)
             self._is_closed = True
             self._readers.dispose()
             self._writers.dispose()
@@ -280,14 +280,14 @@ class Database:
             return result
 
 
-class Turns:
-    """So many calls at once, in worker threads of each event loop."""
+class _Threads:
+    """Up to `count` worker threads of each event loop; callers wait in the loop, and hold none."""
 
     def __init__(self, count: int) -> None:
         self._count = count
 
-    async def take(self, work: Callable[[], T]) -> T:
-        """Return `work()`, called in a worker thread once it is its turn."""
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return `work()`, called in one of the threads once it is free."""
         from anyio import to_thread  # here, since a command that opens a store runs no loop
 
         return await to_thread.run_sync(work, limiter=self._of_this_loop())
@@ -296,7 +296,7 @@ class Turns:
     def _limiters(self) -> "RunVar[CapacityLimiter]":
         from anyio.lowlevel import RunVar
 
-        return RunVar(f"turns {id(self)}")
+        return RunVar(f"threads {id(self)}")
 
     def _of_this_loop(self) -> "CapacityLimiter":
         """Return this event loop's limiter; a limiter cannot be shared between loops."""
