@@ -394,7 +394,7 @@ def test_the_toss_is_kept_before_anybody_writes_and_every_report_goes_to_its_tas
         assert posts_in(sent) == dict.fromkeys(of_visitor, 1)
 
 
-def test_in_a_window_of_letters_the_report_goes_to_the_place_of_the_toss_and_tells_one(
+def test_in_a_window_of_letters_the_report_goes_to_the_tossed_place_and_tells_one(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:
     """Whoever sent one to the question, too, would pay twice for the window."""

@@ -159,7 +159,7 @@ def test_a_link_of_a_file_logs_in_with_its_token_which_no_address_keeps(
         assert page.evaluate("performance.getEntriesByType('navigation')[0].name").find("#") < 0
 
 
-def test_a_link_from_elsewhere_leads_through_the_login_once_and_then_straight_to_its_page(
+def test_a_link_from_elsewhere_leads_through_the_login_once_and_then_to_its_page(
     browser: Browser, desk: Desk
 ) -> None:
     question, about, _ = desk.paths(desk.visits)

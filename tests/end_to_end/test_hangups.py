@@ -42,7 +42,7 @@ def test_a_service_ends_with_its_terminal_and_not_by_the_signal_alone(tmp_path: 
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_service_that_nohup_started_reads_its_settings_again_and_outlives_its_terminal(
+def test_a_service_under_nohup_reads_its_settings_again_and_outlives_its_terminal(
     tmp_path: Path, processes: int
 ) -> None:
     with Processes(tmp_path) as services:

@@ -232,7 +232,7 @@ def is_open(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", BEGUN], ids=["silent", "begun"])
-def test_handshakes_that_never_end_hold_no_more_slots_than_there_are_and_lock_nobody_out(
+def test_handshakes_that_never_end_hold_no_more_than_the_slots_and_lock_nobody_out(
     tmp_path: Path, sent: bytes
 ) -> None:
     """A stranger could hold as many files and as much memory as it had patience to connect."""

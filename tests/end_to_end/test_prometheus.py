@@ -136,7 +136,7 @@ def test_whatever_the_dashboard_asks_is_answered(prometheus: Prometheus) -> None
     assert values == sorted(COMMANDS)
 
 
-def test_alerts_are_computed_from_metrics_that_there_are_and_none_comes_of_a_pair_that_is_well(
+def test_alerts_use_metrics_that_exist_and_none_fires_for_a_healthy_pair(
     prometheus: Prometheus,
 ) -> None:
     def rules() -> list[dict[str, Any]]:

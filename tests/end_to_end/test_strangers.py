@@ -229,7 +229,7 @@ def test_a_leader_cannot_fill_its_helper_with_a_job(line: Line, scale: int) -> N
 
 
 @pytest.mark.parametrize(("resources", "requests", "connections"), ATTACKS)
-def test_hostile_requests_and_slow_connections_stop_no_honest_work_and_leave_no_growth(
+def test_hostile_requests_and_slow_connections_stop_no_work_and_leave_no_growth(
     line: Line, resources: Sequence[Attacked], requests: int, connections: int
 ) -> None:
     """Small: all resources of a service at once. At full size: each by itself."""

@@ -174,7 +174,7 @@ def test_a_second_one_in_the_same_folder_says_where_the_first_one_is(place: Path
     assert get(re.findall(r"http\S+", second.said)[0]).status_code == 303
 
 
-def test_asking_the_same_survey_again_changes_nothing_and_another_of_its_title_is_refused(
+def test_asking_a_survey_again_changes_nothing_and_another_of_its_title_is_refused(
     place: Path, up: Up
 ) -> None:
     assert up.said

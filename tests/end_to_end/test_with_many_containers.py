@@ -68,14 +68,14 @@ def test_each_database_is_seen_by_its_own_aggregator_only(project: Project) -> N
     assert all(len(secret.strip().rpartition(":")[2]) == 64 for secret in secrets)
 
 
-def test_replicas_behind_one_entry_count_every_report_once_though_one_of_each_is_killed(
+def test_replicas_behind_one_entry_count_each_report_once_though_one_is_killed(
     project: Project, ports: dict[str, int], tmp_path: Path
 ) -> None:
     survive(project, ports, tmp_path, ANSWERS)
 
 
 @pytest.mark.bench
-def test_a_hundred_thousand_reports_through_replicas_are_counted_once_though_some_are_killed(
+def test_100_000_reports_through_replicas_are_counted_once_though_some_are_killed(
     project: Project, ports: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()

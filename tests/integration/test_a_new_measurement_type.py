@@ -249,7 +249,7 @@ def test_a_row_that_does_not_fit_its_circuit_is_refused_at_start(
         VdafType("Prio3New", "new", 0xFFFF0003, circuit, parameters)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_parameter_that_its_configuration_has_no_room_for_is_refused_with_the_limit() -> None:
+def test_a_parameter_too_large_for_its_configuration_is_refused_with_the_limit() -> None:
     short = dataclasses.replace(LARGEST, size=1)
     row = dataclasses.replace(MOMENTS, parameters=(short,))
     assert row.prio3({"largest": 255}).circuit.parameters == {"largest": 255}

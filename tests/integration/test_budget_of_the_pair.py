@@ -135,7 +135,7 @@ async def test_a_batch_that_waits_for_the_helper_has_its_cost_reserved(tmp_path:
 
 
 @pytest.mark.parametrize("which", ["leader", "helper"])
-async def test_a_populations_budget_is_enforced_by_the_aggregator_that_has_it_before_it_draws(
+async def test_the_aggregator_with_a_populations_budget_enforces_it_before_it_draws(
     tmp_path: Path, which: str
 ) -> None:
     async with running(tmp_path, {**LAPLACE, "population": "patients"}) as pair:

@@ -100,7 +100,7 @@ def sealed_to_nobody(report: Report) -> Report:
     ("how", "lost"),
     [(_without, 3), (_cut, 3), (_of_another_id, 1), (_of_another_share, 1)],
 )
-async def test_a_job_whose_reports_are_damaged_and_counted_by_the_helper_waits_for_a_person(
+async def test_a_job_of_damaged_reports_that_the_helper_counted_waits_for_a_person(
     pair: Pair, between: Between, how: Spoil, lost: int
 ) -> None:
     reports = await pair.reports([3, 3, 3])

@@ -138,7 +138,7 @@ def plan_of(task: Task, directory: Path, delta: str = DELTA) -> dict[str, Any]:
 
 @pytest.mark.parametrize("vdaf", [COUNT, HISTOGRAM, SUM_VEC, MULTIHOT], ids=lambda v: v["type"])
 @pytest.mark.usefixtures("_one_row_more")
-def test_ten_releases_of_a_mechanism_with_a_delta_cost_ten_deltas_in_every_valid_bound(
+def test_ten_releases_with_a_delta_cost_ten_deltas_in_every_valid_bound(
     vdaf: dict[str, str | int], tmp_path: Path
 ) -> None:
     privacy = {"mechanism": "TwoThousandth", "max_releases": RELEASES, "budget": "12"}

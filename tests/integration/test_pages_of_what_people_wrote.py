@@ -156,7 +156,7 @@ async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
     )
 
 
-def test_letters_are_in_what_a_question_costs_for_the_windows_in_which_they_are_asked_for(
+def test_letters_add_to_what_a_question_costs_in_the_windows_that_ask_for_them(
     world: CollectorWorld,
 ) -> None:
     """A steward who asks for letters would otherwise promise people less than they pay."""

@@ -162,7 +162,7 @@ async def test_a_replayed_report_is_counted_once_whether_alone_or_in_one_request
         assert await counts(pair.leader, pair.task, Stage.AGGREGATION) == {"aggregated": 3}
 
 
-async def test_what_a_forgetful_leader_replays_is_rejected_alone_and_its_batch_not_released(
+async def test_what_a_forgetful_leader_replays_is_rejected_and_its_batch_not_released(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "new").mkdir()

@@ -132,7 +132,7 @@ def made(folder: Path) -> list[Path]:
     return folders
 
 
-async def test_who_skipped_a_question_changes_nothing_that_an_aggregator_or_the_network_sees(
+async def test_who_skipped_a_question_is_seen_by_no_aggregator_and_not_on_the_network(
     tmp_path: Path,
 ) -> None:
     folders = made(tmp_path)

@@ -101,7 +101,7 @@ def found_in(
     return document
 
 
-async def test_words_that_nobody_listed_are_found_and_whoever_answers_again_is_in_the_same_task(
+async def test_words_that_nobody_listed_are_found_and_a_second_answer_is_in_the_same_task(
     tmp_path: Path,
 ) -> None:
     folder, state = made(tmp_path / "made"), tmp_path / "tosses"
@@ -148,7 +148,7 @@ async def test_words_that_nobody_listed_are_found_and_whoever_answers_again_is_i
     assert abs(found["count"] - 300) < 5 * found["deviation"]
 
 
-async def test_what_no_list_has_is_spelled_in_the_next_window_in_the_places_that_people_have(
+async def test_what_no_list_has_is_spelled_in_the_next_window_in_peoples_places(
     tmp_path: Path,
 ) -> None:
     folder, state = made(tmp_path / "made"), tmp_path / "tosses"

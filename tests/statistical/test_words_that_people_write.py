@@ -113,7 +113,7 @@ def test_words_are_found_as_the_plan_says(people: int, tasks: int, length: int) 
     assert len(missed) <= 0.01 * len(surely) + 3
 
 
-def test_of_all_fingerprints_only_those_of_words_that_people_hold_reach_the_threshold() -> None:
+def test_only_fingerprints_of_words_that_people_hold_reach_the_threshold() -> None:
     """As many as `PRIO_TEST_STRINGS` says are tried, all 2^32 unless it is set."""
     people, tasks, length = 10**6, 16, 8192
     rng = np.random.default_rng(7)

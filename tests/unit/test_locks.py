@@ -116,7 +116,7 @@ def test_what_is_kept_of_the_wheels_is_what_the_installed_packages_say() -> None
     assert compared == {name: sorted(packages()[name].requires) for name in here}
 
 
-def test_every_extra_of_the_package_is_in_the_image_and_no_ceiling_refuses_a_new_python() -> None:
+def test_every_extra_is_in_the_image_and_no_ceiling_refuses_a_new_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     (named,) = (Requirement(text).extras for text in extras["all"])

@@ -95,7 +95,7 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
     ("line", "takes"),
     [("", True), ('max_epsilon = "8"', False), ('max_epsilon = "8"\nexact_results = true', True)],
 )
-def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_if_it_is_the_default(
+def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default(
     tmp_path: Path, line: str, *, takes: bool
 ) -> None:
     text = f'role = "helper"\ndatabase = "a.sqlite"\n{line}'

@@ -30,9 +30,7 @@ def rows_of(path: str, command: Any) -> Iterator[tuple[str, dict[str, str]]]:  #
             yield from rows_of(f"{path} {name}", each)
 
 
-def test_the_table_describes_the_commands_of_groups_as_they_do_themselves_in_the_same_order() -> (
-    None
-):
+def test_the_table_describes_commands_of_groups_as_they_do_and_in_the_same_order() -> None:
     found = {path: rows for entry in COMMANDS for path, rows in rows_of(entry.name, entry.load())}
     assert {path: [*rows.items()] for path, rows in found.items()} == {
         path: [*rows.items()] for path, rows in GROUPS.items()

@@ -182,7 +182,7 @@ def test_a_folder_and_what_it_stands_for_are_not_both_taken(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_survey_that_was_added_to_one_party_only_is_added_to_the_others_when_asked_again(
+def test_a_survey_that_one_party_alone_has_is_added_to_the_others_when_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = LocalFolder.made(tmp_path / "here")

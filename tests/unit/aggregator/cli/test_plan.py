@@ -296,7 +296,7 @@ def test_budget_has_the_promised_keys_and_figures() -> None:
         (("histogram", "--length", "4"), "10", 0.2994),
     ],
 )
-def test_the_sound_range_begins_where_the_draws_of_both_aggregators_have_the_wanted_error(
+def test_the_sound_range_begins_where_both_aggregators_draws_have_the_wanted_error(
     circuit: tuple[str, ...], error: str, low: float
 ) -> None:
     given = ("--people", "100", "--compensation", "1", "--epsilon0", "1", "--error", error)

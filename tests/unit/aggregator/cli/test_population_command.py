@@ -112,7 +112,7 @@ def test_a_task_that_a_populations_budget_can_never_pay_for_is_refused(
     assert json.loads(run_here("ledger", "--config", config, "--json").stdout)["tasks"] == []
 
 
-def test_a_budget_that_a_task_there_already_cannot_keep_is_refused_and_changes_nothing(
+def test_a_budget_that_an_existing_task_cannot_keep_is_refused_and_changes_nothing(
     config: Path,
 ) -> None:
     add(config, patients(1, GAUSSIAN))
@@ -137,7 +137,7 @@ def place(number: int, where: int, privacy: Mapping[str, str | int] = LAPLACE) -
 
 
 @pytest.mark.slow
-def test_of_a_group_the_place_that_costs_most_is_counted_and_the_ledger_says_who_keeps_to_one(
+def test_a_groups_costliest_place_is_counted_and_the_ledger_says_who_keeps_to_one(
     config: Path,
 ) -> None:
     fix(config, "--epsilon", "3/2")

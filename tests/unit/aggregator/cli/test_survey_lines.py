@@ -202,7 +202,7 @@ def test_what_all_windows_cost_is_said_as_the_ledger_will_say_it(tmp_path: Path)
     assert of_all < 52 / 4
 
 
-def test_a_column_called_time_need_not_be_named_and_without_one_the_upload_says_what_to_do(
+def test_a_time_column_need_not_be_named_and_without_one_upload_says_what_to_do(
     made: tuple[Path, Path], tmp_path: Path
 ) -> None:
     answers = tmp_path / "answers.csv"

@@ -48,7 +48,7 @@ def test_check_names_the_survey_and_the_fingerprint_of_each_task(file: Path) -> 
     ]
 
 
-def test_a_survey_with_a_text_question_is_made_with_its_tasks_in_one_file_for_each_party(
+def test_a_survey_and_its_text_questions_tasks_are_in_one_file_for_each_party(
     tmp_path: Path,
 ) -> None:
     survey, out = tmp_path / "survey.toml", tmp_path / "made"

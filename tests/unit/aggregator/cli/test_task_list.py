@@ -42,7 +42,7 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
     assert [task["state"][0][:5] for task in document["tasks"]] == ["open", "ended"]
 
 
-def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_backlog(
+def test_the_status_shows_tasks_that_pass_no_report_before_those_with_a_backlog(
     tmp_path: Path,
 ) -> None:
     """Nobody else would be told that the aggregators have been given different files."""

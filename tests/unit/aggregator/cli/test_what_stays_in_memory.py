@@ -40,7 +40,7 @@ def test_what_there_is_is_left_out_until_the_next_time() -> None:
     assert known() is None
 
 
-def test_what_requests_over_many_connections_have_at_once_is_not_searched_for_garbage() -> None:
+def test_requests_of_many_connections_at_once_are_not_searched_for_garbage() -> None:
     leave_out_of_collections()
     collect_less_often()
     collections = [each["collections"] for each in gc.get_stats()]

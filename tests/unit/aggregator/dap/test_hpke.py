@@ -162,7 +162,7 @@ def test_the_first_supported_configuration_is_preferred() -> None:
 
 
 @pytest.mark.parametrize("sealed_by", SUITES.values(), ids=lambda suite: suite.name)
-def test_what_is_sealed_under_one_suite_opens_under_no_other_though_the_key_is_the_same(
+def test_what_is_sealed_under_one_suite_opens_under_no_other_with_the_same_key(
     sealed_by: Suite,
 ) -> None:
     """Or somebody on the way, who can change the label, chooses how it is read."""

@@ -146,9 +146,7 @@ def test_without_noise_there_is_no_bound_and_without_a_secret_no_cost() -> None:
     assert {name: bound.epsilon for name, bound in found.items()} == {"nothing to protect": 0}
 
 
-def test_releases_that_promise_nothing_are_left_out_and_those_without_a_secret_cost_nothing() -> (
-    None
-):
+def test_releases_that_promise_nothing_are_left_out_and_those_of_no_secret_are_free() -> None:
     half, nothing = Releases(HALF, Count(), 2), Releases(HALF, Histogram(1, 1), 5)
     exact = Releases(NoPrivacy(), Count(), 1)
     assert bounds([half, nothing, exact], DELTA) == bounds([half], DELTA)
@@ -203,7 +201,7 @@ def test_truncated_noise_among_the_releases_adds_its_delta_to_every_bound() -> N
     assert [bound.epsilon for bound in bounds(tasks, Fraction(1, 10**9))] == [None] * 7
 
 
-def test_limits_without_a_plan_bound_what_may_come_and_of_two_limits_the_smaller_counts() -> None:
+def test_limits_without_a_plan_bound_what_may_come_and_the_smaller_of_two_counts() -> None:
     made = [Releases(HALF, Count(), 3)]
     limits = Filter(epsilon=Fraction(9), rho=Fraction(1))
     found = said(bounds(made, DELTA, limits=limits, may_grow=True))
@@ -304,7 +302,7 @@ def test_the_worst_pair_under_discrete_laplace_noise_is_known_for_every_circuit(
     ],
     ids=repr,
 )
-def test_under_gaussian_noise_the_worst_pair_is_known_where_no_entry_can_move_further(
+def test_gaussian_noise_has_a_known_worst_pair_where_no_entry_can_move_further(
     circuit: Circuit, reports: int, expected: tuple[int, int] | None
 ) -> None:
     assert is_worst_in_every_entry(circuit, reports) == (expected is not None)
@@ -367,7 +365,7 @@ def test_the_conversion_of_a_huge_rho_ends() -> None:
     ("epsilon", "releases", "delta"),
     [("1/2", 100, "1e-5"), ("1/2", 600, "1e-11"), ("1", 300, "1e-5"), ("1/10", 1000, "1e-11")],
 )
-def test_the_rounding_of_doubles_takes_no_bound_of_the_library_below_the_exact_optimum(
+def test_rounding_of_doubles_takes_no_bound_of_the_library_below_the_optimum(
     epsilon: str, releases: int, delta: str
 ) -> None:
     each, chance = Fraction(epsilon), Fraction(delta)

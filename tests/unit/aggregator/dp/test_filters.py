@@ -66,7 +66,7 @@ def test_a_limit_on_epsilon_allows_what_reaches_it_and_refuses_what_passes_it() 
     assert limit.epsilon_of_all(DELTA) == Fraction(16, 25)
 
 
-def test_a_limit_on_rho_allows_both_kinds_of_noise_and_implies_an_epsilon_for_each_delta() -> None:
+def test_a_limit_on_rho_allows_both_kinds_of_noise_and_implies_epsilons_by_delta() -> None:
     limit = Filter(rho=Fraction(1, 50), delta=2 * DELTA)
     assert limit.allows(cost_of_zcdp(Fraction(1, 200), 4))
     assert not limit.allows(cost_of_zcdp(Fraction(1, 200), 5))

@@ -46,7 +46,7 @@ def test_the_variance_of_the_gaussian_grows_with_the_square_of_a_persons_reports
     assert DiscreteGaussian(Fraction(1, 8)).scale(SumVec(2, 3, 1)) == 4 * 2 * 9
 
 
-def test_truncated_noise_for_several_reports_per_person_is_recomputed_and_not_stretched() -> None:
+def test_truncated_noise_for_several_reports_a_person_is_recomputed_not_stretched() -> None:
     delta = Fraction(1, 10**5)
     assert TruncatedGeometric(Fraction(1), delta).bound(HISTOGRAM) == 22
     assert TruncatedGeometric(Fraction(1), delta, max_reports_per_person=10).bound(HISTOGRAM) == 222

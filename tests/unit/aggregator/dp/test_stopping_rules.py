@@ -83,7 +83,7 @@ LAPLACE = [("1/5", 2000, 1.7, 7.2), ("1/10", 4000, 2.9, 18)]
 
 
 @pytest.mark.parametrize(("epsilon", "releases", "times_delta", "times_passing"), LAPLACE)
-def test_the_zcdp_bound_at_the_running_number_of_counts_is_passed_more_often_than_it_says(
+def test_the_zcdp_bound_at_the_running_count_is_passed_more_often_than_it_says(
     epsilon: str, releases: int, times_delta: float, times_passing: float
 ) -> None:
     law, cost = count_with_laplace_noise(epsilon)
@@ -124,7 +124,7 @@ def test_no_rule_to_stop_passes_the_odometer_of_counts_as_often_as_it_says(
 
 
 @pytest.mark.slow
-def test_no_rule_to_stop_passes_the_odometer_of_gaussian_releases_as_often_as_it_says() -> None:
+def test_no_stopping_rule_passes_the_gaussian_odometer_as_often_as_it_says() -> None:
     law, cost = count_with_gaussian_noise("1/200")
     gain = best_stop(law, running_odometer(Odometer(DELTA, Fraction(1)), cost, 600, 1.02))
     assert gain.passing > DELTA / 10

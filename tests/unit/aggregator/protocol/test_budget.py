@@ -27,9 +27,7 @@ def allowed(task: Task) -> int:
     raise AssertionError("the budget never ran out")
 
 
-def test_gaussian_releases_cost_less_together_than_each_by_itself_and_than_their_rhos_imply() -> (
-    None
-):
+def test_gaussian_releases_cost_less_together_than_apart_and_than_their_rhos_imply() -> None:
     task = make_task(privacy={**GAUSSIAN, "budget": "10"})
     assert releases_of(task, 4).cost == Cost(None, Fraction(1, 2))
     assert cost(task, 4) < implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))

@@ -117,7 +117,7 @@ def test_a_circuit_without_a_linear_form_is_verified_by_the_general_path(circuit
     ids=["least", "typical"],
 )
 @pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
-def test_every_type_of_the_table_is_verified_alike_by_its_kernel_and_the_general_path(
+def test_the_kernel_and_the_general_path_verify_every_type_alike(
     row: VdafType,
     parameters: Callable[[VdafType], dict[str, int]],
     monkeypatch: pytest.MonkeyPatch,

@@ -155,7 +155,7 @@ def test_a_measurement_that_is_none_is_refused_with_its_section_and_limit(
         Sections(ALL_SECTIONS, 8).encode([ANSWERS, wrong])
 
 
-def test_numbers_up_to_the_largest_of_eight_bytes_are_encoded_and_their_sums_do_not_wrap() -> None:
+def test_numbers_of_up_to_eight_bytes_are_encoded_and_their_sums_do_not_wrap() -> None:
     largest = 2**64 - 1
     circuit = Sections(f"number:{largest} bygroup:3,{largest} onehot:2 given:2,2,{largest}", 8)
     rows = [[largest, largest - 2, 1, 1, 0, 1, 0, largest], [0, 0, 0, largest, 1, 0, 2**63, 0]]

@@ -149,7 +149,7 @@ def world(made: Made, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.slow
-def test_a_person_stays_in_one_task_over_windows_and_restarts_and_is_in_it_once_a_window(
+def test_over_windows_and_restarts_a_person_stays_in_one_task_once_a_window(
     world: World,
 ) -> None:
     for window in range(3):
@@ -220,7 +220,7 @@ class Dying:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_between_any_two_steps_neither_loses_nor_doubles_nor_tosses_again(
+def test_a_process_that_dies_at_any_step_neither_loses_nor_doubles_nor_tosses_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = tmp_path / "made"
@@ -328,7 +328,7 @@ def test_reports_are_of_one_size_whatever_people_wrote_and_tosses_are_of_all_tas
     assert world.leader.gets == 2  # the keys of one task serve all
 
 
-def test_who_is_not_asked_reports_what_is_reported_of_no_answer_to_the_task_they_tossed_for(
+def test_people_who_are_not_asked_report_no_answer_to_the_task_they_tossed_for(
     tmp_path: Path,
 ) -> None:
     """The leader would otherwise learn an answer from what was not asked."""

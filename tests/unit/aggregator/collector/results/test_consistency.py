@@ -42,7 +42,7 @@ def survey(questions: int, *, tables: bool) -> Sections:
     [(survey(10, tables=True), 62.7, 33.5, 51.0), (survey(10, tables=False), 26.75, 23.9, None)],
     ids=["ten questions and 45 tables", "ten questions"],
 )
-def test_ten_questions_of_five_answers_at_epsilon_1_have_the_errors_that_were_computed_for_them(
+def test_ten_questions_of_five_answers_at_epsilon_1_have_the_computed_errors(
     circuit: Sections, alone: float, answer: float, cell: float | None
 ) -> None:
     shares = equal_errors(DiscreteGaussian(Fraction(1)), circuit)

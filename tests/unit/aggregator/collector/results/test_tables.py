@@ -152,7 +152,7 @@ def test_nothing_of_a_chart_is_cut_off(weeks: tuple[str, ...], labels: tuple[str
     assert 0 <= drawn.y0 < drawn.y1 <= height
 
 
-def test_windows_without_dates_stand_in_their_order_and_two_rows_of_a_name_are_no_line() -> None:
+def test_windows_without_dates_keep_their_order_and_two_rows_of_a_name_are_no_line() -> None:
     axes = of_weeks(("first", "second"), ("none",)).plot()
     (line,) = axes.get_lines()
     assert list(line.get_xdata()) == [0, 1]

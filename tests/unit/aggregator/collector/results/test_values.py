@@ -30,7 +30,7 @@ def half_width(value: Quantity) -> Fraction | float:
     return (interval.high - interval.low) / 2
 
 
-def test_three_batches_are_28_off_by_the_exact_law_not_27_by_variances_nor_48_by_adding() -> None:
+def test_three_batches_are_28_off_by_the_law_not_27_by_variances_nor_48_by_adding() -> None:
     three = total([released(100, "Monday"), released(90, "Tuesday"), released(80, "Friday")])
     widths = three.widths()
     assert (widths.shown, round(widths.by_variances), widths.by_adding) == (28, 27, 48)

@@ -323,7 +323,7 @@ def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Da
     assert (first.key, first.state, first.request, first.failures) == (1, "created", None, 0)
 
 
-def test_jobs_grow_again_slowly_while_the_helper_takes_those_that_are_as_large_as_they_may_be(
+def test_jobs_grow_again_slowly_while_the_helper_takes_the_largest_allowed(
     store: Database,
 ) -> None:
     def bound() -> int | None:

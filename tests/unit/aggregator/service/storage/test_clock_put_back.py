@@ -46,7 +46,7 @@ def test_a_delay_that_was_set_by_a_clock_ahead_is_void(store: Database, clock: M
     assert count_due(store) == 1
 
 
-def test_a_lease_that_was_taken_by_a_clock_ahead_passes_to_another_and_its_holder_changes_nothing(
+def test_a_lease_by_a_clock_ahead_passes_on_and_its_old_holder_changes_nothing(
     store: Database, clock: ManualClock
 ) -> None:
     upload(store, range(3))

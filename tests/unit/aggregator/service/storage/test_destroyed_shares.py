@@ -134,7 +134,7 @@ DYING = """
 
 @pytest.mark.parametrize("is_read", [False, True], ids=["alone", "with a reader"])
 @pytest.mark.parametrize("moment", ["before commit", "committed"])
-def test_a_killed_process_leaves_nothing_that_the_next_one_does_not_destroy_when_it_opens_the_store(
+def test_what_a_killed_process_left_is_destroyed_when_the_next_opens_the_store(
     tmp_path: Path, moment: str, *, is_read: bool
 ) -> None:
     store = make_store(tmp_path)
@@ -274,7 +274,7 @@ def test_a_store_whose_key_file_was_lost_says_so_and_makes_no_other_in_its_place
 
 
 @pytest.mark.slow
-def test_a_store_whose_key_file_is_lost_for_ever_counts_again_when_those_sums_are_closed(
+def test_a_store_whose_key_file_is_lost_counts_again_when_those_sums_are_closed(
     tmp_path: Path,
 ) -> None:
     store = make_store(tmp_path)

@@ -108,7 +108,7 @@ def test_a_process_may_make_the_store_at_any_moment_of_anothers_first_start(tmp_
 
 
 @ON_POSTGRESQL
-def test_processes_that_start_at_once_on_a_server_have_one_store_key_journal_and_hpke_key(
+def test_processes_that_start_at_once_on_a_server_share_store_key_journal_hpke_key(
     tmp_path: Path,
 ) -> None:
     together = threading.Barrier(PROCESSES)

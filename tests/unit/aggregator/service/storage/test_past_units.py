@@ -50,7 +50,7 @@ def send(store: Database, number: int, time: int) -> ReportError | None:
     return error
 
 
-def test_units_of_the_past_are_bounded_and_those_of_now_and_those_that_are_open_are_not(
+def test_units_of_the_past_are_bounded_and_current_and_open_ones_are_not(
     store: Database,
 ) -> None:
     upload(store, [90], time=0)

@@ -106,7 +106,7 @@ def test_an_upload_that_is_not_committed_keeps_its_generation(
     check_the_upload(store)
 
 
-def test_an_upload_that_is_committed_between_a_look_and_the_lock_keeps_its_generation(
+def test_an_upload_committed_between_a_look_and_the_lock_keeps_its_generation(
     store: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock_alone = Postgresql.lock_alone

@@ -165,7 +165,7 @@ def test_a_read_that_the_server_refuses_is_run_again_six_times_at_most(
 
 
 @pytest.mark.parametrize("conflicts", [2, ATTEMPTS])
-def test_a_transaction_that_always_conflicts_with_another_is_run_again_six_times_at_most(
+def test_a_transaction_that_always_conflicts_is_run_six_times_at_most(
     store: Database, tmp_path: Path, conflicts: int
 ) -> None:
     attempts = 0

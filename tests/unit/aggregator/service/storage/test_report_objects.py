@@ -256,7 +256,7 @@ def test_a_bucket_whose_rule_deletes_what_is_old_is_still_known(
 
 
 @pytest.mark.parametrize("set_to", [None, "another folder"])
-def test_a_leader_that_is_told_another_place_for_its_bodies_does_not_start_and_loses_none(
+def test_a_leader_told_another_place_for_its_bodies_does_not_start_and_loses_none(
     store: Database, folder: Path, tmp_path: Path, clock: ManualClock, set_to: str | None
 ) -> None:
     upload(store, range(9))

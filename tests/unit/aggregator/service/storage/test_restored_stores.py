@@ -159,7 +159,7 @@ def test_what_only_the_journal_knows_is_closed_and_charged(
 
 
 @pytest.mark.parametrize("way", ["returned", "postponed before it is sent", "postponed"])
-def test_reports_that_a_job_gives_back_to_a_batch_that_was_released_are_counted_as_late(
+def test_reports_that_a_job_gives_back_to_a_released_batch_are_counted_as_late(
     store: Database, journal: JournalFile, way: str
 ) -> None:
     upload(store, range(2))

@@ -85,7 +85,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
 
 
 @pytest.mark.slow
-def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_the_backup_before_it(
+def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_a_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As docs/operations/upgrade.md says of going back."""

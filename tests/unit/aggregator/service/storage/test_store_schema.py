@@ -94,7 +94,7 @@ def test_a_store_of_another_version_is_refused_and_both_versions_named(tmp_path:
 
 
 @pytest.mark.parametrize("revision", ["0009", "0010"])
-def test_a_store_of_an_earlier_program_is_refused_until_it_is_upgraded_and_keeps_its_ids(
+def test_a_store_of_an_earlier_program_is_refused_until_upgraded_and_keeps_its_ids(
     tmp_path: Path, revision: str
 ) -> None:
     url = new_place(stored_in(tmp_path))

@@ -92,7 +92,7 @@ def test_looks_take_a_small_share_of_the_time_and_their_pauses_make_nothing_stal
     assert not store.probe.latest().is_ready
 
 
-def test_a_store_that_is_gone_is_a_fault_and_so_is_a_fault_of_our_own_without_its_words() -> None:
+def test_a_store_that_is_gone_is_a_fault_and_so_is_our_own_without_its_words() -> None:
     store = Store()
 
     def fail(error: Exception) -> Health:

@@ -84,7 +84,7 @@ def test_of_an_exception_only_the_type_is_kept(
     assert SECRET not in recorded.to_json()
 
 
-def test_without_a_recorder_a_span_is_nothing_and_the_trace_is_sent_along_all_the_same() -> None:
+def test_without_a_recorder_a_span_is_nothing_and_the_trace_is_still_sent_along() -> None:
     with structlog.contextvars.bound_contextvars(trace_id=TRACE), span("work", task="a task"):
         note(reports=3)
         context = read_traceparent(traceparent())

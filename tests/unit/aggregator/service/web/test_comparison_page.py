@@ -14,7 +14,7 @@ from tests.support.truth import ANSWERED, SERVICES, shown
 HOSTILE = '"><script>alert(1)</script>'
 
 
-def test_each_figure_stands_beside_its_true_value_and_says_whether_the_interval_holds_it() -> None:
+def test_each_figure_is_beside_its_true_value_and_says_if_the_interval_holds_it() -> None:
     page = Page(shown())
     rows = [each.text for each in page.all("tr")]
     assert "count Surgery80.090.080.599.5no: 1 in 20 may miss" in rows
@@ -83,7 +83,7 @@ def test_what_others_wrote_is_text_and_what_has_no_width_is_in_no_chart_from_nea
         (Mark("", 5.0, 5.0, 5.0), 5.25, "5.25"),
     ],
 )
-def test_the_truth_is_said_as_the_figure_beside_it_but_never_on_the_other_side_of_an_end(
+def test_the_truth_is_rounded_as_its_figure_but_never_across_an_end_of_the_interval(
     mark: Mark, truth: float, said: str
 ) -> None:
     assert beside(mark, truth) == said

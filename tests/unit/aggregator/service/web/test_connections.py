@@ -56,7 +56,7 @@ def _statuses(address: tuple[str, int], *pieces: bytes) -> list[int]:
 
 @pytest.mark.parametrize("framing", [f"content-length: {len(_BODY)}", "transfer-encoding: chunked"])
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
-def test_the_body_of_a_request_that_asks_for_another_protocol_is_not_the_next_request(
+def test_the_body_of_a_request_for_another_protocol_is_not_the_next_request(
     address: tuple[str, int], seen: list[tuple[str, bytes, str | None]], framing: str, protocol: str
 ) -> None:
     """The parser skips it: an upload would be lost with a 200, and its body answered as well."""

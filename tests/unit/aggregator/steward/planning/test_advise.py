@@ -127,7 +127,7 @@ def test_the_board_is_told_who_can_make_the_noise_smaller_and_by_how_much() -> N
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_any_mechanism_is_advised_at_its_smallest_strength_and_limited_to_the_years_releases(
+def test_any_mechanism_is_advised_at_its_least_strength_and_for_the_years_releases(
     mechanism: str, circuit: Circuit
 ) -> None:
     """The aggregators refuse a thirteenth release, whose cost no sentence counts."""

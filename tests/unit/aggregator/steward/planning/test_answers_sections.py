@@ -55,7 +55,7 @@ def test_the_policy_has_the_errors_that_are_printed_and_costs_no_more_than_epsil
     assert sum(row["share"] for row in rows) == 1
 
 
-def test_gaussian_noise_is_the_least_that_states_epsilon_and_less_than_rho_alone_allows() -> None:
+def test_gaussian_noise_is_the_least_for_its_epsilon_and_less_than_rho_allows() -> None:
     text = " ".join(["onehot:5"] * 10)
     policy = policy_from_mapping(planned(text)["privacy"])
     promised = policy.mechanism.guarantee(Sections(text, 7))

@@ -94,7 +94,7 @@ def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
     assert "remembers that you answered, not what" in page
 
 
-def test_only_a_page_that_asks_for_words_has_the_module_for_it_and_says_what_that_costs() -> None:
+def test_only_a_page_that_asks_for_words_has_their_module_and_says_what_that_costs() -> None:
     page, other = page_of(department() + WORD), page_of(department())
     written = ("class TextClient", "tosses", "in your own words", 'type="text"')
     for said in (*written, "an epsilon of 1. Of this epsilon, 0.25 is for what you write"):

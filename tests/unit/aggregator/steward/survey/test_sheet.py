@@ -179,7 +179,7 @@ def test_two_windows_must_differ_by_as_much_as_their_comparison_will_need() -> N
 
 
 @pytest.mark.slow
-def test_ten_questions_and_all_their_tables_have_the_errors_that_were_computed_for_them() -> None:
+def test_ten_questions_and_all_their_tables_have_the_computed_errors() -> None:
     head = VISITS.replace('epsilon = "1"', 'epsilon = "1"\ndelta = "1/1000000"')
     questions = [
         department(("a", "b", "c", "d")).replace("department", f"q{number}") for number in range(10)

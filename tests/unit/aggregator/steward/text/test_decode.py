@@ -120,9 +120,7 @@ def test_of_all_strings_that_are_held_by_nobody_none_is_above_the_threshold() ->
 
 
 @pytest.mark.slow
-def test_without_limits_a_frequent_string_makes_false_ones_of_all_that_share_a_bucket_with_it() -> (
-    None
-):
+def test_without_limits_a_frequent_string_makes_false_ones_of_all_in_its_buckets() -> None:
     data = asked(10**5, 12, 4096)
     _, found = remaining(data)
     empty = np.arange(HELD_BELOW, HELD_BELOW + 2**16, dtype=np.uint32)

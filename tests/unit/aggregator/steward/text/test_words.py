@@ -81,7 +81,7 @@ def test_tasks_of_one_window_have_reports_of_different_hours_in_it() -> None:
         Words.of_documents(tasks, documents, STRINGS)
 
 
-def test_the_text_questions_among_a_partys_tasks_are_found_each_time_that_they_are_asked() -> None:
+def test_text_questions_among_a_partys_tasks_are_found_each_time_they_are_asked() -> None:
     again, other = question_tasks(QUESTION, 100), TextQuestion("A word?", Fraction(4), 8, 128)
     no_text = {"group": "alternatives", "group_place": 0}
     tasks = [
