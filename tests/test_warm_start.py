@@ -118,7 +118,7 @@ def test_its_end_is_seen_as_that_of_any_child(tmp_path: Path) -> None:
 
 
 def test_it_leaves_no_one_else_without_a_parent() -> None:
-    """Whoever loses a parent while no process is being made goes to the system's first one."""
+    """A process that loses its parent while none is being made goes to the system's first one."""
     orphan = "import os, time; time.sleep(0.2); print(os.getppid())"
     between = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {orphan!r}])"
     done = subprocess.run(  # noqa: S603  our own words

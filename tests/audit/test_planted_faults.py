@@ -28,7 +28,7 @@ LAPLACE = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"}
 COUNT = AuditedTask("Prio3Count", {}, LAPLACE)
 HISTOGRAM = AuditedTask("Prio3Histogram", {"length": 2}, LAPLACE)
 EVENTS = {"count": 8 * 2, "histogram": 8 * 2 * 2}
-"""Vantages times directions times thresholds: the false alarm is divided among so many."""
+"""Vantages times directions times thresholds: the false alarm is divided by this number."""
 
 ReleaseNoise = Callable[[Vector, Mechanism, Circuit, Entropy], Vector]
 

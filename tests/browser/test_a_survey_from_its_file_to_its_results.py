@@ -208,7 +208,7 @@ def counted(document: str) -> dict[str, float]:
 
 
 def answers(count: int) -> dict[str, float]:
-    """Return what that is if each of so many visitors is counted once."""
+    """Return what that is if each of this many visitors is counted once."""
     people = [visitor(number) for number in range(count)]
     found = Counter[str]()
     for person in people:

@@ -359,7 +359,7 @@ def test_who_is_not_asked_sends_what_everybody_sends(
 def test_the_toss_is_kept_before_anybody_writes_and_every_report_goes_to_its_task(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:
-    """Whoever tossed twice would pay twice: after a closed tab, new keys, or in another window."""
+    """To toss twice is to pay twice: after a closed tab, new keys, or in another window."""
     site, task = asked
     site.loses = lambda _: False
     site.pair.clock.advance(7 * DAY)
@@ -397,7 +397,7 @@ def test_the_toss_is_kept_before_anybody_writes_and_every_report_goes_to_its_tas
 def test_in_a_window_of_letters_the_report_goes_to_the_tossed_place_and_tells_one(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:
-    """Whoever sent one to the question, too, would pay twice for the window."""
+    """A person who also sent one to the question would pay twice for the window."""
     site, task = asked
     site.loses = lambda _: False
     site.pair.clock.advance(7 * DAY)

@@ -1,4 +1,4 @@
-"""The collector's pages in a real browser: each page, file and button, for whoever looks.
+"""The collector's pages in a real browser: each page, file and button.
 
 axe looks for what keeps people from reading a page; of each visit it is also checked that no policy
 was broken, no script was run and no other host was asked.

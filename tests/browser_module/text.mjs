@@ -120,7 +120,7 @@ test('letters are those that Python tells, of what is asked and in each place', 
 });
 
 test('a spelling that was changed, or does not fit its question, is not read', async () => {
-  // Whoever hands out one with shorter windows would have several reports of a person in one.
+  // One with shorter windows would get several reports of a person in one window.
   const question = await read();
   const { description, tasks, bad } = made.spelling;
   const refusals = [

@@ -29,7 +29,7 @@ REPORTS = 25
 """Of an upload of the large task, 4 MB."""
 SENDERS = 32
 BUDGET = 32 * 2**20
-"""A quarter of what so many send at once."""
+"""A quarter of what that many send at once."""
 SECONDS, HONEST_UPLOADS = 4.0, 2
 MOST_GROWTH = 8 * BUDGET
 """Of the leader, in bytes: a body is there as it comes, as a whole, and in reports, and the store

@@ -111,7 +111,7 @@ def test_a_stranger_who_keeps_every_connection_locks_no_other_address_out(
 def test_connections_that_were_answered_give_way_at_any_age(
     address: tuple[str, int], source: str
 ) -> None:
-    """Whoever asks once a second was never displaced, for its pace was unknown for a second."""
+    """One request a second was never displaced, for its pace was unknown for a second."""
     held = []
     try:
         for _ in range(STRANGERS):
@@ -173,7 +173,7 @@ def connected(address: tuple[str, int], source: str, sent: bytes) -> socket.sock
 
 
 def strangers(address: tuple[str, int], count: int) -> list[socket.socket]:
-    """Begin a request from each of so many addresses."""
+    """Begin a request from each of this many addresses."""
     return [connected(address, f"127.0.1.{each + 1}", b"POST") for each in range(count)]
 
 

@@ -26,7 +26,7 @@ statement for each task in each look for work would take hundreds."""
 
 
 def add_copies(config: Path, count: int) -> None:
-    """Store so many copies of a leader's one task, each under an id of its own."""
+    """Store this many copies of a leader's one task, each under an id of its own."""
     database = open_database(read_settings_of(LeaderSettings, config))
 
     def add(tx: Transaction) -> None:

@@ -48,7 +48,7 @@ def wait_for(services: Processes, name: str, event: str, times: int) -> None:
 
 
 def ages(services: Processes, name: str, connections: int) -> set[str]:
-    """Return what `hpke_cache_seconds` is, asked over so many connections."""
+    """Return what `hpke_cache_seconds` is, asked over this many connections."""
     with httpx.Client(headers={"connection": "close"}, timeout=PATIENCE_SECONDS) as http:
         answers = [http.get(f"{services.urls[name]}hpke_config") for _ in range(connections)]
     return {answer.headers["cache-control"] for answer in answers}

@@ -109,7 +109,7 @@ def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
         lines = [line for name in ("leader", WORKER) for line in processes.log(name)]
         finished = [line for line in lines if line["event"] == "aggregation job finished"]
         assert len(finished) == 1
-        # Whoever is about to renew its lease may find that it has itself just given it up.
+        # A driver that is about to renew its lease may find that it has just given it up itself.
         own_ends = ("job waits", "aggregation job finished")
         given_up = {line["trace_id"] for line in lines if line["event"] in own_ends}
         taken = "job taken by another driver, or deleted"

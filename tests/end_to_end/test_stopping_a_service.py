@@ -1,4 +1,4 @@
-"""A service that is told to stop does, whoever is sending it something; between real processes."""
+"""A service that is told to stop does, even while it is sent something; between real processes."""
 
 import socket
 import threading

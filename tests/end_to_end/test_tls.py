@@ -50,7 +50,7 @@ def prefixed(files: dict[str, str], prefix: str) -> dict[str, str]:
 def test_a_pair_speaks_tls_and_its_callers_show_certificates(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stolen token does not open the helper to whoever has no certificate of its callers."""
+    """A stolen token does not open the helper to a caller without a certificate."""
     assert engine == "sqlite"
     servers, callers = Authority(tmp_path, "servers"), Authority(tmp_path, "callers")
     with Processes(tmp_path) as services:

@@ -1,6 +1,6 @@
 """deploy/compose/postgres.yml: several containers of a service, one entry.
 
-By its name the last of these files: whoever has containers waits for those of `test_compose.py`.
+By its name the last of these files: its containers wait for those of `test_compose.py`.
 """
 
 import json

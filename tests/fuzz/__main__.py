@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of every decoder, on demand: `make fuzz`, or `python -m tests.fuzz`.
 
-One decoder after another, each in a process of its own, for so many seconds on the clock. What is
+One decoder after another, each in a process of its own, for a given time on the clock. What is
 found to take a new way is minimised into `corpus`, one input per line in hexadecimal, which `make
 test` replays. A fault ends the run with its input and traceback.
 """

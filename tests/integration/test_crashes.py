@@ -84,7 +84,7 @@ async def persistent_ask(pair: Pair) -> Answer:
 
 
 async def persistent_work(pair: Pair) -> None:
-    """Drive the jobs; whoever dies is started again, and leases expire as time goes by."""
+    """Drive the jobs; a party that dies is started again, and leases expire as time goes by."""
     idle = 0
     for _ in range(30):
         try:

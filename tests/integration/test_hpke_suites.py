@@ -1,4 +1,4 @@
-"""Aggregators with several HPKE suites at once: whoever knows one of them is served.
+"""Aggregators with several HPKE suites at once: a client that knows one of them is served.
 
 And nobody gains by there being several. Who might are a client that has one report counted under
 each key, and somebody on the way who has a share opened as something that its client did not seal.

@@ -107,7 +107,7 @@ def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
-    """Return what `prio ledger` prints after so many releases."""
+    """Return what `prio ledger` prints after this many releases."""
     file = service_file(directory, "helper", 'max_delta = "1/1000"\n')
     key, each = task.task_id.value, charge_of(task)
     with open_aggregator(file) as desk:
@@ -124,7 +124,7 @@ def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
 
 
 def plan_of(task: Task, directory: Path, delta: str = DELTA) -> dict[str, Any]:
-    """Return what `prio plan compose` prints of so many releases of the task."""
+    """Return what `prio plan compose` prints of this many releases of the task."""
     file = directory / "task.toml"
     file.write_text(task_to_toml(task))
     done = run_here(

@@ -1,6 +1,6 @@
 """The page of a text question: what lists find, whose lists they are, and what bounds trying them.
 
-Whoever writes a list, an operator or a reader, could gain by a list that blocks the service, by
+The writer of a list, an operator or a reader, could gain by a list that blocks the service, by
 strings that act in a page, or by having something asked of the aggregators.
 """
 

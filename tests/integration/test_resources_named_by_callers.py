@@ -1,4 +1,4 @@
-"""Tasks of a profile in which whoever asks for something names it: `PUT` where others `POST`.
+"""Tasks of a profile in which callers name what they ask for: `PUT` where others `POST`.
 
 Who could gain is a leader that asks twice for one release, to average its noise away, or for the
 reports of one job under two names, to count them twice.

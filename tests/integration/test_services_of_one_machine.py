@@ -176,7 +176,7 @@ def looked_after(programs: Sequence[Program]) -> subprocess.Popen[str]:
         text=True,
         cwd=ROOT,
         start_new_session=True,
-        # Whoever started the tests may ignore them.
+        # The process that started the tests may ignore them.
         preexec_fn=lambda: [  # noqa: PLW1509  as above
             signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)
         ],

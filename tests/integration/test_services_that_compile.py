@@ -1,4 +1,4 @@
-"""A service whose kernels are being compiled says so to whoever asks it, and `prio status` does."""
+"""A service whose kernels are being compiled says so when asked, and so does `prio status`."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -49,7 +49,7 @@ async def test_a_task_of_other_habits_is_aggregated_and_collected(
 
 @pytest.mark.parametrize("name", ["authorization", "dap-auth-token"])
 async def test_a_wrong_token_opens_nothing_in_either_header(pair: Pair, name: str) -> None:
-    """Whoever knows that one header is looked at must not get past the other."""
+    """Knowing that one header is looked at must not help to get past the other."""
     for url in (pair.url_of("aggregation_jobs"), pair.url_of("collection_jobs")):
         for value in ("Bearer wrong", "wrong", ""):
             answer = await pair.http.post(url, headers={name: value})

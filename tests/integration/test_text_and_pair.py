@@ -289,7 +289,7 @@ def test_a_swapped_description_is_refused_and_so_is_another_order_of_tasks(tmp_p
 async def test_a_surveys_text_question_is_a_group_beside_its_task_and_its_words_are_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever wrote nothing, or has answered before, is one report or none, whatever they wrote."""
+    """People who wrote nothing, or have answered before, are one report or none each."""
     survey = survey_from_toml(SURVEY)
     config, urls = collector_keypair().config, (LEADER_URL, HELPER_URL)
     made, state = tmp_path / "made", tmp_path / "tosses"

@@ -79,7 +79,7 @@ def health_asked(services: Processes) -> Iterator[dict[str, list[float]]]:
 async def requests(
     task: Task, measurements: list[int], start: int, per_request: int
 ) -> list[bytes]:
-    """Make the bodies of all upload requests, of so many reports each."""
+    """Make the bodies of all upload requests, of this many reports each."""
     configuration = task.configuration
     async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
         configs = [

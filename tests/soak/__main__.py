@@ -123,7 +123,7 @@ def _check_the_books(services: Processes, tasks: list[MeasuredTask], bodies: lis
 
 
 def soak(seconds: float, seed: int) -> str:
-    """Live rounds for so many seconds, one at least; return what was done in one line."""
+    """Live rounds for this many seconds, one at least; return what was done in one line."""
     began, counts, rounds = time.monotonic(), Counter[str](), 0
     while not rounds or time.monotonic() - began < seconds:
         on_servers = bool(rounds % 2) and _has_postgresql()

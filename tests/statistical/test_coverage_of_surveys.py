@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 RELEASES = 120
 SLOW = 5
-"""Of so many releases one is looked at for what takes long."""
+"""One release of this many is looked at for what takes long."""
 PEOPLE = 150
 CONFIDENCE, LOWER = Fraction(9, 10), Fraction(1, 2)
 SIGMAS = 5

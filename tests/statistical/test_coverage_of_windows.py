@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 WINDOWS = 160
 SLOW = 4
-"""Of so many pairs of windows one is looked at for what takes long."""
+"""One pair of windows of this many is looked at for what takes long."""
 PEOPLE = 150
 CONFIDENCE, LOWER = Fraction(9, 10), Fraction(1, 2)
 SIGMAS = 5

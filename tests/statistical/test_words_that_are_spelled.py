@@ -29,7 +29,7 @@ from tests.support.text import spelled_tables
 def test_words_are_told_from_as_many_people_on_as_planned(
     tasks: int, length: int, held: int
 ) -> None:
-    """Words of Python's own help, 35 of them, each held by so many of a million people."""
+    """Words of Python's own help, 35 of them, each held by this many of a million people."""
     rng = np.random.default_rng(held)
     topics = " ".join(pydoc_data.topics.topics.values()).lower()
     known = sorted(set(re.findall("[a-z]+", topics)))

@@ -82,7 +82,7 @@ class CollectorWorld(CollectorService):
         return name.hex()
 
     def fill(self, task: Task, count: int, length: int) -> None:
-        """Finish so many weeks before the first Monday, in one transaction."""
+        """Finish this many weeks before the first Monday, in one transaction."""
 
         def put(tx: Transaction) -> None:
             for place in range(count):

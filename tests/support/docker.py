@@ -66,7 +66,7 @@ def base_images() -> list[str]:
 
 
 def _engine_environment() -> dict[str, str]:
-    environment = unmarked_environment()  # Whoever gave the command ends the engine.
+    environment = unmarked_environment()  # The caller that gave the command ends the engine.
     if _answers(environment):
         return environment
     command = environment.get(UP_VARIABLE)
@@ -153,7 +153,7 @@ class Project:
         return self.compose("exec", "-T", service, "prio", *arguments, stdin=stdin)
 
     def client(self, folder: Path, *arguments: str) -> str:
-        """Run `prio` as whoever makes tasks and uploads, with `folder` as its /survey."""
+        """Run `prio` as a maker of tasks and reports would, with `folder` as its /survey."""
         user = f"{os.getuid()}:{os.getgid()}"
         return self.compose(
             *("run", "--rm", "-T", "--user", user, "--volume", f"{folder}:/survey"),

@@ -102,7 +102,7 @@ def upgraded(url: str) -> None:
 
 
 def make_by_copy() -> None:
-    """Let whoever makes a store in a file, in this process and from now on, get a copy."""
+    """Let a new store in a file, in this process and from now on, be a copy."""
     schema._upgrade = _filled
 
 

@@ -84,7 +84,7 @@ LONGEST_WORK = 100
 """Rounds in which a recovered pair must come to rest: a history ends, whatever is wrong."""
 DEFERRING = HelperSettings(database="none", defer_jobs=True)
 EVERY_DEFERRING = 3
-"""Of so many histories, one has a helper that defers."""
+"""One history of this many has a helper that defers."""
 SIZE = 3
 """The least size of a batch whose leader selects."""
 
@@ -428,7 +428,7 @@ class History:
         assert waits or not bodies_left(store)
 
     async def _check_books(self) -> None:
-        """No report is lost or there twice, whoever has just died."""
+        """No report is lost or there twice, no matter who has just died."""
         task_id = self.task.task_id.value
         await self.pair.leader.database.read("books", lambda tx: check_books(tx, task_id))
 

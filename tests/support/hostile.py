@@ -30,7 +30,7 @@ CHUNK = 2**16
 
 
 def connect(url: str, seconds: float = 10) -> socket.socket:
-    """Open a connection to the server of a URL; sending and receiving may take so long."""
+    """Open a connection to the server of a URL; sending and receiving may take `seconds`."""
     parts = urlsplit(url)
     # With hundreds at once, one may have to ask several times before it is taken.
     connection = socket.create_connection((parts.hostname, parts.port), PATIENCE_SECONDS)

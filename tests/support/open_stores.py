@@ -64,7 +64,7 @@ def closed_afterwards() -> Iterator[None]:
 
 @contextmanager
 def all_closed() -> Iterator[None]:
-    """Check that whoever opens a store in the block closes it there, as a command must."""
+    """Check that each store opened in the block is closed there, as a command must."""
     before = len(_opened)
     yield
     assert all(database._is_closed for database in _opened[before:])

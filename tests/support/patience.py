@@ -1,6 +1,6 @@
 """How tests wait, and how they judge time, so that none fails because a machine is slow.
 
-Whoever waits for something does so for `PATIENCE_SECONDS`. What must not take long is measured in
+Anything that is waited for gets `PATIENCE_SECONDS`. What must not take long is measured in
 yardsticks: the processor time of a piece of work, over that of another piece in the same moment.
 """
 

@@ -1,4 +1,4 @@
-"""Ports on loopback that nobody else takes before whoever asked for them listens.
+"""Ports on loopback that nobody else takes before those who asked for them listen.
 
 They lie between those of `prio up` and those of outgoing connections, and each worker of a run has
 its own, which it gives away in turn.

@@ -9,7 +9,7 @@ _CHUNK = 2**16
 
 
 class Proxy:
-    """Passes bytes on between whoever connects and the service at a port of this machine.
+    """Passes bytes on between its callers and the service at a port of this machine.
 
     Args:
         port: The service's.

@@ -1,4 +1,4 @@
-"""What whoever has all files of a store, and its key, can read in their raw bytes."""
+"""What can be read in the raw bytes of a store's files by somebody who also has its key."""
 
 import contextlib
 import sqlite3

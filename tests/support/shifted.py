@@ -22,12 +22,12 @@ SETTLING = "SHIFTED_SETTLING_SECONDS"
 
 
 def command(seconds: int | Path) -> tuple[str, ...]:
-    """Return the command to run instead of `prio`, so many seconds ahead, or as the file says."""
+    """Return the command to run instead of `prio`, this many seconds ahead, or as the file says."""
     return (sys.executable, "-m", "tests.support.shifted", str(seconds))
 
 
 def jump(file: Path, seconds: int) -> None:
-    """Let clocks that look at the file be so many seconds ahead from now on."""
+    """Let clocks that look at the file be this many seconds ahead from now on."""
     draft = file.with_suffix(".draft")
     draft.write_text(str(seconds))
     draft.rename(file)

@@ -37,7 +37,7 @@ class Call:
         self._ended.wait(seconds)
 
     def drip(self, seconds: float) -> None:
-        """Begin a good answer, and send one byte of its body every so many seconds."""
+        """Begin a good answer, and send one byte of its body at a time."""
         self._handler.send_response(200)
         self._handler.send_header("content-length", "1000")
         self._handler.end_headers()
@@ -91,7 +91,7 @@ Trouble = Callable[[Call], None]
 
 
 def dripping(seconds: float) -> Trouble:
-    """Return the trouble of one byte every so many seconds, for ever."""
+    """Return the trouble of one byte at a time, for ever."""
     return lambda call: call.drip(seconds)
 
 
@@ -151,7 +151,7 @@ class SlowPeer:
         self._server.server_close()
 
     def wait_for_calls(self, count: int) -> None:
-        """Wait until so many requests have come.
+        """Wait until this many requests have come.
 
         Raises:
             AssertionError: They have not in time.

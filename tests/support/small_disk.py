@@ -40,7 +40,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(size: int) -> Iterator[SmallDisk]:
-    """Mount a disk of so many bytes; the test is skipped where that is not allowed."""
+    """Mount a disk of this many bytes; the test is skipped where that is not allowed."""
     mount, umount = shutil.which("mount"), shutil.which("umount")
     with tempfile.TemporaryDirectory(prefix="prio-disk-") as name:
         command = [mount or "mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", name]

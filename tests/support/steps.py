@@ -6,7 +6,7 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 
 STEPS = 10
-"""Work is counted in so many steps of the machine at once."""
+"""Work is counted in this many steps of the machine at once."""
 
 
 def steps_of(store: Database, work: Callable[[Transaction], object]) -> int:

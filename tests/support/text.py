@@ -99,7 +99,7 @@ def question_tasks(
 def released_words(
     question: TextQuestion, held: Mapping[str, int], rng: np.random.Generator, silent: int = 0
 ) -> Counts:
-    """Return the released tables of strings that so many people hold."""
+    """Return the released tables of strings that this many people hold."""
     prints = [fingerprint(normal_form(each), question.meaning) for each in held]
     counts = np.array([*held.values()], np.int64)
     found = np.array(prints, np.uint32)

@@ -17,7 +17,7 @@ PATH = "/v1/traces"
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """A span, as whoever looks at traces sees it.
+    """A span, as a reader of traces sees it.
 
     Attributes:
         service: Which service sent it.

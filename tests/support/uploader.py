@@ -36,7 +36,7 @@ class Uploader:
         return decode(HpkeConfigList, answer.content).preferred()
 
     def send(self, count: int, ahead: int = 0) -> httpx.Response:
-        """Upload so many reports, of a time so many seconds ahead of now."""
+        """Upload this many reports, of a time this many seconds ahead of now."""
         when = self._task.time(int(time.time()) + ahead)
         reports = make_reports(self._task, *self._configs, [1] * count, when, SystemEntropy())
         answer = self._http.post(

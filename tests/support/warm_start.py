@@ -181,7 +181,7 @@ def _take_orphans(*, is_taking: bool) -> None:
 
 
 def _received(connection: socket.socket, size: int) -> bytes:
-    """Return so many bytes, or none if the other side is gone."""
+    """Return this many bytes, or none if the other side is gone."""
     received = b""
     while len(received) < size:
         part = connection.recv(size - len(received))

@@ -59,7 +59,7 @@ class Written:
 
 
 def write(url: str, kinds: Sequence[str], shards: int, seconds: float) -> Written:
-    """Run one process for each of `kinds` at once, over a store with so many shards."""
+    """Run one process for each of `kinds` at once, over a store with this many shards."""
     with ExitStack() as running:
         programs = [running.enter_context(_started(url, kind, shards, seconds)) for kind in kinds]
         for program in programs:

@@ -235,7 +235,7 @@ def test_a_setting_in_another_place_than_its_own_is_named(
 def test_a_secret_in_the_place_of_another_setting_is_not_shown(
     kind: type[ServiceSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever confuses two variables still has a log that others may read."""
+    """Somebody who confuses two variables still has a log that others may read."""
     monkeypatch.setenv("PRIO_ROLE", kind.model_fields["role"].default)
     monkeypatch.setenv("PRIO_DATABASE", "a.sqlite")
     refused = []

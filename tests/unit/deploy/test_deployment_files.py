@@ -45,7 +45,7 @@ def run(*command: str | Path) -> str:
 
 @pytest.mark.slow
 def test_every_image_of_others_is_named_with_its_whole_version() -> None:
-    """Or whoever pushes the next one decides what is built, and runs with the keys."""
+    """Or the next push decides what is built, and runs with the keys."""
     root = DEPLOY.parent
     files = [*root.rglob("deploy/**/*.yml"), *root.rglob("deploy/**/*.yaml")]
     named = [
@@ -79,7 +79,7 @@ esac
 def test_the_images_of_others_are_pinned_to_what_a_registry_has_by_one_command(
     tmp_path: Path,
 ) -> None:
-    """Whoever pushes another image under the same version then changes nothing."""
+    """Another image pushed under the same version then changes nothing."""
     root, engine, digest = tmp_path / "checkout", tmp_path / "docker", tmp_path / "digest"
     root.mkdir()
     for name in ("Dockerfile", "docker-compose.yml"):

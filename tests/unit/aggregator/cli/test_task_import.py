@@ -112,7 +112,7 @@ def test_what_cannot_be_joined_is_refused_by_name(
 
 
 def test_a_task_with_an_extension_that_we_do_not_know_is_refused(tmp_path: Path) -> None:
-    """Whoever takes part must do what the extension says, whatever that is."""
+    """A party must do what the extension says, whatever that is."""
     extended = TaskConfiguration(
         task_info=b"x",
         leader_aggregator_endpoint="https://leader.example/",

@@ -78,7 +78,7 @@ def test_answers_are_one_a_line_or_one_a_person(tmp_path: Path) -> None:
 
 
 def test_how_many_people_answer_and_who_they_are_depends_on_no_answer(tmp_path: Path) -> None:
-    """Whoever is behind it would have another's toss, and so be in two tasks."""
+    """Those behind it would have another's toss, and so be in two tasks."""
     file = tmp_path / "answers"
     file.write_bytes("one\u2028two\x0bthree\x85\r\npear\r\n".encode())
     found = _answers(file, None, "answer", ",")

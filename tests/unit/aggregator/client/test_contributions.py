@@ -97,7 +97,7 @@ def test_a_changed_survey_may_have_another_unit_of_time(tmp_path: Path) -> None:
 def test_a_survey_that_is_changed_is_held_to_the_windows_and_the_time_of_each(
     tmp_path: Path,
 ) -> None:
-    """Whoever made it again with shorter windows would have several reports in one of the first."""
+    """Made again with shorter windows, it would get several reports in one of the first."""
     weeks = task_of(VISITS + department())
     halves = task_of(VISITS.replace('"week"', '"12 hours"') + department(), id="A" * 43)
     day = 24 * 3600
@@ -114,7 +114,7 @@ def test_a_survey_that_is_changed_is_held_to_the_windows_and_the_time_of_each(
 def test_tasks_that_are_counted_together_are_held_to_the_windows_of_each(
     tmp_path: Path, other: dict[str, int]
 ) -> None:
-    """Whoever made a task with shorter windows would have several reports in one of the first."""
+    """A task with shorter windows would get several reports in one of the first."""
     first, second = windowed(), make_task(privacy={**LAPLACE, **other}, id="A" * 43)
     week = 100 * HOUR
     for name, tasks in {"one": (first, second), "two": (second, first)}.items():

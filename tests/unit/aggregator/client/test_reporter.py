@@ -519,7 +519,7 @@ def test_an_application_may_change_its_folder(
 
 @pytest.mark.parametrize("place", ["beginning", "end"])
 def test_a_damaged_outbox_says_so_and_stores_and_sends_nothing(world: World, place: str) -> None:
-    """Or whoever answered before is taken for somebody new, and counted twice."""
+    """Or a person who answered before is taken for somebody new, and counted twice."""
     world.begin().put_many([1] * 30, [str(number) for number in range(30)])
     world.close()
     held = world.path.read_bytes()

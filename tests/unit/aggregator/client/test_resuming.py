@@ -103,7 +103,7 @@ def test_other_measurements_of_the_same_number_are_refused_while_reports_wait(
 def test_a_file_whose_reports_are_settled_has_nothing_to_try_measurements_against(
     tmp_path: Path,
 ) -> None:
-    """Whoever finds the file later, and knows that an answer is 0 or 1, does not learn which."""
+    """A finder of the file who knows that an answer is 0 or 1 does not learn which."""
     leader, file = ToldLeader(), tmp_path / "reports"
     leader.is_down = True
     upload(file, leader, [1])

@@ -30,7 +30,7 @@ def done(futures: Sequence[Future[int]]) -> list[int]:
 
 
 def arrived(together: Together[int, int], count: int) -> None:
-    """Wait until so many wait."""
+    """Wait until this many wait."""
     pause = threading.Event()
     while len(together._waiting) < count:
         pause.wait(0.001)

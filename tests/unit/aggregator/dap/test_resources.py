@@ -156,5 +156,5 @@ def test_an_endpoint_names_a_host_and_perhaps_a_port_and_a_path(url: str) -> Non
     ],
 )
 def test_an_endpoint_has_no_empty_label_and_nothing_that_reads_like_another_host(url: str) -> None:
-    """Whoever writes the task file gains by an address that reads like another."""
+    """The writer of the task file gains by an address that reads like another."""
     assert not is_endpoint(url)

@@ -52,7 +52,7 @@ def said(found: list[Bound]) -> dict[str, Bound]:
 def planned(
     mechanism: Mechanism, circuit: Circuit, count: int, *, with_pld: bool = False
 ) -> dict[str, Bound]:
-    """Return the bounds of so many releases, which are all that aggregators allow."""
+    """Return the bounds of this many releases, which are all that aggregators allow."""
     made = [Releases(mechanism, circuit, count)]
     return said(bounds(made, DELTA, plan=made, with_pld=with_pld))
 

@@ -97,7 +97,7 @@ def test_what_is_being_put_when_another_fails_is_deleted_as_well() -> None:
                 raise Unreachable("away")
             begun.set()
             assert failed.wait(PATIENCE_SECONDS)
-            time.sleep(0.05)  # for whoever would delete before this is there
+            time.sleep(0.05)  # for those that would delete before this is there
             self.there.add(name)
 
         def get(self, name: str) -> bytes | None:

@@ -1,6 +1,6 @@
 """Text questions in an application: one toss a person for ever, and one report a window of each.
 
-Who gains by a second toss is whoever collects: a person who is in two tasks pays for two.
+The collector would gain by a second toss: a person who is in two tasks pays for two.
 """
 
 import json
@@ -275,7 +275,7 @@ DAY = 86400
 def test_a_survey_that_is_changed_while_its_tasks_run_asks_nobody_twice_in_a_window(
     world: World, tmp_path: Path, changed: str, later: int
 ) -> None:
-    """Whoever makes the tasks would have two reports of a person, or one in two windows."""
+    """The maker of the tasks would get two reports of a person, or one in two windows."""
     world.begin().put({"word": "knee"}, person="17")
     folder = tmp_path / "changed"
     tasks = write_survey_folder(folder, changed, id="A" * 43)
@@ -352,7 +352,7 @@ def test_people_who_are_not_asked_report_no_answer_to_the_task_they_tossed_for(
     survey.reporter.flush()
     assert sum(world.stored()["word"].values()) == 4
     assert len({len(world.leader.stored[key]) for key in of_word(world)}) == 1
-    # An answer of the wrong type is refused of whoever is not asked, too.
+    # An answer of the wrong type is refused even from people who are not asked.
     with pytest.raises(AnswerError, match="word: must be text"):
         survey.put({"department": "medicine", "word": 3}, person="another")
     world.close()
@@ -439,7 +439,7 @@ def test_a_toss_that_was_changed_is_an_error_and_no_reason_to_toss_again(world: 
 def test_files_of_another_question_or_tasks_in_another_order_are_refused(
     made: Made, tmp_path: Path
 ) -> None:
-    """Whoever hands out files would gain: tasks of theirs, or people in places that add up."""
+    """Those who hand out files would gain: tasks of theirs, or people in places that add up."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     shutil.copytree(made[0], ours)
     write_survey_folder(theirs, SURVEY.replace("What hurts?", "Who hurts you?"))
@@ -543,7 +543,7 @@ def test_in_a_window_of_letters_people_are_in_their_places_and_in_no_other_task(
 def test_letters_that_do_not_fit_their_question_are_refused(
     said: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Whoever hands out others would have several reports of a person in one of its windows."""
+    """Others would get several reports of a person in one of its windows."""
     made, folder = tmp_path / "made", tmp_path / "spelled"
     write_survey_folder(made, LETTERS)
     changed = []

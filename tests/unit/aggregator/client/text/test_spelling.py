@@ -100,7 +100,7 @@ def test_fingerprints_alphabet_letters_and_places_are_bound_into_every_task() ->
 
 
 def test_letters_are_asked_for_in_windows() -> None:
-    """Or whoever hands them out would have people pay once more than the question says."""
+    """Or people would pay once more than the question says."""
     tasks = [
         task_from_table({**table, "privacy": {n: e for n, e in privacy.items() if n != "window"}})
         for table in map(task_to_table, spelling_tasks(SPELLING))

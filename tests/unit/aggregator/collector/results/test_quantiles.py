@@ -90,7 +90,7 @@ def test_a_public_number_of_reports_makes_the_interval_narrower() -> None:
 
 
 def test_many_bins_of_many_batches_are_no_narrower_for_being_cut_short() -> None:
-    # So many bins cannot be told apart that not each is asked for its exact width.
+    # Too many bins cannot be told apart for each to be asked for its exact width.
     nothing = [
         total(Noised.released(0, LAW, (index, batch)) for batch in range(5)) for index in range(300)
     ]

@@ -330,7 +330,7 @@ def test_jobs_grow_again_slowly_while_the_helper_takes_the_largest_allowed(
         return store.read_sync("bound", lambda tx: largest_job(tx, TASK_ID))
 
     def take(size: int, number: int) -> int | None:
-        """Let the Helper take a job of so many bytes; return the bound after it."""
+        """Let the Helper take a job of `size` bytes; return the bound after it."""
         upload(store, [number])
         create_job(store)
         leased = lease_job(store)

@@ -46,7 +46,7 @@ EMPTIED = 15
 GROUP = 5
 PAUSES = (0, 0.01, 0.06)
 STAYING = 9
-"""One report in so many is given back for another job, as one that waits is."""
+"""One report in this many is given back for another job, as one that waits is."""
 
 
 def body_of(report: bytes) -> bytes:

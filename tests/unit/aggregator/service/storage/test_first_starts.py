@@ -75,7 +75,7 @@ def interrupted(settings: LeaderSettings, moment: int) -> list[bytes]:
     """Start; after the function of this number that looks or makes, another process starts.
 
     Returns:
-        What each of the two found: the other first, or only ours if there were not so many.
+        What each of the two found: the other first, or only ours if there were not two.
     """
     found, left = list[bytes](), moment
 

@@ -60,7 +60,7 @@ ATTEMPTS = 6
 
 
 def refuse_reports(tx: Transaction, failures: int, code: str, moment: str) -> None:
-    """Let the server refuse so many transactions that store reports, and then no more."""
+    """Let the server refuse this many transactions that store reports, and then no more."""
     tx.connection.exec_driver_sql("CREATE SEQUENCE refusals")  # a rollback does not put it back
     tx.connection.exec_driver_sql(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "

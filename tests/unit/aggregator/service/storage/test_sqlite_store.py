@@ -121,7 +121,7 @@ def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_a_back
 def test_nothing_is_written_to_a_file_that_was_moved_while_it_was_in_use(
     tmp_path: Path, in_its_place: str
 ) -> None:
-    """It would be lost for whoever opens the store next, and a second file would share its log."""
+    """It would be lost for the next that opens the store, and a second file would share its log."""
     store = make_store(tmp_path)
     file, away = tmp_path / "store.sqlite", tmp_path / "away.sqlite"
     upload(store, range(2))
@@ -282,7 +282,7 @@ def test_whoever_reads_the_store_keeps_no_writer_waiting(store: Database, tmp_pa
             began = time.monotonic()
             upload(store, [number], time=100)
             seconds.append(time.monotonic() - began)
-        # Half as long as whoever has to wait does; one write may have met a slow disk.
+        # Half as long as one that has to wait; one write may have met a slow disk.
         assert statistics.median(seconds) < sqlite.BUSY_TIMEOUT_SECONDS / 2
         assert _traces(secrets, tmp_path, expected=secrets) == secrets
     assert _traces(secrets, tmp_path, expected=set()) == set()

@@ -169,7 +169,7 @@ def test_the_level_changes_also_for_a_logger_that_was_used_before(
 
 @pytest.mark.slow
 def test_no_line_of_ours_names_a_field_whose_value_is_always_refused() -> None:
-    """Whoever is told to bring back the store key `[refused]` cannot know which that is."""
+    """A person told to bring back the store key `[refused]` cannot know which that is."""
     methods = {"debug", "info", "warning", "error", "exception", "bind"}
     fields = {
         keyword.arg

@@ -177,7 +177,7 @@ async def test_a_task_that_is_being_forgotten_stops_no_other(store: Database) ->
         put_reports(tx, OTHER, new_reports([1]), MAX_REPORTS)
         create_aggregation_job(tx, OTHER, JobSize(1, 1000))
         end_task(tx, OTHER)
-        begin_to_forget(tx, OTHER)  # whoever was about to delete its rows has been killed
+        begin_to_forget(tx, OTHER)  # the process about to delete its rows has been killed
 
     store.run_sync("provision", provision)
     ended: list[bytes] = []

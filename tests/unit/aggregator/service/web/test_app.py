@@ -199,7 +199,7 @@ def test_every_resource_of_a_role_must_be_served() -> None:
 
 
 async def ask_of(handler: Handler, answer_seconds: float, **options: object) -> httpx.Response:
-    """Ask an application with one handler, which has so long to answer."""
+    """Ask an application with one handler, which has a time limit."""
     made = APIRouter()
     made.add_api_route("/", handler, methods=["POST"])
     transport = httpx.ASGITransport(create_app("tests", [made], answer_seconds=answer_seconds))
@@ -229,7 +229,7 @@ async def test_the_time_that_a_body_takes_is_not_that_of_its_answer(
         loop = asyncio.get_running_loop()
         now = loop.time
         for _ in range(5):
-            # So long by the clock of the loop, which looks whose time is over.
+            # That long by the clock of the loop, which looks whose time is over.
             with monkeypatch.context() as patch:
                 patch.setattr(loop, "time", lambda: now() + seconds + 1)
                 await anyio.sleep(0.01)

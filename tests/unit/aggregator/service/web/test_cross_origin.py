@@ -121,7 +121,7 @@ def _address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
 
 
 NO_PROXY = "127.0.0.2"
-"""A proxy's first request says for whom it asks; whoever is none is refused before that."""
+"""A proxy's first request says for whom it asks; a caller that is none is refused before that."""
 
 
 def test_a_connection_too_many_is_refused_so_that_a_page_can_read_it(

@@ -59,5 +59,5 @@ def test_figures_are_published_with_the_noise_of_both_aggregators(kind: str) -> 
             missed += not interval.low <= truth <= interval.high
     estimates = {each[wanted[0]].figure.quantity.estimate for each in rounds}
     assert len(estimates) > 10
-    # At 95 % confidence more than a sixth of so many missing has a probability below 1e-6.
+    # At 95 % confidence more than a sixth of this many missing has a probability below 1e-6.
     assert missed <= shown / 4

@@ -112,7 +112,7 @@ def test_questions_tables_and_their_order_travel_in_the_task_file() -> None:
 
 def test_what_is_no_meaning_of_the_tasks_own_sections_is_refused() -> None:
     one, two = task_of(SURVEY), task_of(TWO)
-    # The digest is that of the meaning: whoever makes a task can still make it wrongly.
+    # The digest is that of the meaning: a task can still be made wrongly.
     with pytest.raises(ParameterError, match=r"asked as onehot:4 .*, which is another type"):
         Meaning.of_task(dataclasses.replace(one, meaning=two.meaning))
 

@@ -1,4 +1,4 @@
-"""Which questions are asked of whom, and that whoever is not asked is like everybody else."""
+"""Which questions are asked of whom, and that people who are not asked are like everybody else."""
 
 import io
 import json
@@ -99,7 +99,7 @@ ask_if = { smoker = "yes", why = ["taste", "habit"] }
 
 
 def test_a_text_question_depends_on_any_other_and_none_on_it() -> None:
-    """Whoever made a page that asks others would otherwise measure something else."""
+    """A page that asks others would otherwise measure something else."""
     # It may stand before them: people are asked it after all others.
     assert survey_from_toml(VISITS + WORD + SMOKERS.removeprefix(VISITS)).routing.texts
     routing = survey_from_toml(SMOKERS + WORD).routing
