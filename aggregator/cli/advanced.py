@@ -1,6 +1,7 @@
 """Options that few people need: help shows them only with `--help-all`."""
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Annotated, Any, Final
 
 import typer
@@ -63,7 +64,9 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
 
 
 def folded(command: Any, path: str) -> Any:  # noqa: ANN401  # typer does not export its commands' type
-    """Return a command whose `--help` leaves out its advanced options, if it has any."""
+    """Return a command whose `--help` leaves out its advanced options, and fills its lines."""
+    paragraphs = cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
     names = _ANYWHERE | _OF.get(path, frozenset())
     advanced = [each for each in command.params if each.name in names]
     if advanced:

@@ -2,6 +2,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -128,6 +129,19 @@ def test_advanced_options_are_shown_where_they_are_asked_for(
     first, whole = help_of(capsys, *command, "--help"), help_of(capsys, *command, "--help-all")
     assert "--help-all" in first
     assert first.count("--") < whole.count("--") - 3
+
+
+@pytest.mark.parametrize("command", [["load"], ["task", "import"]], ids=" ".join)
+def test_help_fills_the_lines_of_a_terminal(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = help_of(capsys, *command, "--help").partition("╭")[0]
+    lines = [line.strip() for line in words.splitlines()]
+    assert max(map(len, lines)) <= 78
+    joined = [pair for pair in pairwise(lines) if all(pair)]
+    assert joined
+    assert [line for line, after in joined if len(f"{line} {after.split()[0]}") <= 78] == []
 
 
 def test_every_advanced_option_is_one_of_its_command() -> None:
