@@ -33,6 +33,8 @@ _COMMENTS = {
     "interval": "in units of time_precision since the Unix epoch",
 }
 _PLACE = re.compile(r"line [0-9]+,? column [0-9]+")
+_LIST = re.compile(r"\s*\[\s*\{")
+"""How a list of tables in JSON begins, and no TOML."""
 
 
 MOST_CHARACTERS = 2**20
@@ -60,6 +62,11 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
     """
     is_json = text.lstrip().startswith("{")
     check_text(text, "task file")
+    if _LIST.match(text):
+        raise ParameterError(
+            "task file: is the list that pages need; give tasks.toml, the same tasks with all "
+            "their settings"
+        )
     try:
         document = _from_json(text) if is_json else tomllib.loads(text)
     except NOT_TOML as error:

@@ -124,6 +124,7 @@ def test_a_document_with_a_fault_is_refused(old: str, new: str, said: str) -> No
         ("version = 1\ntask = 3", "a table for each task"),
         ("version = 1\ntask = [1]", "a table for each task"),
         ("[task]\nid = 1", "a table for each task"),
+        ('[{"id": "', "the list that pages need; give tasks.toml"),
         ("{", "not JSON"),
         ('{"version": 1, "version": 1}', "not JSON: 'version' is given twice"),
         ('{"version": NaN}', "not JSON: NaN is no number"),
