@@ -48,6 +48,10 @@ def check(found: dict[str, object]) -> None:
     assert len(numbers) >= 7
     assert min(numbers) > 0
     assert min(found["peak_mib"].values()) > 50
+    assert found["exchanges"].keys() == found["cpu_us"].keys()
+    assert sum(found["exchanges"].values()) == pytest.approx(
+        found["exchanges_per_report"], abs=0.03
+    )
     assert sum(found["written_bytes"].values()) == pytest.approx(
         found["written_bytes_per_report"], abs=1
     )

@@ -126,6 +126,10 @@ def _measure(
         "cpu_us": {
             name: round(1e6 * each.cpu_seconds / reports, 1) for name, each in grouped.spent.items()
         },
+        "exchanges": {
+            name: round(each.cpu_seconds / reports / exchange, 2)
+            for name, each in grouped.spent.items()
+        },
         "exchange_us": round(1e6 * exchange, 1),
         "exchanges_per_report": round(cpu / exchange, 2),
         "peak_mib": {
@@ -279,8 +283,9 @@ def _say(found: dict[str, Any]) -> None:
         print(f"  answered after {latency['p50']} ms, p99 {latency['p99']} ms")
     each = ", ".join(f"{name} {used}" for name, used in found["cpu_us"].items())
     print(f"processor time of a report: {found['cpu_us_per_report']} us ({each})")
+    each = ", ".join(f"{name} {count}" for name, count in found["exchanges"].items())
     print(
-        f"  {found['exchanges_per_report']} exchanges of {found['exchange_us']} us; "
+        f"  {found['exchanges_per_report']} exchanges of {found['exchange_us']} us ({each}); "
         "two are the floor"
     )
     peak = found["peak_mib"]
