@@ -106,7 +106,8 @@ def upload(
 
     from aggregator.cli.files import read_task
     from aggregator.client import Contributions, MeasurementReader
-    from aggregator.service.transport.client import check_endpoints, open_client
+    from aggregator.service.transport.clear_text import check_endpoints
+    from aggregator.service.transport.client import open_client
 
     task = read_task(task_file, which)
     check_endpoints(task, insecure_http=insecure_http)

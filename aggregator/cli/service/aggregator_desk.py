@@ -52,7 +52,7 @@ class AggregatorDesk:
         from aggregator.service.storage.backup.reconciliation import enter_releases
         from aggregator.service.storage.engine import locks
         from aggregator.service.storage.tasks.caller_tokens import put_caller_token
-        from aggregator.service.transport.client import check_endpoints
+        from aggregator.service.transport.clear_text import check_endpoints
 
         provisions = read_provisions(text, self.role)
         for each in provisions:

@@ -40,7 +40,7 @@ class CollectorDesk:
         """
         from aggregator.dap.profile import Role
         from aggregator.protocol.provisioning import read_provisions
-        from aggregator.service.transport.client import check_endpoints
+        from aggregator.service.transport.clear_text import check_endpoints
 
         provisions = read_provisions(text, Role.COLLECTOR)
         records, ours = [], self.keypair().config

@@ -22,7 +22,7 @@ from aggregator.service.transport.certificates import (
     own_certificates,
     with_certificates,
 )
-from aggregator.service.transport.client import is_loopback
+from aggregator.service.transport.clear_text import is_loopback
 from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.health import create_health_app
 

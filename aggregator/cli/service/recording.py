@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import HelperSettings, LeaderSettings
-from aggregator.service.transport.client import check_scheme
+from aggregator.service.transport.clear_text import check_scheme
 from aggregator.service.transport.peer import origin
 
 

@@ -120,7 +120,7 @@ def new(
     )
     from aggregator.dp.sensitivity import max_entry
     from aggregator.protocol.provisioning import PARTIES
-    from aggregator.service.transport.client import check_endpoints
+    from aggregator.service.transport.clear_text import check_endpoints
 
     settings = {} if privacy_file is None else privacy_table(privacy_file)
     settings |= dict(assignment(text) for text in privacy or [])

@@ -77,7 +77,8 @@ def upload(
     import anyio
 
     from aggregator.clock import SystemClock
-    from aggregator.service.transport.client import check_endpoints, open_client
+    from aggregator.service.transport.clear_text import check_endpoints
+    from aggregator.service.transport.client import open_client
 
     question, tasks = read_asked(folder)
     check_endpoints(tasks[0], insecure_http=insecure_http)

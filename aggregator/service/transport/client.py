@@ -5,7 +5,6 @@ this machine and ignores the environment's proxies. It keeps no cookies: a peer 
 fill our memory, and our requests to other ports of its host.
 """
 
-import ipaddress
 import ssl
 import time
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -14,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from typing_extensions import override
 
-from aggregator.dap.resources import names_host
-from aggregator.errors import ParameterError
 from aggregator.service.transport.answers import Answers
+from aggregator.service.transport.clear_text import check_scheme
 
 if TYPE_CHECKING:
-    from aggregator.protocol.task import Task
     from aggregator.service.config import ServiceSettings
 
 CONNECT_SECONDS = 10
@@ -95,45 +92,3 @@ def client_of(settings: "ServiceSettings", timeout_seconds: float = 60) -> Clien
         environment_proxy=settings.environment_proxy,
         tls=asking_context(settings.peer_ca, Identity.asking(settings)),
     )
-
-
-def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
-    """Refuse a URL if a token or a report would travel to it in the clear.
-
-    Args:
-        url: The URL.
-        name: What the message calls it.
-        insecure_http: Whether the operator allows it.
-
-    Raises:
-        ParameterError: It names no host, or is plain HTTP to another machine, and that is
-            not allowed.
-    """
-    if not (url.isprintable() and names_host(url)):
-        raise ParameterError(f"{name}: {url} must name a host, and a port up to 65535 if any")
-    parsed = httpx.URL(url)
-    if parsed.scheme == "https" or insecure_http or is_loopback(parsed.host):
-        return
-    raise ParameterError(
-        f"{name}: {url} is plain HTTP to another machine; name an https:// URL, or allow it by "
-        "insecure_http (--insecure-http, PRIO_INSECURE_HTTP)"
-    )
-
-
-def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
-    """Refuse a task whose reports and tokens would travel in the clear.
-
-    Raises:
-        ParameterError: See `check_scheme`.
-    """
-    configuration = task.configuration
-    check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
-    check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

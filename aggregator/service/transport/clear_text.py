@@ -1,0 +1,54 @@
+"""To whom reports and tokens may travel over plain HTTP: to this machine, unless it is allowed."""
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+import httpx
+
+from aggregator.dap.resources import names_host
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.protocol.task import Task
+
+
+def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
+    """Refuse a URL if a token or a report would travel to it in the clear.
+
+    Args:
+        url: The URL.
+        name: What the message calls it.
+        insecure_http: Whether the operator allows it.
+
+    Raises:
+        ParameterError: It names no host, or is plain HTTP to another machine, and that is
+            not allowed.
+    """
+    if not (url.isprintable() and names_host(url)):
+        raise ParameterError(f"{name}: {url} must name a host, and a port up to 65535 if any")
+    parsed = httpx.URL(url)
+    if parsed.scheme == "https" or insecure_http or is_loopback(parsed.host):
+        return
+    raise ParameterError(
+        f"{name}: {url} is plain HTTP to another machine; name an https:// URL, or allow it by "
+        "insecure_http (--insecure-http, PRIO_INSECURE_HTTP)"
+    )
+
+
+def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
+    """Refuse a task whose reports and tokens would travel in the clear.
+
+    Raises:
+        ParameterError: See `check_scheme`.
+    """
+    configuration = task.configuration
+    check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
+    check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
