@@ -62,13 +62,22 @@ class Resource:
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
 
 
+_BRACKETED = compile_pattern(r"\[[^\[\]]*\](:[0-9]*)?")
+
+
 def names_host(url: str) -> bool:
-    """Return whether a URL names a host and, if it names a port, a valid one."""
+    """Return whether a URL names a host and, if it names a port, a valid one.
+
+    Brackets must hold the whole host: some versions of Python take `evil[::1]` for `::1`.
+    """
     try:
         parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0  # asking for the port checks it
+        port = parts.port  # asking for it checks it
     except ValueError:
         return False
+    address = parts.netloc.rpartition("@")[2]
+    is_whole = "[" not in address or _BRACKETED.fullmatch(address) is not None
+    return bool(parts.hostname) and port != 0 and is_whole
 
 
 def is_endpoint(url: str) -> bool:

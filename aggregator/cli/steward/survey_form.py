@@ -70,11 +70,8 @@ def form(
     """
     import json
 
-    import anyio
-
     from aggregator.cli.local.folder import LocalFolder, public_file
     from aggregator.service.config import read_text
-    from aggregator.service.transport.client import open_client
     from aggregator.steward.survey.form.page import fingerprint
     from aggregator.steward.survey.form.words import WORDS, words_of
 
@@ -93,6 +90,10 @@ def form(
     public, _ = public_file(file, up)
     page = page_of(public, WORDS if words is None else words_of(read_text(words)), spelled or ())
     if check is not None:
+        import anyio
+
+        from aggregator.service.transport.client import open_client
+
         http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
         served = anyio.run(_served, http, check, len(page.encode()))
         if served == page.encode():

@@ -2,8 +2,7 @@
 
 import ipaddress
 from typing import TYPE_CHECKING
-
-import httpx
+from urllib.parse import urlsplit
 
 from aggregator.dap.resources import names_host
 from aggregator.errors import ParameterError
@@ -26,8 +25,8 @@ def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
     """
     if not (url.isprintable() and names_host(url)):
         raise ParameterError(f"{name}: {url} must name a host, and a port up to 65535 if any")
-    parsed = httpx.URL(url)
-    if parsed.scheme == "https" or insecure_http or is_loopback(parsed.host):
+    parts = urlsplit(url)
+    if parts.scheme == "https" or insecure_http or is_loopback(parts.hostname or ""):
         return
     raise ParameterError(
         f"{name}: {url} is plain HTTP to another machine; name an https:// URL, or allow it by "

@@ -10,12 +10,15 @@ import pytest
 
 from aggregator.cli.commands import GROUPS
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.codec import encode
+from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_to_toml
 from tests.support.commands import service_file
 from tests.support.entropy import SeededEntropy
-from tests.support.tasks import make_task
+from tests.support.surveys import task_of
+from tests.support.tasks import collector_keypair, make_task
 
 SURVEY = Path(__file__).parents[4] / "examples/hospital/survey.toml"
 
@@ -140,12 +143,19 @@ def test_help_of_a_group_and_tab_in_it_load_none_of_its_commands(path: list[str]
 NEEDED_FOR_READING: dict[str, set[str]] = {
     "survey": {"numpy"},
     "task check": set(),
+    "task new": set(),
+    "task add": {"sqlalchemy", "cryptography"},
     "status": {"sqlalchemy", "cryptography"},
 }
-"""What a command loads of these: laws of sums for the errors of a survey, and what decrypts the
-secrets that a status proves readable; else the store."""
+"""What a command loads of these: laws of sums for the errors of a survey, and what encrypts a
+task's secrets and decrypts those that a status proves readable; else the store."""
 
 MOST_MODULES_OF_READING = 650
+
+PARTIES = (
+    "--leader https://leader.example/ --helper https://helper.example/ "
+    f"--collector-config {encode_base64url(encode(collector_keypair().config))}"
+)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +168,10 @@ def party(tmp_path_factory: pytest.TempPathFactory) -> Path:
         desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
         desk.new_hpke_keys()
     (folder / "task.toml").write_text(task_to_toml(task))
+    another = make_task(id="B" * 42 + "A")
+    (folder / "another.toml").write_text(provision(another, SeededEntropy(2))[Role.LEADER])
     (folder / "survey.toml").write_text(SURVEY.read_text())
+    (folder / "asked.toml").write_text(task_to_toml(task_of(SURVEY.read_text())))
     return folder
 
 
@@ -175,13 +188,18 @@ def party(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "backup --config leader.toml copy.sqlite",
         "survey check survey.toml --json",
         "task check task.toml",
+        "task add --config leader.toml another.toml",
+        "task new PARTIES --out t --vdaf Prio3Count --epsilon 1 --max-reports 9 --min-batch-size 1",
+        "survey new survey.toml PARTIES --out asked",
+        "survey show asked.toml",
+        "survey form asked.toml",
     ],
 )
-def test_a_command_that_only_reads_loads_nothing_that_computes_or_serves(
+def test_a_command_that_reads_or_adds_a_task_loads_nothing_that_computes_or_serves(
     party: Path, command: str
 ) -> None:
     done = subprocess.run(  # noqa: S603  our own program
-        [sys.executable, "-c", SHOWING_MODULES, *command.split()],
+        [sys.executable, "-c", SHOWING_MODULES, *command.replace("PARTIES", PARTIES).split()],
         cwd=party,
         capture_output=True,
         text=True,

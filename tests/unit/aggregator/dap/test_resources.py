@@ -148,6 +148,8 @@ def test_an_endpoint_names_a_host_and_perhaps_a_port_and_a_path(url: str) -> Non
         "https://leader.example:65536/",
         "https://leader.example:x/",
         "https://[::1/",
+        "https://evil.example[::1]/",
+        "https://[::1]evil.example/",
         "https://leader.example@evil.example/",
         "https://leader.example:x@evil.example/",
         "https://@evil.example/",
