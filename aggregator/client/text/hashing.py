@@ -13,13 +13,16 @@ spread strings evenly and to be fast for the billions of strings that a decoder 
 
 import dataclasses
 import hashlib
-from typing import Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Final
 
 from aggregator.client.text.strings import DIGEST_SIZE, fingerprint, normal_form
 from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    _Words = npt.NDArray[np.uint64]
 
 NO_ANSWER: Final = 0
 """The bucket of people who gave no answer."""
@@ -31,8 +34,6 @@ FEWEST_TASKS, MOST_TASKS = 8, 1024
 _DOMAIN: Final = b"prio text key"
 _KEY_SIZE: Final = 16
 _MAGIC: Final = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-
-_Words = npt.NDArray[np.uint64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,13 +69,19 @@ class TextHashes:
 
     def bucket(self, task: int, answer: str | None) -> int:
         """Return the bucket of an answer; None or a string of no visible character is no answer."""
+        import numpy as np
+
         normal = "" if answer is None else normal_form(answer)
         prints = np.array([fingerprint(normal, self.meaning)], np.uint32)
         found = int(self.string_buckets(task, prints)[0]) + 1
         return found if normal else NO_ANSWER
 
-    def string_buckets(self, task: int, prints: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    def string_buckets(
+        self, task: int, prints: "npt.NDArray[np.uint32]"
+    ) -> "npt.NDArray[np.int64]":
         """Return each fingerprint's bucket in a task, minus 1: 0 to `buckets` - 1."""
+        import numpy as np
+
         hashed = siphash(self.key(task), prints.byteswap())
         return (hashed % np.uint64(self.buckets)).astype(np.int64)
 
@@ -95,11 +102,13 @@ def initial_state(key: bytes) -> list[int]:
     return [half ^ magic for half, magic in zip(halves, _MAGIC, strict=True)]
 
 
-def siphash(key: bytes, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+def siphash(key: bytes, words: "npt.NDArray[np.uint32]") -> "npt.NDArray[np.uint64]":
     """Return SipHash-2-4 of messages of four bytes, each given as a little-endian word.
 
     Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", section 2.
     """
+    import numpy as np
+
     v0, v1, v2, v3 = (np.full(words.shape, each, np.uint64) for each in initial_state(key))
     block = words.astype(np.uint64) | np.uint64(4 << 56)  # the message and then its length
     v3 ^= block
@@ -112,7 +121,7 @@ def siphash(key: bytes, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]
     return v0 ^ v1 ^ v2 ^ v3
 
 
-def _round(v0: _Words, v1: _Words, v2: _Words, v3: _Words) -> None:
+def _round(v0: "_Words", v1: "_Words", v2: "_Words", v3: "_Words") -> None:
     """Do one SipRound in place."""
     v0 += v1
     _rotate(v1, 13)
@@ -130,7 +139,9 @@ def _round(v0: _Words, v1: _Words, v2: _Words, v3: _Words) -> None:
     _rotate(v2, 32)
 
 
-def _rotate(word: _Words, by: int) -> None:
+def _rotate(word: "_Words", by: int) -> None:
+    import numpy as np
+
     high = word >> np.uint64(64 - by)
     word <<= np.uint64(by)
     word |= high

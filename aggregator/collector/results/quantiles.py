@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import ConfidenceInterval
@@ -153,6 +152,8 @@ class BinNoise:
     """
 
     def __init__(self, bins: Sequence[Noised]) -> None:
+        import numpy as np
+
         laws = [bin_.law for bin_ in bins]
         kinds = sorted({(part.law, part.weight) for law in laws for part in law.parts}, key=repr)
         place = {kind: index for index, kind in enumerate(kinds)}

@@ -20,15 +20,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from aggregator.collector.results.minorant import Minorant
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.spectrum import UNIT_ROUNDOFF, Floats
 from aggregator.dp.utility import half_width_of
 from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.dp.spectrum import Floats
 
 _TABLE = 2**16
 """The longest table of probabilities."""
@@ -201,6 +201,10 @@ def _convolved(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | 
     so on a circle of 2 `reach` points or more P(|T| > h) is at most what lies beyond h there and
     that.
     """
+    import numpy as np
+
+    from aggregator.dp.spectrum import UNIT_ROUNDOFF
+
     length = 1 << (2 * reach - 1).bit_length()
     steps = np.arange(length // 2 + 1)
     values, errors = np.ones(len(steps)), np.zeros(len(steps))
@@ -226,6 +230,10 @@ def _convolved(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | 
 
 def _smoothed(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | None:
     """Return a width by a minorant; None if rounding or its degree forbids so small a miss."""
+    import numpy as np
+
+    from aggregator.collector.results.minorant import Minorant
+
     degree = max(_LEAST_DEGREE, min(_DEGREE, _EVALUATIONS // len(law.parts)))
     length = 2.0 * reach
     values, errors = np.ones(degree), np.zeros(degree)
@@ -249,13 +257,17 @@ def _smoothed(law: SumLaw, unit: Fraction, reach: int, miss: float) -> Width | N
 
 
 def _multiplied(
-    values: Floats, errors: Floats, draws: int, own: Floats, off: Floats
-) -> tuple[Floats, Floats]:
+    values: "Floats", errors: "Floats", draws: int, own: "Floats", off: "Floats"
+) -> "tuple[Floats, Floats]":
     """Return a product with a characteristic function for each draw, and its errors.
 
     With |x - x'| <= d and |y - y'| <= e, |x y - x' y'| <= |x| e + |y| d + d e; and |z^m - z'^m| is
     at most (|z| + e)^m - |z|^m, which is at most m e (|z| + e)^(m - 1).
     """
+    import numpy as np
+
+    from aggregator.dp.spectrum import UNIT_ROUNDOFF
+
     power = own**draws
     largest = (np.abs(own) + off) ** (draws - 1)
     error = draws * off * largest + 16 * UNIT_ROUNDOFF * np.abs(power)
@@ -263,13 +275,17 @@ def _multiplied(
 
 
 @functools.lru_cache(maxsize=16)
-def _around(law: NoiseLaw, length: int) -> tuple[Floats, Floats]:
+def _around(law: NoiseLaw, length: int) -> "tuple[Floats, Floats]":
     """Return the characteristic function and its errors at each of the points of half a circle."""
+    import numpy as np
+
     return law.characteristic(2 * math.pi * (np.arange(length // 2 + 1) / length))
 
 
 def _chernoff(law: SumLaw, miss: float) -> Fraction:
     """Return x with P(|S| >= x) <= 2 e^(ln E e^(r S) - r x) <= miss, for the best r tried."""
+    import numpy as np
+
     log = math.log(2 / miss)
     size = math.sqrt(
         sum(float(part.weight * part.law.spread()) ** 2 * part.draws for part in law.parts)

@@ -17,17 +17,19 @@ import itertools
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from aggregator.collector.results.values import Exact, Noised, check_noised, combination
 from aggregator.dp.decimals import integer_in
-from aggregator.dp.spectrum import Floats
 from aggregator.errors import ParameterError
 
-Ints: TypeAlias = NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from aggregator.dp.spectrum import Floats
+
+    Ints = NDArray[np.int64]
 
 _BITS = 20
 """The binary digits after the point that coefficients of inner nodes are rounded to."""
@@ -96,6 +98,8 @@ class Tree:
 
     def leaves(self, leaves: Collection[int], *, label: str = "") -> Noised:
         """Return how many lie in a set of leaves together, or raise `ParameterError`."""
+        import numpy as np
+
         size, chosen = len(self.levels[-1]), set(leaves)
         if any(not 0 <= leaf < size for leaf in chosen):
             raise ParameterError(f"leaves must be from 0 to {size - 1}, not {sorted(chosen)}")
@@ -116,7 +120,7 @@ class Tree:
         parts += zip(self.levels[-1], rest, strict=True)
         return combination(parts, label=label, unit=self.levels[-1][0].unit)
 
-    def _weights(self, wanted: Floats) -> tuple[float, list[Floats]]:
+    def _weights(self, wanted: "Floats") -> "tuple[float, list[Floats]]":
         """Return the coefficients of the root and of every level's nodes in a sum over leaves.
 
         The two passes run backwards: first what of the sum hangs on each estimate from below, then
@@ -135,7 +139,7 @@ class Tree:
         return float(weights[0][0]), [*weights[1:], hangs]
 
     @cached_property
-    def _passes(self) -> tuple[list[Ints], list[Floats], list[Floats]]:
+    def _passes(self) -> "tuple[list[Ints], list[Floats], list[Floats]]":
         """Return each level's parents, each node's weight of its own count, and its share.
 
         Upwards, a node's own count and the sum of its children are each weighted by the other's
@@ -143,10 +147,14 @@ class Tree:
         but their own. Downwards, what a parent differs by from the sum of its children is shared
         out by their variances.
         """
+        import numpy as np
+
         above = [np.zeros(len(self.levels[0]), np.int64)]
         above += [np.array(parents, np.int64) for parents in self.parents]
         variances = [np.array([node.law.variance() for node in level]) for level in self.levels]
-        own, shares, below = list[Floats](), list[Floats](), variances[-1]
+        own: list[Floats] = []
+        shares: list[Floats] = []
+        below = variances[-1]
         for depth in range(len(self.levels) - 1, -1, -1):
             of_children = _added_up(above[depth], below)
             # Children that are known exactly share the difference, which is then 0, equally.
@@ -160,13 +168,17 @@ class Tree:
         return above, own, shares
 
 
-def _added_up(parents: Ints, values: Floats) -> Floats:
+def _added_up(parents: "Ints", values: "Floats") -> "Floats":
     """Return the sum of the values of each parent's children."""
+    import numpy as np
+
     return np.bincount(parents, values).astype(np.float64)
 
 
-def _quotient(dividend: Floats, divisor: Floats, otherwise: Floats) -> Floats:
+def _quotient(dividend: "Floats", divisor: "Floats", otherwise: "Floats") -> "Floats":
     """Return dividend / divisor, and `otherwise` where that is 0 / 0."""
+    import numpy as np
+
     return np.divide(dividend, divisor, out=otherwise, where=divisor > 0)
 
 
