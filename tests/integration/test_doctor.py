@@ -1,12 +1,18 @@
 """`prio doctor` between the aggregators of a pair."""
 
+import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import httpx
 import pytest
+from anyio import to_thread
+from structlog.testing import capture_logs
 
+import aggregator
 from aggregator.cli.service import doctor
 from aggregator.cli.service.aggregator_desk import AggregatorDesk
 from aggregator.cli.service.doctor_sides import Side, compared, read_side, side_of
@@ -53,6 +59,21 @@ async def test_a_leader_sees_that_its_helper_serves_the_task(pair: Pair) -> None
     assert verdict == "ok"
     assert pair.task.fingerprint in says
     assert says.endswith("the helper serves it and knows our token")
+
+
+async def test_scripts_get_all_that_was_found_in_one_document(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = nullcontext(leaders(pair))
+    monkeypatch.setattr("aggregator.cli.service.parties.open_desk", lambda _: desk)
+    with capture_logs():
+        await to_thread.run_sync(partial(doctor.doctor, HELPER_URL, as_json=True))
+    document = json.loads(capsys.readouterr().out)
+    assert document["version"] == 1
+    found = [(each["verdict"], each["subject"], each["says"]) for each in document["findings"]]
+    assert ("ok", "ours", f"leader, prio {aggregator.__version__}") in found
+    (task,) = [says for verdict, subject, says in found if (verdict, subject) == ("ok", "task")]
+    assert pair.task.fingerprint in task
 
 
 async def test_a_token_that_the_helper_does_not_know_is_a_fault(pair: Pair) -> None:

@@ -1,5 +1,6 @@
 """A task's tokens are replaced while the services run, and no request is lost."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -250,6 +251,12 @@ def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:
         listed = prio(called, "task", "token", "list", task_id).stdout
         assert f"{old}  made" in listed
         assert listed.count("refused since") == 1
+        document = json.loads(prio(called, "task", "token", "list", task_id, "--json").stdout)
+        assert document["version"] == 1
+        states = {each["name"]: (each["valid"], each["expires_at"]) for each in document["tokens"]}
+        assert states[new] == (True, None)
+        assert states[old][0] is False
+        assert states[old][1] >= document["tokens"][0]["created_at"]
         last = prio(called, "task", "token", "retire", task_id, new)
         assert last.returncode == 2
         assert "no other token" in last.stderr

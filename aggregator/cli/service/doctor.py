@@ -1,5 +1,7 @@
 """`prio doctor`: whether we and another aggregator can work together, as far as we can see."""
 
+import dataclasses
+import json
 import secrets
 import time
 from pathlib import Path
@@ -41,6 +43,7 @@ def doctor(
             help="The file that the other operator's --ours printed, to compare with our side.",
         ),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.
 
@@ -63,8 +66,12 @@ def doctor(
             return
         clashes = [] if theirs is None else [*compared(_side(desk, peer), read_side(theirs))]
         found = [*anyio.run(_examine, desk, peer), *clashes]
-        for each in (*found, *_ours(desk)):
-            print(f"{each.verdict:6} {each.subject:8} {each.says}")
+        said = (*found, *_ours(desk))
+        if as_json:
+            print(json.dumps({"version": 1, "findings": [*map(dataclasses.asdict, said)]}))
+        else:
+            for each in said:
+                print(f"{each.verdict:6} {each.subject:8} {each.says}")
     if any(each.verdict == "fault" for each in found):
         raise SystemExit(faults.PARTLY)
 

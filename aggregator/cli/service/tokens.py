@@ -5,6 +5,7 @@ party makes a new token (`new`), the caller starts to use it (`use`), then the c
 end to the old one (`retire`). Running services need not be told.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,7 +49,11 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 
 
 @app.command("list", cls=TaskCommand)
-def list_(task_id: TaskArgument, config: Config = None) -> None:
+def list_(
+    task_id: TaskArgument,
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
     """Print the names of the tokens that this party's caller may use, and until when."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of
     from aggregator.service.storage.engine.transaction import Transaction
@@ -61,6 +66,18 @@ def list_(task_id: TaskArgument, config: Config = None) -> None:
             return list_caller_tokens(tx, known.value), tx.now
 
         tokens, now = desk.database.read_sync("list tokens", read)
+    if as_json:
+        listed = [
+            {
+                "name": token.name,
+                "created_at": token.created_at,
+                "expires_at": token.expires_at,
+                "valid": token.is_valid(now),
+            }
+            for token in tokens
+        ]
+        print(json.dumps({"version": 1, "tokens": listed}))
+        return
     for token in tokens:
         print(f"{token.name}  made {time_text(token.created_at)}  {_state(token, now)}")
 
