@@ -69,7 +69,7 @@ MECHANISMS = mechanism_table(
     (2, TruncatedGeometric),
     (3, DiscreteGaussian),
 )
-"""Every mechanism by its code point: one row per mechanism, and the only list of them."""
+"""Every mechanism by its code point: one row per mechanism, which the browser's client repeats."""
 
 _VERSION, _BY_SECTION, _IN_GROUP = 3, 1, 2
 """The version of plain policies, and what split noise and a group each add to it."""

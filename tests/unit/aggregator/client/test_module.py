@@ -1,6 +1,7 @@
 import gzip
 import json
 import re
+from fractions import Fraction
 
 import pytest
 
@@ -17,6 +18,11 @@ from aggregator.client.module import (
     joined_text,
     without_spaces,
 )
+from aggregator.dp.by_section import split
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.policy import MECHANISMS
+from aggregator.errors import ParameterError
+from tests.support.mechanisms import example_of
 
 MOST_BYTES = 16_900
 """Compressed by gzip. By brotli, which browsers ask for, it is below 15 kB: see `tests/kat`."""
@@ -91,6 +97,38 @@ def test_the_types_name_all_that_the_module_exports(name: str) -> None:
         r"^export (?:class|function|const) (\w+)", file_of(f"{name}.d.ts"), re.MULTILINE
     )
     assert sorted(exported) == sorted(declared)
+
+
+def test_the_module_and_its_types_know_every_mechanism() -> None:
+    table = re.search(
+        r"^const MECHANISMS = \{\n(.*?)^\};", file_of("task.js"), re.MULTILINE | re.DOTALL
+    )
+    union = re.search(r"^  mechanism: ('.*');", file_of("index.d.ts"), re.MULTILINE)
+    splittable = re.search(r"^const SPLIT = \[(.*)\];", file_of("task.js"), re.MULTILINE)
+    assert table
+    assert union
+    assert splittable
+    rows = {
+        int(code_point): re.findall(r"\w+", row)
+        for code_point, row in re.findall(r"(\d+): \[(.*)\]", table[1])
+    }
+    assert {code_point: {*row} for code_point, row in rows.items()} == {
+        code_point: {kind.name, *kind.parameter_names} for code_point, kind in MECHANISMS.items()
+    }
+    names = [kind.name for kind in MECHANISMS.values()]
+    assert [name for name, *_ in rows.values()] == names
+    assert re.findall(r"\w+", union[1]) == names
+    assert re.findall(r"\w+", splittable[1]) == [
+        kind.name for kind in MECHANISMS.values() if _can_be_split(kind)
+    ]
+
+
+def _can_be_split(kind: type[Mechanism]) -> bool:
+    try:
+        split(example_of(kind), (Fraction(1, 2), Fraction(1, 2)))
+    except ParameterError:
+        return False
+    return True
 
 
 def test_the_package_for_npm_is_of_this_version_and_needs_no_other() -> None:
