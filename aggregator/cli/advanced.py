@@ -69,15 +69,19 @@ def folded(command: Any, path: str) -> Any:  # noqa: ANN401  # typer does not ex
     command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
     names = _ANYWHERE | _OF.get(path, frozenset())
     advanced = [each for each in command.params if each.name in names]
-    if advanced:
-        for each in advanced:
-            each.hidden = True
-        command.params.append(help_all(advanced, "Show this message with all options, and exit."))
+    for each in advanced:
+        each.hidden = True
+    if command.add_help_option:
+        command.params.append(help_all(advanced, "options"))
     return command
 
 
-def help_all(hidden: list[Any], help_text: str) -> Any:  # noqa: ANN401  # an option
-    """Return the option `--help-all`, for commands or options that help leaves out."""
+def help_all(hidden: list[Any], what: str) -> Any:  # noqa: ANN401  # an option
+    """Return the option `--help-all`, for `what` help leaves out.
+
+    Where it leaves nothing out, the option is the same as `--help`, and is not shown.
+    """
+    shown_help = f"Show this message with all {what}, and exit."
 
     def show(ctx: typer.Context, is_asked: bool) -> None:
         if is_asked and not ctx.resilient_parsing:
@@ -91,7 +95,10 @@ def help_all(hidden: list[Any], help_text: str) -> Any:  # noqa: ANN401  # an op
     @made.command()
     def _only_for_its_option(
         help_all: Annotated[
-            bool, typer.Option("--help-all", is_eager=True, callback=show, help=help_text)
+            bool,
+            typer.Option(
+                "--help-all", is_eager=True, callback=show, help=shown_help, hidden=not hidden
+            ),
         ] = False,
     ) -> None:
         pass

@@ -76,7 +76,7 @@ class Commands(CommandFirst):
             )
             self.commands.setdefault(entry.name, stand_in)
         rest = [each for each in self.commands.values() if each.hidden]
-        self.params.append(help_all(rest, "Show this message with all commands, and exit."))
+        self.params.append(help_all(rest, "commands"))
 
     @override
     def list_commands(self, ctx: Any) -> list[str]:

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_name, get_group
 from typing_extensions import override
 
-from aggregator.cli.advanced import folded
+from aggregator.cli.advanced import folded, help_all
 
 Rows: TypeAlias = Mapping[str, str]
 """The help of each command in a group, by its name."""
@@ -55,6 +55,7 @@ class Group(CommandFirst):
             name=path.rpartition(" ")[2], commands={**stand_ins}, no_args_is_help=True, **settings
         )
         self._path, self._groups, self._load = path, groups, load
+        self.params.append(help_all([], "commands"))
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -98,7 +98,7 @@ _COMMANDS: Final = f"""\
 
 {_WRITTEN}
 
-Every command has `--help`, with every option and an example.
+Every command has `--help`, with an example, and `--help-all`, with the rarer options too.
 """
 
 _MANNERS: Final = """\

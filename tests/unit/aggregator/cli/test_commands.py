@@ -131,6 +131,17 @@ def test_advanced_options_are_shown_where_they_are_asked_for(
     assert first.count("--") < whole.count("--") - 3
 
 
+@pytest.mark.parametrize(
+    "command", [["task"], ["task", "token"], ["task", "list"], ["backup"]], ids=" ".join
+)
+def test_where_nothing_is_left_out_help_all_is_help(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = help_of(capsys, *command, "--help")
+    assert help_of(capsys, *command, "--help-all") == first
+    assert "--help-all" not in first
+
+
 @pytest.mark.parametrize("command", [["load"], ["task", "import"]], ids=" ".join)
 def test_help_fills_the_lines_of_a_terminal(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
