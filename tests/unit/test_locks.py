@@ -42,6 +42,16 @@ def test_a_lock_is_complete_on_every_python_and_platform_and_names_no_more(
     assert [fault for place in places for fault in faults(pins, wanted, packages(), place)] == []
 
 
+def test_the_readme_the_classifiers_and_the_record_name_the_pythons_of_the_locks() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [each.rpartition(" :: ")[2] for each in project["classifiers"] if ":: 3." in each]
+    assert named == [*PYTHONS]
+    assert project["requires-python"] == f">={PYTHONS[0]}"
+    for document in ("README.md", "CHANGELOG.md", "docs/adr/0008-a-lock-file-of-hashes.md"):
+        text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
+        assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in text, document
+
+
 def test_what_has_no_wheel_for_intel_macs_is_known() -> None:
     pins, wanted = read(EVERYTHING.path.read_text(encoding="utf-8")), roots(EVERYTHING)
     (place,) = (place for place in PLACES if intel_mac(place) and place.python == "3.14")
