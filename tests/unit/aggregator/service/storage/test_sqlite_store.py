@@ -301,7 +301,7 @@ def _attempts_to_empty_the_log(store: Database) -> list[bool]:
         attempts.append(empty_log())
         return attempts[-1]
 
-    store._scrubber._empty_log = attempt  # type: ignore[method-assign]
+    store._scrubber._empty_log = attempt
     return attempts
 
 
