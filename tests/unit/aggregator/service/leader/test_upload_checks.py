@@ -1,6 +1,7 @@
 """Large uploads are checked as arrays, and whatever is in them as if each report came alone."""
 
 import dataclasses
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -30,11 +31,12 @@ CONFIGS = [generate_keypair(each, ENTROPY).config for each in (1, 2)]
 TERMS = UploadTerms(TASK, is_ended=False, config_ids=frozenset({1, 9}), version=0)
 
 
-def reports_of(count: int, seconds: int = NOW) -> list[Report]:
-    return make_reports(TASK, *CONFIGS, [1] * count, TASK.time(seconds), ENTROPY)
+COUNT = 6
 
 
-GOOD = reports_of(6)
+@cache
+def good() -> list[Report]:
+    return make_reports(TASK, *CONFIGS, [1] * COUNT, TASK.time(NOW), ENTROPY)
 
 
 def changed(report: Report, how: str) -> bytes:
@@ -84,7 +86,7 @@ def checked(body: bytes, least: int, terms: UploadTerms = TERMS) -> CheckedUploa
 
 
 @given(
-    st.lists(st.sampled_from(HOWS) | st.just("as it was"), max_size=len(GOOD)),
+    st.lists(st.sampled_from(HOWS) | st.just("as it was"), max_size=COUNT),
     st.booleans(),
 )
 def test_a_body_is_found_to_be_what_its_reports_are_one_by_one(
@@ -92,7 +94,7 @@ def test_a_body_is_found_to_be_what_its_reports_are_one_by_one(
     is_ended: bool,  # noqa: FBT001  Hypothesis gives it
 ) -> None:
     body = b"".join(
-        changed(GOOD[0 if how == "again" else place], how) for place, how in enumerate(hows)
+        changed(good()[0 if how == "again" else place], how) for place, how in enumerate(hows)
     )
     terms = dataclasses.replace(TERMS, is_ended=is_ended)
     assert checked(body, 0, terms) == checked(body, 10**9, terms)
@@ -110,23 +112,23 @@ def test_a_body_is_found_to_be_what_its_reports_are_one_by_one(
     ],
 )
 def test_one_report_that_is_refused_takes_no_other_with_it(how: str, why: ReportError) -> None:
-    body = b"".join([encode(GOOD[0]), changed(GOOD[1], how), encode(GOOD[2])])
+    body = b"".join([encode(good()[0]), changed(good()[1], how), encode(good()[2])])
     found = checked(body, 0)
     assert isinstance(found, CheckedUpload)
     assert [found.errors[0], found.errors[2]] == [None, None]
     assert found.errors[1] is TASK.profile.at_upload.get(why, why)
-    assert [each.body for each in found.stored] == [encode(GOOD[0]), encode(GOOD[2])]
+    assert [each.body for each in found.stored] == [encode(good()[0]), encode(good()[2])]
 
 
 def test_reports_of_several_units_have_their_own_buckets() -> None:
-    body = b"".join([encode(GOOD[0]), changed(GOOD[1], "another unit")])
+    body = b"".join([encode(good()[0]), changed(good()[1], "another unit")])
     found = checked(body, 0)
     assert isinstance(found, CheckedUpload)
     assert len({each.bucket for each in found.stored}) == 2
 
 
 def test_usual_reports_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = b"".join(encode(report) for report in GOOD)
+    body = b"".join(encode(report) for report in good())
     monkeypatch.setattr(upload_checks, "_reports", lambda *_: pytest.fail("read one by one"))
     found = checked(body, 0)
     assert isinstance(found, CheckedUpload)
@@ -138,4 +140,4 @@ def test_a_request_of_more_reports_than_one_may_have_is_refused(
     monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
     monkeypatch.setattr(upload_checks, "MAX_REPORTS", 5)
-    assert "5 reports" in str(checked(b"".join(encode(report) for report in GOOD), least))
+    assert "5 reports" in str(checked(b"".join(encode(report) for report in good()), least))
