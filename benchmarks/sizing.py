@@ -40,16 +40,16 @@ class Costs:
 
 
 MEASURED = Costs(
-    leader=101e-6,
-    helper=51e-6,
-    database=85e-6,
+    leader=96e-6,
+    helper=49e-6,
+    database=67e-6,
     log=7567,
     adding=478e-6,
-    leader_alone=320e-6,
-    database_alone=274e-6,
+    leader_alone=288e-6,
+    database_alone=146e-6,
 )
-"""Of two runs of 20,000 reports, 200 to a request, and 2,000 that are a request each, over 64
-connections; the log, `adding` and `database_alone` of earlier runs of 10,000 to 40,000."""
+"""Of two runs of 20,000 reports, 200 to a request, and of 2,000 and 4,000 that are a request each,
+over 64 connections; the log and `adding` of earlier runs of 10,000 to 40,000."""
 
 BODY = 5480
 """Bytes of an uploaded report: a histogram of 256 buckets."""
