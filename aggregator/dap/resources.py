@@ -7,6 +7,7 @@ Message Media Type"; RFC 9110, "Media Type", "Parameters" and "HEAD".
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
 from re import ASCII, Pattern, escape, sub
 from re import compile as compile_pattern
 from urllib.parse import urlsplit
@@ -62,6 +63,7 @@ class Resource:
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
 
 
+_FOUR_NUMBERS = compile_pattern(r"[0-9]+(\.[0-9]+){3}")
 _BRACKETED = compile_pattern(r"\[[^\[\]]*\](:[0-9]*)?")
 
 
@@ -89,7 +91,22 @@ def is_endpoint(url: str) -> bool:
     if not names_host(url) or {*"?#"} & {*url}:
         return False
     parts = urlsplit(url)
-    return "@" not in parts.netloc and all((parts.hostname or "").removesuffix(".").split("."))
+    host = parts.hostname or ""
+    if "@" in parts.netloc:
+        return False
+    if "[" in parts.netloc:
+        return _is_address(IPv6Address, host)
+    if _FOUR_NUMBERS.fullmatch(host):
+        return _is_address(IPv4Address, host)
+    return all(host.removesuffix(".").split("."))
+
+
+def _is_address(kind: type[IPv4Address | IPv6Address], host: str) -> bool:
+    try:
+        kind(host)
+    except ValueError:
+        return False
+    return True
 
 
 _TASK = "/tasks/{task_id}"

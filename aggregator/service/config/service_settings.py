@@ -121,7 +121,8 @@ class ServiceSettings(BaseModel):
     environment_proxy: bool = Field(
         default=False,
         description="Whether requests go through the proxies that HTTPS_PROXY and similar "
-        "variables name.",
+        "variables name. One that HTTP_PROXY names reads plain http:// to this machine as well, "
+        "unless NO_PROXY names that.",
     )
     log_format: Literal["json", "console"] = Field(
         "console", description="The format of log lines."

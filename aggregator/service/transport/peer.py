@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -319,10 +320,10 @@ class Peer:
 
 def origin(endpoint: str) -> str:
     """Return the scheme, host and port of an endpoint, without its path; a log may show them."""
-    url = httpx.URL(endpoint)
-    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-    host = f"[{url.host}]" if ":" in url.host else url.host
-    return f"{url.scheme}://{host}:{port}/"
+    parts = urlsplit(endpoint)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def _wait(attempt: int, retry_after: int | None) -> float:

@@ -129,6 +129,8 @@ def test_a_long_hostile_header_is_read_in_linear_time() -> None:
         "https://leader.example./",  # the root's name, which is empty, may be written
         "https://localhost/",
         "http://[::1]:8001/",
+        "https://192.168.1.25/",
+        "https://1.2.example/",
     ],
 )
 def test_an_endpoint_names_a_host_and_perhaps_a_port_and_a_path(url: str) -> None:
@@ -150,6 +152,10 @@ def test_an_endpoint_names_a_host_and_perhaps_a_port_and_a_path(url: str) -> Non
         "https://[::1/",
         "https://evil.example[::1]/",
         "https://[::1]evil.example/",
+        "https://[v1.x]/",
+        "https://[192.168.1.25]/",
+        "https://192.168.1.256/",
+        "https://1.2.3.04/",
         "https://leader.example@evil.example/",
         "https://leader.example:x@evil.example/",
         "https://@evil.example/",

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from aggregator.dap.resources import is_endpoint
 from aggregator.errors import ParameterError
 from aggregator.service.transport.clear_text import check_scheme, is_loopback
+from aggregator.service.transport.peer import origin
 
 PIECES = (
     *("http", "https", "HTTP", "HTTPS", "ftp", "://", "/", "//", "\\", ":", "?", "#", "@"),
@@ -38,6 +40,17 @@ def test_what_is_allowed_is_private_to_the_client_that_sends_it_too(url: str) ->
         return
     is_private = sent.scheme == "https" or is_loopback(sent.host)
     assert is_private or not is_allowed(url)
+
+
+@given(st.one_of(TEXTS.map("https://{}".format), TEXTS.map("https://{}/".format)))
+@example("https://192.168.1.256/")
+@example("https://[v1.x]/")
+@example("https://xn--a/")
+def test_an_endpoint_that_is_taken_can_be_asked(url: str) -> None:
+    """Or one task would stop the scheduler, which sorts all tasks by the origin that they ask."""
+    if url.isascii() and is_endpoint(url) and is_allowed(url):
+        assert origin(url).startswith("https://")
+        assert httpx.URL(url).raw_host
 
 
 @pytest.mark.parametrize(
