@@ -18,6 +18,7 @@ from aggregator.service.storage.engine.backup_contents import BackupContents, No
 from aggregator.service.storage.engine.schema import head
 from aggregator.service.storage.engine.secret_columns import SECRETS
 from aggregator.service.storage.secrets.crypter import FINGERPRINT_SIZE, Crypter
+from aggregator.service.storage.secrets.files import sync_path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,18 +93,10 @@ def _written_whole(file: Path, write: Callable[[Path], None]) -> None:
         draft = Path(name)
         try:
             write(draft)
-            _sync(draft)
+            sync_path(draft)
             os.link(draft, file)
-            _sync(folder)
+            sync_path(folder)
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise ParameterError(f"backup: {file}: {error.strerror}") from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -33,7 +33,7 @@ from aggregator.service.storage.ledger.journal import (
     release_in,
     to_line,
 )
-from aggregator.service.storage.secrets.files import sync_folder, write_at
+from aggregator.service.storage.secrets.files import sync_path, write_at
 
 _HEADER = b"prio journal of releases, version 1"
 _MENDED = "`prio store restored --journal-damaged` mends it"
@@ -83,7 +83,7 @@ class JournalFile:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
-            sync_folder(self._path.parent)
+            sync_path(self._path.parent)
         except OSError as error:
             raise self._unusable(error) from error
         with self._opened(fcntl.LOCK_EX) as descriptor:
@@ -162,7 +162,7 @@ class JournalFile:
                 damaged.unlink(missing_ok=True)
                 damaged.hardlink_to(self._path)
                 successor.replace(self._path)
-                sync_folder(self._path.parent)
+                sync_path(self._path.parent)
             except OSError as error:
                 raise self._unusable(error) from error
 

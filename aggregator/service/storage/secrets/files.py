@@ -1,6 +1,6 @@
 """Files of secrets: created once, whole or not at all, and accessible only to their owner.
 
-What must survive a power cut is written and synced with `write_at` and `sync_folder`.
+What must survive a power cut is written and synced with `write_at` and `sync_path`.
 """
 
 import os
@@ -60,7 +60,7 @@ def create_private(path: Path, text: str) -> bool:
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)
-        sync_folder(path.parent)
+        sync_path(path.parent)
     except FileExistsError:
         return False
     finally:
@@ -68,9 +68,9 @@ def create_private(path: Path, text: str) -> bool:
     return True
 
 
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that new names in it survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync_path(path: Path) -> None:
+    """Sync a file, or a folder, so that new names in it survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

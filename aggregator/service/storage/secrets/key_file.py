@@ -24,7 +24,7 @@ from typing import Self
 from sqlalchemy import Connection
 
 from aggregator.errors import StoreError
-from aggregator.service.storage.secrets.files import sync_folder, write_at
+from aggregator.service.storage.secrets.files import sync_path, write_at
 
 SLOT_SIZE = 64
 """Bytes of a sealed key: a fingerprint, a nonce, 32 bytes and a tag."""
@@ -170,5 +170,5 @@ def _descriptor(path: Path, *, create: bool) -> int | None:
         if not create:
             return None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    sync_folder(path.parent)
+    sync_path(path.parent)
     return descriptor
