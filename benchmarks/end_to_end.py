@@ -21,6 +21,7 @@ from aggregator.entropy import SystemEntropy
 from aggregator.protocol.aggregation import VerificationKey, leader_finish, leader_init
 from aggregator.protocol.helper_aggregation import helper_init
 from aggregator.protocol.reports import (
+    Timely,
     check_upload,
     prepare_reports,
     report_sizes,
@@ -140,7 +141,7 @@ class _Job:
         sizes, ids = report_sizes(self._task), [self._leader.config.id]
         for body in self._bodies:
             report = UploadedReport.read(Reader(body), sizes)
-            if check_upload(self._task, report, ids, _NOW):
+            if check_upload(self._task, report, ids, Timely(_NOW)):
                 raise AssertionError("a report of ours was refused")
 
     def leader_init(self) -> None:

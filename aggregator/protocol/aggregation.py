@@ -30,11 +30,12 @@ from aggregator.dap.messages.columns import (
 )
 from aggregator.dap.profile import Role
 from aggregator.errors import LocalError, PeerError, ReportRejected
-from aggregator.protocol.opening import OpenedShares, Timely, open_shares
+from aggregator.protocol.opening import OpenedShares, open_shares
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
     HELPER_MAX_AGE_SECONDS,
     Rejected,
+    Timely,
     report_error,
     report_sizes,
 )

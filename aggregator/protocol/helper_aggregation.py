@@ -14,8 +14,13 @@ from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey
-from aggregator.protocol.opening import OpenedShares, Timely, open_shares
-from aggregator.protocol.reports import CLOCK_SKEW_SECONDS, HELPER_MAX_AGE_SECONDS, report_error
+from aggregator.protocol.opening import OpenedShares, open_shares
+from aggregator.protocol.reports import (
+    CLOCK_SKEW_SECONDS,
+    HELPER_MAX_AGE_SECONDS,
+    Timely,
+    report_error,
+)
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.vdaf import ping_pong

@@ -17,29 +17,8 @@ from aggregator.dap.messages.columns import ByteRows, Places, ShareColumns, Time
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
-from aggregator.protocol.replay import Timing, refusal
+from aggregator.protocol.reports import Timely
 from aggregator.protocol.task import Task
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Timely:
-    """The limits on a report's time, besides the task's interval: how far ahead or behind of `now`.
-
-    `now` is None if the reports' times were checked before.
-    """
-
-    now: int | None
-    clock_skew_seconds: int
-    max_age_seconds: int
-
-    def refusal(self, task: Task, units: int) -> ReportError | None:
-        """Return why a report of this time is refused, or None."""
-        time = Time(units)
-        if self.now is None:
-            return refusal(Timing(time, task.interval, None))
-        latest = task.time(self.now + self.clock_skew_seconds)
-        earliest = task.time(max(0, self.now - self.max_age_seconds))
-        return refusal(Timing(time, task.interval, latest, earliest))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,7 +101,7 @@ def _decrypted(
 def _untimely(task: Task, times: Times, timely: Timely) -> dict[int, ReportError]:
     """Return the errors of reports that were made too early or too late, by their row."""
     found, of_row = np.unique(times, return_inverse=True)
-    errors = [timely.refusal(task, units) for units in found.tolist()]
+    errors = [timely.refusal(task, Time(units)) for units in found.tolist()]
     if not any(errors):
         return {}
     return {

@@ -141,53 +141,54 @@ def _sizes_of(prio3: Prio3) -> ReportSizes:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timely:
+    """The limits on a report's time, besides the task's interval: how far ahead or behind of `now`.
+
+    All are seconds; `now` is None if the reports' times were checked before. The limit on age is
+    our own rule.
+    """
+
+    now: int | None
+    clock_skew_seconds: int = CLOCK_SKEW_SECONDS
+    max_age_seconds: int = MAX_AGE_SECONDS
+
+    def refusal(self, task: Task, time: Time) -> ReportError | None:
+        """Return why a report of this time is refused, or None."""
+        if self.now is None:
+            return refusal(Timing(time, task.interval, None))
+        latest = task.time(self.now + self.clock_skew_seconds)
+        earliest = task.time(max(0, self.now - self.max_age_seconds))
+        return refusal(Timing(time, task.interval, latest, earliest))
+
+
 def check_upload(
-    task: Task,
-    report: UploadedReport,
-    config_ids: Collection[int],
-    now: int,
-    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
-    max_age_seconds: int = MAX_AGE_SECONDS,
+    task: Task, report: UploadedReport, config_ids: Collection[int], timely: Timely
 ) -> ReportError | None:
     """Return why the leader refuses an uploaded report, or None if it may be stored.
 
     Nothing is opened here: checks that need the private key wait for aggregation.
 
-    Source: DAP, "Leader Behavior" (of uploads). The limit on age is our own rule.
+    Source: DAP, "Leader Behavior" (of uploads).
     """
-    why = _fault_of_upload(task, report, config_ids, now, clock_skew_seconds, max_age_seconds)
+    why = _fault_of_upload(task, report, config_ids, timely)
     return None if why is None else task.profile.at_upload.get(why, why)
 
 
 def is_none_refused(
-    task: Task,
-    reports: ReportColumns,
-    config_ids: Collection[int],
-    now: int,
-    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
-    max_age_seconds: int = MAX_AGE_SECONDS,
+    task: Task, reports: ReportColumns, config_ids: Collection[int], timely: Timely
 ) -> bool:
-    """Return whether `check_upload` refuses none of these reports."""
-    latest, earliest = _times_taken(task, now, clock_skew_seconds, max_age_seconds)
+    """Return whether `check_upload` refuses none of these reports.
+
+    Source: DAP, "Leader Behavior" (of uploads).
+    """
     return {*reports.leader_shares.config_ids}.issubset(config_ids) and not any(
-        refusal(Timing(Time(units), task.interval, latest, earliest)) for units in {*reports.times}
+        timely.refusal(task, Time(units)) for units in {*reports.times}
     )
 
 
-def _times_taken(
-    task: Task, now: int, clock_skew_seconds: int, max_age_seconds: int
-) -> tuple[Time, Time]:
-    """Return the latest and the earliest time of a report that is taken now."""
-    return task.time(now + clock_skew_seconds), task.time(max(0, now - max_age_seconds))
-
-
 def _fault_of_upload(
-    task: Task,
-    report: UploadedReport,
-    config_ids: Collection[int],
-    now: int,
-    clock_skew_seconds: int,
-    max_age_seconds: int,
+    task: Task, report: UploadedReport, config_ids: Collection[int], timely: Timely
 ) -> ReportError | None:
     if report.leader_config_id not in config_ids:
         return ReportError.HPKE_UNKNOWN_CONFIG_ID
@@ -195,8 +196,7 @@ def _fault_of_upload(
         return ReportError.UNSUPPORTED_EXTENSION
     if report.encoding is None:
         return ReportError.INVALID_MESSAGE
-    latest, earliest = _times_taken(task, now, clock_skew_seconds, max_age_seconds)
-    return refusal(Timing(report.time, task.interval, latest, earliest))
+    return timely.refusal(task, report.time)
 
 
 def report_error(error: ReportRejected) -> ReportError:

@@ -15,7 +15,7 @@ from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
-from aggregator.protocol.reports import check_upload, is_none_refused, report_sizes
+from aggregator.protocol.reports import Timely, check_upload, is_none_refused, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import UploadTerms
 from aggregator.service.storage.reports.groups import StoredReport
@@ -36,33 +36,29 @@ class CheckedUpload(NamedTuple):
     stored: list[StoredReport]
 
 
-def check_reports(
-    terms: UploadTerms, body: bytes, now: int, clock_skew_seconds: int, max_age_seconds: int
-) -> CheckedUpload:
+def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpload:
     """Check the reports of a request: all at once if none is refused, as nearly always.
 
     Args:
         terms: The task, and what it takes now.
         body: The request.
-        now: The time, in seconds since the epoch.
-        clock_skew_seconds: How far ahead of it a report's time may lie.
-        max_age_seconds: How far behind it a report's time may lie.
+        timely: The limits on the reports' times.
 
     Raises:
         DecodeError: The body is not a sequence of reports.
         MessageTooLarge: There are more than `MAX_REPORTS`.
     """
     task = terms.task
-    limits = terms.config_ids, now, clock_skew_seconds, max_age_seconds
+    keys = terms.config_ids
     sizes = report_sizes(task)
     # For a few reports, arrays take longer than objects.
     columns = ReportColumns.uploaded(body, sizes) if len(body) > SHORT_BODY else None
     is_quick = columns is not None and len(columns) <= MAX_REPORTS and not terms.is_ended
-    if columns is not None and is_quick and is_none_refused(task, columns, *limits):
+    if columns is not None and is_quick and is_none_refused(task, columns, keys, timely):
         return _all_of(task, columns, body)
     reports = list(_reports(body, sizes))
     errors = [
-        ReportError.REPORT_DROPPED if terms.is_ended else check_upload(task, report, *limits)
+        ReportError.REPORT_DROPPED if terms.is_ended else check_upload(task, report, keys, timely)
         for report in reports
     ]
     stored = [

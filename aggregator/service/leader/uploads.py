@@ -26,6 +26,7 @@ from aggregator.dap.messages import ReportUploadStatus, UploadErrors
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
+from aggregator.protocol.reports import Timely
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.leader.upload_checks import SHORT_BODY, CheckedUpload, check_reports
@@ -162,9 +163,10 @@ class Uploads:
         now = self._runtime.clock.now()
         limit = self._ages.limit(task, now)
 
+        timely = Timely(now, self._runtime.clock_skew_seconds, limit.seconds)
+
         def check() -> CheckedUpload:
-            limits = now, self._runtime.clock_skew_seconds, limit.seconds
-            return check_reports(terms, body, *limits)
+            return check_reports(terms, body, timely)
 
         is_short = len(body) <= SHORT_BODY  # a hop to a thread would take longer
         checked = check() if is_short else await self._threads.run(task.task_id.value, check)

@@ -11,7 +11,7 @@ from aggregator.dap.messages import Report, TimeIntervalQuery, UploadedReport
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval, Time
-from aggregator.protocol.reports import check_upload, report_sizes
+from aggregator.protocol.reports import Timely, check_upload, report_sizes
 from aggregator.protocol.time_interval import batch_of_interval
 from tests.support.entropy import SeededEntropy
 from tests.support.reports import make_reports
@@ -67,7 +67,7 @@ def test_a_report_with_a_thousand_extensions_is_skipped_and_the_next_one_is_read
     first, second = (UploadedReport.read(reader, SIZES) for _ in range(2))
     assert first.encoding is None
     assert second.encoding == encode(report)
-    assert check_upload(TASK, first, {1}, NOW) is ReportError.INVALID_MESSAGE
+    assert check_upload(TASK, first, {1}, Timely(NOW)) is ReportError.INVALID_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_a_truncated_report_does_not_decode() -> None:
 
 
 def test_a_report_may_be_old_but_not_too_old() -> None:
-    limits = {"clock_skew_seconds": 300, "max_age_seconds": 30 * DAY}
-    assert check_upload(TASK, uploaded(report_of(NOW - 29 * DAY)), {1}, NOW, **limits) is None
+    timely = Timely(NOW, max_age_seconds=30 * DAY)
+    assert check_upload(TASK, uploaded(report_of(NOW - 29 * DAY)), {1}, timely) is None
     old = uploaded(report_of(NOW - 31 * DAY))
-    assert check_upload(TASK, old, {1}, NOW, **limits) is ReportError.REPORT_DROPPED
+    assert check_upload(TASK, old, {1}, timely) is ReportError.REPORT_DROPPED
     first = old._replace(time=Time(0))
-    assert check_upload(TASK, first, {1}, NOW) is ReportError.REPORT_DROPPED
+    assert check_upload(TASK, first, {1}, Timely(NOW)) is ReportError.REPORT_DROPPED
 
 
 def test_a_query_reaches_to_the_end_of_the_present_unit_and_no_farther() -> None:

@@ -15,6 +15,7 @@ from aggregator.dap.messages import Report
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
+from aggregator.protocol.reports import Timely
 from aggregator.service.leader import upload_checks
 from aggregator.service.leader.upload_checks import CheckedUpload, check_reports
 from aggregator.service.runtime import UploadTerms
@@ -80,7 +81,7 @@ def checked(body: bytes, least: int, terms: UploadTerms = TERMS) -> CheckedUploa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upload_checks, "SHORT_BODY", least)
         try:
-            return check_reports(terms, body, NOW, SKEW, AGE)
+            return check_reports(terms, body, Timely(NOW, SKEW, AGE))
         except (DecodeError, MessageTooLarge) as error:
             return str(error)
 
