@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_less_often
 from aggregator.cli.service.health_checks import SumWatch, repeating, service_of
+from aggregator.cli.service.heap import keep_memory
 from aggregator.cli.service.processes import (
     Part,
     become_one_of,
@@ -192,6 +193,7 @@ def _run(
     By default there is one for each core, but one alone if the system is to choose the port.
     """
     settings = reading.now
+    keep_memory()
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     sighup.hold()
     traces = recording(settings)  # begun by each process for itself

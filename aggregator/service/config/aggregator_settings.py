@@ -220,7 +220,7 @@ class LeaderSettings(AggregatorSettings):
         "has few. Every client waits that much longer, and the store writes less often.",
     )
     aggregation_job_size: int = Field(
-        1024, ge=1, le=100_000, description="The most reports in one aggregation job."
+        4096, ge=1, le=100_000, description="The most reports in one aggregation job."
     )
     linger_seconds: int = Field(
         2,
@@ -233,7 +233,7 @@ class LeaderSettings(AggregatorSettings):
         0.5, gt=0, le=3600, description="How often an idle worker looks for work."
     )
     concurrency: int = Field(
-        8, ge=1, le=256, description="How many jobs of each kind one process steps at once."
+        4, ge=1, le=256, description="How many jobs of each kind one process steps at once."
     )
     helper_concurrency: int | None = Field(
         None,

@@ -113,7 +113,7 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default
             for text in (",", " , ", " ", "staff,", "staff,,patients")
         ],
         ("concurrency = 1000", "concurrency"),
-        ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(8\), not 9"),
+        ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(4\), not 9"),
         ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
         ("linger_seconds = 61", "linger_seconds"),
         ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),

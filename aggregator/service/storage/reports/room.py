@@ -22,7 +22,7 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.ids import Room
 
-FEW_REPORTS = 2048
+FEW_REPORTS = 4096
 """The most reports that a transaction may add to a task while others add to it too."""
 
 _BUCKETS_PER_QUERY = 500

@@ -1,0 +1,33 @@
+"""The C library's heap as a service needs it, through which batches of megabytes come and go.
+
+By itself, glibc gives most threads a heap of their own, and asks the system for each large block
+and gives it back at once. The threads of a service take turns with batches, so it had the memory of
+each thread's largest one, and the system filled every block with zeros before it was overwritten.
+"""
+
+import ctypes
+import sys
+
+# mallopt's parameters, as glibc numbers them in malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+
+_KEPT_BYTES = 256 * 2**20
+"""How much unused memory the process keeps: more than a leader's jobs and uploads take together."""
+
+_LARGEST_MMAP_THRESHOLD = 32 * 2**20
+"""The most that glibc accepts on 64-bit machines; larger blocks come from the system."""
+
+
+def keep_memory() -> None:
+    """Have one heap for all threads, which keeps what it is given back; before they begin.
+
+    Another C library than glibc is left alone.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return
+    mallopt(_ARENA_MAX, 1)
+    mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
+    mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
