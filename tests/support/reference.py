@@ -72,6 +72,7 @@ _ABOUT: Final[Mapping[str, str]] = {
     "service": "Which party this is, where its store is, and where it answers.",
     "keys": "The secrets. A service file that contains one must be readable by its owner only.",
     "floor": "The least protection of the tasks that an aggregator takes part in.",
+    "tls": "Certificates of a service that speaks [TLS itself](operations/edge.md), and of others.",
     TUNING: "All other settings. Their defaults serve.",
 }
 

@@ -1,8 +1,8 @@
 """The settings of every service; `aggregator_settings` and `collector_settings` add to them.
 
-A setting stands in one of the file's tables, `[service]`, `[keys]`, `[floor]` or `[tuning]`, under
-a name that no other table has. The environment overrides it, as `PRIO_` and the name in capitals.
-In code, all settings are attributes of one object. Secrets are masked.
+A setting stands in one of the file's tables (`tables`), under a name that no other table has. The
+environment overrides it, as `PRIO_` and the name in capitals. In code, all settings are attributes
+of one object. Secrets are masked.
 """
 
 from pathlib import Path

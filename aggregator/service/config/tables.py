@@ -16,13 +16,6 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "health_listen",
         "allowed_hosts",
         "word_lists",
-        "tls_certificate",
-        "tls_key",
-        "caller_ca",
-        "peer_ca",
-        "client_certificate",
-        "client_key",
-        "insecure_http",
         "defer_jobs",
         "log_format",
         "retention_seconds",
@@ -37,8 +30,20 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "exact_results",
         "population_required",
     ),
+    "tls": (
+        "tls_certificate",
+        "tls_key",
+        "caller_ca",
+        "peer_ca",
+        "client_certificate",
+        "client_key",
+        "insecure_http",
+    ),
 }
-"""The settings that an operator has to choose, by the table of the file in which they stand."""
+"""Settings by the table of the file in which they stand; one that is not here stands in `TUNING`.
+
+In the first three stands what an operator has to choose.
+"""
 
 TUNING: Final = "tuning"
 """The table of all other settings, whose defaults serve."""

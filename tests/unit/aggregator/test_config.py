@@ -198,6 +198,9 @@ store_key_file = "a.key"
 [floor]
 max_epsilon = "1/3"
 
+[tls]
+insecure_http = true
+
 [tuning]
 concurrency = 9
 """
@@ -208,6 +211,7 @@ def test_settings_stand_in_tables_and_files_from_before_have_none(tmp_path: Path
     assert settings.database == str(tmp_path / "a.sqlite")
     assert settings.store_key_file == tmp_path / "a.key"
     assert settings.max_epsilon == Fraction(1, 3)
+    assert settings.insecure_http
     assert settings.concurrency == 9
     flat = "\n".join(line for line in TABLES.splitlines() if not line.startswith("["))
     assert read_settings(write(tmp_path, flat)) == settings
