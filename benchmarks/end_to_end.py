@@ -15,7 +15,8 @@ from aggregator.dap.messages import (
     UploadedReport,
     input_share_aad,
 )
-from aggregator.dap.messages.columns import ReportColumns, read_job
+from aggregator.dap.messages.columns import ReportColumns
+from aggregator.dap.messages.job_columns import read_job
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.aggregation import VerificationKey, leader_finish, leader_init

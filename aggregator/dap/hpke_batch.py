@@ -19,7 +19,7 @@ from aggregator.dap.hpke import (
     suite_of,
 )
 from aggregator.dap.hpke_suites import Suite
-from aggregator.dap.messages.columns import strings
+from aggregator.dap.messages.byte_rows import strings
 
 _A_FEW = 4
 """Below this many messages, numpy calls take longer than they save."""

@@ -19,15 +19,9 @@ from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import AggregationJobResp, VerifyRespContinue, VerifyRespReject
-from aggregator.dap.messages.columns import (
-    ByteRows,
-    ReportColumns,
-    Times,
-    read_answers,
-    read_job,
-    strings,
-    write_job,
-)
+from aggregator.dap.messages.byte_rows import ByteRows, Times, strings
+from aggregator.dap.messages.columns import ReportColumns
+from aggregator.dap.messages.job_columns import read_answers, read_job, write_job
 from aggregator.dap.profile import Role
 from aggregator.errors import LocalError, PeerError, ReportRejected
 from aggregator.protocol.opening import OpenedShares, open_shares

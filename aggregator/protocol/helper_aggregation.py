@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from aggregator.dap.hpke import HpkeKeypair
-from aggregator.dap.messages.columns import ByteRows, JobColumns, write_answers
+from aggregator.dap.messages.byte_rows import ByteRows
+from aggregator.dap.messages.job_columns import JobColumns, write_answers
 from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError

@@ -13,7 +13,8 @@ from aggregator.dap.hpke import HpkeKeypair, input_share_info
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.messages import PlaintextInputShare
-from aggregator.dap.messages.columns import ByteRows, Places, ShareColumns, Times, strings
+from aggregator.dap.messages.byte_rows import ByteRows, Places, Times, strings
+from aggregator.dap.messages.columns import ShareColumns
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time

@@ -10,7 +10,7 @@ import numpy as np
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages.columns import Times
+from aggregator.dap.messages.byte_rows import Times
 from aggregator.dap.times import Time
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.buckets import BucketShare

@@ -17,7 +17,7 @@ from aggregator.dap.messages import (
     CollectionJobResp,
     UploadRequest,
 )
-from aggregator.dap.messages.columns import read_job
+from aggregator.dap.messages.job_columns import read_job
 from aggregator.protocol.aggregation import leader_finish, leader_init
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import (

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.codec import DecodeError, decode
 from aggregator.dap.messages import AggregationJobResp
-from aggregator.dap.messages.columns import read_job
+from aggregator.dap.messages.job_columns import read_job
 from aggregator.dap.problems import (
     InvalidAggregationParameter,
     InvalidMessage,

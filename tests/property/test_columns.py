@@ -30,15 +30,9 @@ from aggregator.dap.messages import (
     VerifyRespContinue,
     VerifyRespReject,
 )
-from aggregator.dap.messages.columns import (
-    ReportColumns,
-    ShareColumns,
-    read_answers,
-    read_job,
-    strings,
-    write_answers,
-    write_job,
-)
+from aggregator.dap.messages.byte_rows import strings
+from aggregator.dap.messages.columns import ReportColumns, ShareColumns
+from aggregator.dap.messages.job_columns import read_answers, read_job, write_answers, write_job
 from aggregator.dap.times import Time
 from tests.support.entropy import SeededEntropy
 

@@ -25,7 +25,7 @@ from aggregator.dap.hpke import (
 )
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import UploadedReport, UploadRequest
-from aggregator.dap.messages.columns import read_job, write_job
+from aggregator.dap.messages.job_columns import read_job, write_job
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, message_of

@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages.columns import read_job
+from aggregator.dap.messages.job_columns import read_job
 from aggregator.dap.problems import NameTaken, TooManyRequests
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper_init

@@ -22,7 +22,7 @@ from aggregator.dap.messages import (
     VerifyRespReject,
     input_share_aad,
 )
-from aggregator.dap.messages.columns import read_job
+from aggregator.dap.messages.job_columns import read_job
 from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
