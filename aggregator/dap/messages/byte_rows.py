@@ -42,57 +42,50 @@ def repeated(content: bytes, rows: int) -> ByteRows:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
-    """Which bytes of an encoding are the same in all reports of a task."""
+    """The columns of an encoding that are the same in all reports of a task, and their content."""
 
-    width: int
     fixed: Places
     content: ByteRows
 
+    @classmethod
+    def of(cls, fields: Iterable[int | bytes]) -> "Layout":
+        """Return the layout of these fields in order: numbers of any bytes, and fixed ones."""
+        fixed: list[int] = []
+        content = bytearray()
+        end = 0
+        for field in fields:
+            start, end = end, end + (field if isinstance(field, int) else len(field))
+            if isinstance(field, bytes):
+                fixed += range(start, end)
+                content += field
+        return cls(np.array(fixed, np.intp), np.frombuffer(bytes(content), np.uint8))
+
+    def fits(self, rows: ByteRows) -> npt.NDArray[np.bool_]:
+        """Return which rows have the layout's sizes."""
+        found: npt.NDArray[np.bool_] = (rows[:, self.fixed] == self.content).all(axis=1)
+        return found
+
 
 @lru_cache(maxsize=1024)
-def layout_of(fields: tuple[int | bytes, ...]) -> Layout:
-    """Return the layout of an encoding's parts: numbers of any bytes, and fixed bytes."""
-    fixed: list[int] = []
-    content = bytearray()
-    width = 0
-    for field in fields:
-        if isinstance(field, bytes):
-            fixed += range(width, width + len(field))
-            content += field
-        width += field if isinstance(field, int) else len(field)
-    return Layout(width, np.array(fixed, np.intp), np.frombuffer(bytes(content), np.uint8))
+def report_layout(sizes: ReportSizes, leader_enc: int, helper_enc: int) -> Layout:
+    """Return the layout of a Report, with encapsulated keys of so many bytes."""
+    leader_share = _sealed(leader_enc, sizes.leader_payload)
+    return Layout.of((*_head(sizes), *leader_share, *_sealed(helper_enc, sizes.helper_payload)))
 
 
-def report_fields(sizes: ReportSizes, leader_enc: int, helper_enc: int) -> tuple[int | bytes, ...]:
-    """Return the parts of a Report."""
-    return (
-        *_head_fields(sizes),
-        *_sealed_fields(leader_enc, sizes.leader_payload),
-        *_sealed_fields(helper_enc, sizes.helper_payload),
-    )
-
-
-def verify_init_fields(sizes: ReportSizes, enc: int) -> tuple[int | bytes, ...]:
-    """Return the parts of a VerifyInit."""
-    sealed = _sealed_fields(enc, sizes.helper_payload)
+@lru_cache(maxsize=1024)
+def init_layout(sizes: ReportSizes, enc: int) -> Layout:
+    """Return the layout of a VerifyInit, with an encapsulated key of so many bytes."""
     payload = sizes.verify_payload
-    return (*_head_fields(sizes), *sealed, payload.to_bytes(U32, "big"), payload)
+    sealed = _sealed(enc, sizes.helper_payload)
+    return Layout.of((*_head(sizes), *sealed, payload.to_bytes(U32, "big"), payload))
 
 
-def _head_fields(sizes: ReportSizes) -> Iterable[int | bytes]:
+def _head(sizes: ReportSizes) -> tuple[int | bytes, ...]:
     no_extensions = bytes(2)
-    return (
-        TIME.stop,
-        no_extensions + sizes.public_share.to_bytes(U32, "big"),
-        sizes.public_share,
-    )
+    size = sizes.public_share
+    return TIME.stop, no_extensions + size.to_bytes(U32, "big"), size
 
 
-def _sealed_fields(enc: int, payload: int) -> Iterable[int | bytes]:
-    return (1, enc.to_bytes(2, "big"), enc, payload.to_bytes(U32, "big"), payload)
-
-
-def have_layout(rows: ByteRows, layout: Layout) -> npt.NDArray[np.bool_]:
-    """Return which rows have the sizes of the layout."""
-    is_right: npt.NDArray[np.bool_] = (rows[:, layout.fixed] == layout.content).all(axis=1)
-    return is_right
+def _sealed(enc: int, payload: int) -> tuple[int | bytes, ...]:
+    return 1, enc.to_bytes(2, "big"), enc, payload.to_bytes(U32, "big"), payload

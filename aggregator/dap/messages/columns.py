@@ -26,9 +26,7 @@ from aggregator.dap.messages.byte_rows import (
     ByteRows,
     Places,
     Times,
-    have_layout,
-    layout_of,
-    report_fields,
+    report_layout,
     strings,
 )
 from aggregator.dap.messages.sized import ReportSizes
@@ -134,7 +132,7 @@ class ReportColumns:
         kinds = [encs for encs in product(ENC_SIZES, repeat=2) if sizes.report_of(*encs) == width]
         if kinds:
             rows = np.frombuffer(body, np.uint8).reshape(-1, width)
-        which = [have_layout(rows, layout_of(report_fields(sizes, *encs))) for encs in kinds]
+        which = [report_layout(sizes, *encs).fits(rows) for encs in kinds]
         is_right = np.logical_or.reduce(which) if which else np.zeros(len(rows), np.bool_)
         others = np.flatnonzero(~is_right).tolist()
         if others:

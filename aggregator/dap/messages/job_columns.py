@@ -19,11 +19,9 @@ from aggregator.dap.messages.byte_rows import (
     ID,
     U32,
     ByteRows,
-    have_layout,
-    layout_of,
+    init_layout,
     repeated,
     strings,
-    verify_init_fields,
 )
 from aggregator.dap.messages.columns import ShareColumns
 from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, read_verify_init
@@ -173,7 +171,7 @@ def _equal_rows(body: bytes, start: int, sizes: ReportSizes, enc: int) -> ByteRo
         return None
     found = np.frombuffer(body, np.uint8, offset=start) if rows else np.empty(0, np.uint8)
     found = found.reshape(rows, width)
-    return found if have_layout(found, layout_of(verify_init_fields(sizes, enc))).all() else None
+    return found if init_layout(sizes, enc).fits(found).all() else None
 
 
 def _parted(rows: ByteRows, sizes: ReportSizes, enc: int) -> tuple[ShareColumns, ByteRows]:
