@@ -182,7 +182,8 @@ class Objects:
             raise Unreachable(
                 f"object storage {self.name}: has nothing any more of what was put there, so no "
                 "report is taken for lost, and none is put there: is it the same bucket, or the "
-                "disk still there?"
+                "disk still there? If it was deleted, restart the leader, which then rejects the "
+                "reports whose bodies are gone"
             )
 
     def _is_elsewhere(self) -> bool:
