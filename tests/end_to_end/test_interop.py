@@ -35,7 +35,7 @@ class Runner:
                 env={**os.environ, "NO_PROXY": "127.0.0.1"},
             )
             resources.callback(self._end, process)
-            wait_until(lambda role=role: self._is_ready(role), role)
+            wait_until(lambda role=role, process=process: self._is_ready(role, process), role)
 
     def order(self, party: str, what: str, /, **members: object) -> dict[str, object]:
         answer = self.http.post(f"{self.urls[party]}internal/test/{what}", json=members)
@@ -44,7 +44,8 @@ class Runner:
         assert isinstance(found, dict)
         return found
 
-    def _is_ready(self, role: str) -> bool:
+    def _is_ready(self, role: str, process: subprocess.Popen[bytes]) -> bool:
+        assert process.poll() is None, role
         try:
             return self.order(role, "ready") == {}
         except httpx.TransportError:

@@ -141,7 +141,7 @@ def _settings(role: "Role", address: str, folder: Path) -> "LeaderSettings | Hel
     config = folder / f"{name}.toml"
     config.write_text(
         f'[service]\nrole = "{name}"\nlisten = "{address}"\ndatabase = "{name}.sqlite"\n'
-        'insecure_http = true\n[keys]\nstore_key_file = "store.key"\n'
+        '[keys]\nstore_key_file = "store.key"\n[tls]\ninsecure_http = true\n'
         + (_LEADER if role is Role.LEADER else "")
     )
     if role is Role.LEADER:
