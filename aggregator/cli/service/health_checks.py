@@ -27,7 +27,8 @@ from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.health import create_health_app
 
 WATCH_SECONDS = 60
-"""How often the log says that the service is not ready, as long as it is not."""
+"""How often the log says that the service is not ready, as long as it is not, and how soon other
+work is tried again that has failed."""
 
 REMINDER_SECONDS = 24 * 3600
 """How often the log says that a certificate must be renewed."""
@@ -103,20 +104,23 @@ def _reminding(certificates: list[Certificate]) -> Work:
 
 
 def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:
-    """Return a work that does round after round, and rests when there is nothing to do."""
+    """Return a work that does round after round, and rests when there is nothing to do.
+
+    A round that failed is tried again within `WATCH_SECONDS`.
+    """
 
     async def repeat(stop: anyio.Event) -> None:
         while not stop.is_set():
+            done, rest = 0, min(interval_seconds, WATCH_SECONDS)
             try:
                 done = await run_once()
+                rest = interval_seconds
             except Unreachable as error:
                 log.warning("the store cannot be reached", reason=str(error))
-                done = 0
             except Exception:  # the outermost edge: log it, and try again in the next round
                 log.exception("a round of work failed")
-                done = 0
             if not done:
-                with anyio.move_on_after(interval_seconds):
+                with anyio.move_on_after(rest):
                     await stop.wait()
 
     return repeat
