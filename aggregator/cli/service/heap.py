@@ -12,7 +12,7 @@ import sys
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 
 _KEPT_BYTES = 256 * 2**20
-"""How much unused memory the process keeps: more than a leader's jobs and uploads take together."""
+"""How much unused memory the process keeps; eight of the largest jobs at once take some 160 MiB."""
 
 _LARGEST_MMAP_THRESHOLD = 32 * 2**20
 """The most that glibc accepts on 64-bit machines; larger blocks come from the system."""

@@ -29,20 +29,25 @@ ENC_START = 1 + 2  # behind the configuration's id and the size
 
 
 def strings(rows: ByteRows) -> list[bytes]:
-    """Return the rows of an array, which are not empty, as byte strings."""
+    """Return the rows of an array of shape `(rows, width)`, `width` above 0, as byte strings."""
     # Items of a void type convert to bytes, all at once.
     found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
     return found
 
 
 def repeated(content: bytes, rows: int) -> ByteRows:
-    """Return so many rows of the same content, without a copy for each."""
+    """Return an array of shape `(rows, len(content))`, with `content` in each row, uncopied."""
     return np.broadcast_to(np.frombuffer(content, np.uint8), (rows, len(content)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of an encoding that are the same in all reports of a task, and their content."""
+    """What is the same in all reports of a task, which says their sizes.
+
+    Attributes:
+        fixed: The columns, shape `(n,)`.
+        content: What stands there, shape `(n,)`.
+    """
 
     fixed: Places
     content: ByteRows
@@ -61,7 +66,10 @@ class Layout:
         return cls(np.array(fixed, np.intp), np.frombuffer(bytes(content), np.uint8))
 
     def fits(self, rows: ByteRows) -> npt.NDArray[np.bool_]:
-        """Return which rows have the layout's sizes."""
+        """Return which rows have the layout's sizes, shape `(rows,)`.
+
+        `rows` are as wide as the layout, shape `(rows, width)`.
+        """
         found: npt.NDArray[np.bool_] = (rows[:, self.fixed] == self.content).all(axis=1)
         return found
 
