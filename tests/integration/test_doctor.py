@@ -86,6 +86,16 @@ async def test_a_token_that_the_helper_does_not_know_is_a_fault(pair: Pair) -> N
     assert "another-token" not in says
 
 
+async def test_a_task_that_was_forgotten_is_not_asked_about(pair: Pair) -> None:
+    desk, task_id = leaders(pair), pair.task.task_id
+    await to_thread.run_sync(desk.end_task, task_id)
+    await to_thread.run_sync(desk.forget_task, task_id)
+    found = await findings(desk, HELPER_URL)
+    assert "task" not in found
+    assert found["tasks"] == ("look", f"none of ours names {HELPER_URL}")
+    assert [each.task_id for each in await to_thread.run_sync(desk.tasks_ever)] == [task_id]
+
+
 async def test_a_helper_sees_the_fingerprint_and_a_stranger_that_nothing_is_shared(
     pair: Pair,
 ) -> None:

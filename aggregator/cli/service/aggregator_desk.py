@@ -81,8 +81,13 @@ class AggregatorDesk:
         return [each.task for each in provisions]
 
     def tasks(self) -> list[Task]:
-        """Return the tasks that we take part in, or did until they were forgotten, oldest first."""
-        stored = self.database.read_sync("list tasks", task_store.list_all_tasks)
+        """Return the tasks that we take part in, oldest first."""
+        stored = self.database.read_sync("list tasks", task_store.list_tasks)
+        return [task_from_toml(each.definition) for each in stored]
+
+    def tasks_ever(self) -> list[Task]:
+        """Return the tasks of `tasks` and those that were forgotten, whose releases count too."""
+        stored = self.database.read_sync("list all tasks", task_store.list_all_tasks)
         return [task_from_toml(each.definition) for each in stored]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:

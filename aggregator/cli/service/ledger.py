@@ -56,7 +56,7 @@ def ledger(
     level = parse_probability(delta, "delta")
     with open_aggregator(config, may_make=False) as desk:
         entries = desk.ledger()
-        tasks = desk.tasks()
+        tasks = desk.tasks_ever()
         fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}
     made = [(each, _of(entries, each)) for each in tasks]
     shown = [pair for pair in made if only is None or pair[0].task_id == only]
