@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from field import Vector
 
 DEFAULT_CONFIDENCE = Fraction(95, 100)
+PERCENT = f"{100 * DEFAULT_CONFIDENCE} %"
+"""The same for people to read."""
 
 
 class UnusableResult(PeerError):

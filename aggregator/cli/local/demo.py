@@ -312,8 +312,9 @@ def _print_figures(answered: "Answered") -> None:
     from rich.table import Table
 
     from aggregator.collector.pages.numbers import beside, said
+    from aggregator.protocol.results import PERCENT
 
-    table = Table("", "true", "noised", "95 % interval", "holds it", title=answered.title)
+    table = Table("", "true", "noised", f"{PERCENT} interval", "holds it", title=answered.title)
     for each in answered.figures:
         value, low, high = said(each.mark)
         table.add_row(

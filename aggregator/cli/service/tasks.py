@@ -324,7 +324,7 @@ def describe_privacy(task: "Task") -> str:
     from aggregator.protocol.budget import horizon, promise_of_all
     from aggregator.protocol.groups import group_in_words
     from aggregator.protocol.in_short import statement_of
-    from aggregator.protocol.results import DEFAULT_CONFIDENCE
+    from aggregator.protocol.results import DEFAULT_CONFIDENCE, PERCENT
 
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     lines = [
@@ -336,7 +336,7 @@ def describe_privacy(task: "Task") -> str:
         joint = mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE)
         lines.append(f"variance of both together: {mechanism.variance(circuit):,.6g}")
         lines.append(
-            f"95 % interval with both: plus or minus {width:,} for each value, "
+            f"{PERCENT} interval with both: plus or minus {width:,} for each value, "
             f"plus or minus {joint:,} for all at once"
             + (", and less in some sections" if len(set(mechanism.laws(circuit))) > 1 else "")
         )

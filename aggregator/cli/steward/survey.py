@@ -243,6 +243,7 @@ app.command(
 
 
 def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> None:
+    from aggregator.protocol.results import PERCENT
     from aggregator.steward.survey.routing import asked_if
 
     for each in planned.parts:
@@ -271,8 +272,8 @@ def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]
         f"{_cost(survey, planned, texts)}"
     )
     print(
-        f"errors: 95 % intervals of the least precise figure with {survey.min_batch_size} answers; "
-        "a mean's falls with more answers"
+        f"errors: {PERCENT} intervals of the least precise figure with {survey.min_batch_size} "
+        "answers; a mean's falls with more answers"
     )
     print("between windows: from a larger difference of two it can be concluded that they differ")
 

@@ -133,12 +133,13 @@ def _of_all(
 
 def print_decoded(title: str, decoded: "Decoded") -> None:
     """Print what was found, under a title."""
+    from aggregator.protocol.results import PERCENT
     from aggregator.steward.text.words import name_of
     from aggregator.words import escaped
 
     print(escaped(title))
     for each in decoded.found:
-        held = f"{each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, 95 %)"
+        held = f"{each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, {PERCENT})"
         print(f"  {name_of(each)}: {held}")
     print(
         f"{len(decoded.found)} found of {decoded.candidates:,} candidates; of these "

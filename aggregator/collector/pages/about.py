@@ -20,7 +20,7 @@ from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.rationals import at_most
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.protocol.results import DEFAULT_CONFIDENCE, PERCENT
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import curve
@@ -185,8 +185,8 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     said = (
         f"{_name(shown, place)} was released as {number(released)}. An interval "
         f"made this way, here from {number(low)} to {number(high)}, holds the true sum "
-        f"in at least 95 of 100 cases{chosen}, if both aggregators added their noise and nothing "
-        "else. "
+        f"in at least {PERCENT} of cases{chosen}, if both aggregators added their noise and "
+        "nothing else. "
         f"The curve shows how likely each distance from the truth is{before}."
     )
     chart = curve(
@@ -243,7 +243,7 @@ def _entry(part: Part, place: int) -> str:
 
 @lru_cache(maxsize=64)
 def _law(law: NoiseLaw) -> tuple[tuple[int, float], ...]:
-    """Return probabilities by distance, as far as twice the half width at 95 %."""
+    """Return probabilities by distance, as far as twice the half width of an interval."""
     width = half_width_of(law, DEFAULT_CONFIDENCE)
     step = max(1, 2 * width // _POINTS)
     reach = range(0, max(2, 2 * width) + 1, step)

@@ -16,6 +16,7 @@ from aggregator.collector.pages.texts import (
 )
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
+from aggregator.protocol.results import PERCENT
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
@@ -180,7 +181,7 @@ def _card(asked: Asked, results: Sequence[Reading], made: int, changed: Changed 
             "p",
             tag("span", f"{value} ", isolated(shown[0].unit), class_="big"),
             tag("br"),
-            f"{shown[0].shows}, from {low} to {high} at 95 % confidence",
+            f"{shown[0].shows}, from {low} to {high} at {PERCENT} confidence",
         )
     else:
         what = None

@@ -23,6 +23,7 @@ from aggregator.collector.pages.view import (
 )
 from aggregator.collector.store import count_collections
 from aggregator.dap.problems import UnrecognizedCollectionJob
+from aggregator.protocol.results import PERCENT
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, Mark, over_time
@@ -68,8 +69,8 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
         tag(
             "p",
-            "Whiskers are 95 % intervals for the noise, each on its own. They say nothing about "
-            "people who did not report. ",
+            f"Whiskers are {PERCENT} intervals for the noise, each on its own. They say nothing "
+            "about people who did not report. ",
             tag("a", "About this number", href=asked.address("/about", result=shown.name)),
             class_="soft",
         ),
@@ -146,7 +147,7 @@ def _table(shown: Reading) -> Html:
     ]
     more = len(shown.estimates) - MOST_ROWS
     rest = f"; the downloads have {more:,} more" if more > 0 else ""
-    return table(f"{shown.period}, 95 % intervals{rest}", _COLUMNS, cells)
+    return table(f"{shown.period}, {PERCENT} intervals{rest}", _COLUMNS, cells)
 
 
 def _downloads(
@@ -214,7 +215,7 @@ def _trend(
         kept=shown.kept,
     )
     cells = [(mark.label, *said(mark)) for mark in marks]
-    listed = table("Over time, 95 % intervals", ("window", "value", "from", "to"), cells)
+    listed = table(f"Over time, {PERCENT} intervals", ("window", "value", "from", "to"), cells)
     details = tag("details", tag("summary", "The same as a table"), listed)
     heading = tag("h2", "Over time")
     return [

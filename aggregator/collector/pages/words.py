@@ -11,6 +11,7 @@ from aggregator.collector.pages.texts import AskedText, TextWindow
 from aggregator.collector.pages.view import MOST_BARS, MOST_ROWS, View, budget, chooser, unbroken
 from aggregator.collector.pages.word_lists import MOST_PASTED
 from aggregator.dap.problems import UnrecognizedCollectionJob
+from aggregator.protocol.results import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.text.decode import Decoded
@@ -201,14 +202,16 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
         bars(marks[:MOST_BARS], title, "people").fitting if marks else None,
         tag(
             "p",
-            "Whiskers are 95 % intervals for the noise, each on its own, given that the string was "
-            "found. They say nothing about people who did not report.",
+            f"Whiskers are {PERCENT} intervals for the noise, each on its own, given that the "
+            "string was found. They say nothing about people who did not report.",
             class_="soft",
         )
         if marks
         else None,
         tag("dl", *(part for name, each in counts for part in (tag("dt", name), tag("dd", each)))),
-        table(f"{looked.period}, 95 % intervals{rest}", ("string", "people", "from", "to"), cells)
+        table(
+            f"{looked.period}, {PERCENT} intervals{rest}", ("string", "people", "from", "to"), cells
+        )
         if marks
         else tag("p", "None of these strings is found."),
         _downloads(looked) if looked.tried != OWN else None,

@@ -11,8 +11,10 @@ from aggregator.dp import composition
 from aggregator.dp.by_section import BySection, equal_errors
 from aggregator.dp.composition import Bound, Releases
 from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.rationals import format_rational
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planner.form import LEAST_STRENGTH, MOST_STRENGTH, Draft
 from aggregator.steward.planning import answers, answers_error
 from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
@@ -32,8 +34,6 @@ from aggregator.steward.survey.plan import bases, spreads, typical_sums
 from aggregator.steward.survey.questions.numbers import Number, Scale
 from aggregator.steward.survey.questions.vectors import Vector
 from aggregator.vdaf.circuits import Circuit
-
-CONFIDENCE = "0.95"
 
 _GRID = [each for each in STRENGTHS if LEAST_STRENGTH <= each <= MOST_STRENGTH]
 _CURVE = 15
@@ -121,7 +121,7 @@ class Proposal:
             },
             "advise": answers.advice(self.advice),
             "error": answers_error.error(
-                self.mechanism, self.circuit, CONFIDENCE, self.draft.people
+                self.mechanism, self.circuit, format_rational(DEFAULT_CONFIDENCE), self.draft.people
             ),
             "curve": [{"strength": x, "error_part": y} for x, y in self.curve],
             "spent": [{"windows": count, "epsilon": epsilon} for count, epsilon in self.steps],

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from aggregator.dp.composition import smallest_valid
 from aggregator.dp.rationals import at_most, format_rational
+from aggregator.protocol.results import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.planner.form import RHO
@@ -16,7 +17,6 @@ from aggregator.steward.survey import PlannedPart, Way
 
 _MOST_BARS = 40
 _MOST_ROWS = 300
-_PERCENT = 100
 
 
 def figures(proposal: Proposal, rehearsed: Sequence[Shown], path: str) -> Html:
@@ -60,8 +60,8 @@ def _summary(proposal: Proposal) -> Html:
     error = f"{float(found.half_width):.4g} {found.unit}".strip()
     said = (
         f"With {symbol} = {float(proposal.strength):.4g} per window, the least precise "
-        f"{found.shows} is within {error} of the truth 95 times in 100. That is "
-        f"{float(_PERCENT * proposal.part):.3g} % of the largest possible."
+        f"{found.shows} is within {error} of the truth in {PERCENT} of cases. That is "
+        f"{float(100 * proposal.part):.3g} % of the largest possible."
     )
     field, value = proposal.follows
     return tag(
@@ -103,7 +103,7 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
     ]
     more = sum(max(0, len(marks) - _MOST_BARS) for marks in groups.values())
     listed = table(
-        "Every figure with its 95 % interval, beside what was made up",
+        f"Every figure with its {PERCENT} interval, beside what was made up",
         ("label", "figure", "published", "from", "to", "unit", "made up"),
         cells[:_MOST_ROWS],
     )
@@ -115,7 +115,8 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
         tag(
             "p",
             f"Made-up answers of {proposal.draft.people:,} people, with real noise from both "
-            "aggregators, drawn anew each time; whiskers are 95 % intervals, each on its own.",
+            f"aggregators, drawn anew each time; whiskers are {PERCENT} intervals, each on its "
+            "own.",
             class_="soft",
         ),
         tag("details", tag("summary", "The same as a table"), listed),
@@ -124,11 +125,11 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
 
 def _errors(proposal: Proposal) -> list[Html]:
     symbol = _symbol(proposal)
-    points = [(float(x), float(_PERCENT * y)) for x, y in proposal.curve]
+    points = [(float(x), float(100 * y)) for x, y in proposal.curve]
     wanted = proposal.draft.error
-    chosen = (float(proposal.strength), float(_PERCENT * proposal.part))
+    chosen = (float(proposal.strength), float(100 * proposal.part))
     # At small strengths the error is so large that the rest of the curve would look flat.
-    far = 5 * max(chosen[1], float(_PERCENT * (wanted or 0)))
+    far = 5 * max(chosen[1], float(100 * (wanted or 0)))
     top = min(max(y for _, y in points), far) or 1.0  # noise so small that no count is off
     across = Axis(f"{symbol} per window", points[0][0], points[-1][0], is_log=True)
     said = (
@@ -143,7 +144,7 @@ def _errors(proposal: Proposal) -> list[Html]:
         said,
         wanted=None
         if wanted is None
-        else (float(_PERCENT * wanted), f"wanted: {float(_PERCENT * wanted):.4g} %"),
+        else (float(100 * wanted), f"wanted: {float(100 * wanted):.4g} %"),
         chosen=chosen,
     )
     rows = [(f"{x:.4g}", f"{y:.4g}") for x, y in points]

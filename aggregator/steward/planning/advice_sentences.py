@@ -8,6 +8,7 @@ from aggregator.dp import composition
 from aggregator.dp.certified import exp, round_up
 from aggregator.dp.rationals import at_most, format_rational
 from aggregator.dp.sensitivity import max_entry
+from aggregator.protocol.results import PERCENT
 from aggregator.steward.planning.question import Question
 
 # Above these epsilons, of one release and of a year, the steward is warned.
@@ -64,8 +65,8 @@ def accuracy(question: Question, figures: Figures) -> str:
         "" if circuit.is_scalar else f" (all {circuit.output_len} together within {figures.joint})"
     )
     return (
-        f"Each published {number} is within {figures.width} of the true one 95 times in"
-        f" 100{everything}, which is {part:.2g} % of {whole}. Asking for the same release again"
+        f"Each published {number} is within {figures.width} of the true one in {PERCENT} of cases"
+        f"{everything}, which is {part:.2g} % of {whole}. Asking for the same release again"
         " returns the same numbers; the mean of several releases of answers that do not change has"
         " less noise, which is what a year costs; and each aggregator knows, and could take back,"
         " its own half of the noise's variance."

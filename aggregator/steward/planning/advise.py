@@ -19,12 +19,12 @@ from aggregator.dp.search import least
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planning.advice_sentences import Figures, accuracy, cost, promise, warnings
 from aggregator.steward.planning.question import Question
 from aggregator.steward.planning.suspicion import sure_at_most
 from aggregator.vdaf.circuits import Circuit
 
-CONFIDENCE = Fraction(95, 100)
 EMPTY_BUCKET_CHANCE = Fraction(1, 10**6)
 """The probability, at most, that a threshold shows any empty bucket."""
 
@@ -119,8 +119,8 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
         yearly.epsilon,
         yearly.delta,
         bound,
-        mechanism.half_width(circuit, CONFIDENCE),
-        mechanism.joint_half_width(circuit, CONFIDENCE),
+        mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
+        mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
     )
     return Advice(
         circuit,
@@ -151,7 +151,7 @@ def _least_strength(question: Question) -> Fraction:
 
     def suffices(strength: Fraction) -> bool:
         noise = question.noise(strength)
-        return wanted is None or noise.half_width(question.circuit, CONFIDENCE) <= wanted
+        return wanted is None or noise.half_width(question.circuit, DEFAULT_CONFIDENCE) <= wanted
 
     if not suffices(STRENGTHS[-1]):
         raise ParameterError(

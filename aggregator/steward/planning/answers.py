@@ -23,9 +23,10 @@ from aggregator.dp.partial_knowledge import (
 from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planning import published_composition
 from aggregator.steward.planning.advice_sentences import plain, shown
-from aggregator.steward.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
+from aggregator.steward.planning.advise import EMPTY_BUCKET_CHANCE, Advice
 from aggregator.steward.planning.cost_model import CostModel, Optimum
 from aggregator.steward.planning.loss_law import (
     MOST_EPSILON0,
@@ -331,7 +332,7 @@ def advice(found: Advice) -> PlanAnswer:
         "epsilon": shown(found.epsilon),
         "delta": plain(found.delta),
         "error": {
-            "confidence": CONFIDENCE,
+            "confidence": DEFAULT_CONFIDENCE,
             "half_width": found.half_width,
             "joint_half_width": found.joint_half_width,
         },

@@ -13,7 +13,8 @@ from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.budget import horizon
-from aggregator.steward.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, advise
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.steward.planning.advise import EMPTY_BUCKET_CHANCE, advise
 from aggregator.steward.planning.question import Question
 from aggregator.vdaf.circuits import (
     Circuit,
@@ -41,7 +42,7 @@ def test_the_epsilon_is_the_smallest_of_two_digits_that_keeps_the_error(
     next_smaller = advice.epsilon * (digits - 1) / digits if digits > 10 else None
     if next_smaller is not None:
         weaker = PureDpDiscreteLaplace(next_smaller)
-        assert weaker.half_width(advice.circuit, CONFIDENCE) > int(error)
+        assert weaker.half_width(advice.circuit, DEFAULT_CONFIDENCE) > int(error)
 
 
 def test_two_buckets_are_a_count_with_half_the_scale() -> None:
@@ -145,7 +146,7 @@ def test_any_mechanism_is_advised_at_its_least_strength_and_for_the_years_releas
         digits *= 10
     if digits > 10:
         weaker = question.noise(strength * (digits - 1) / digits)
-        assert weaker.half_width(circuit, CONFIDENCE) > question.error
+        assert weaker.half_width(circuit, DEFAULT_CONFIDENCE) > question.error
     cost = noise.cost(circuit, 12)
     assert cost is not None
     assert cost.delta <= Fraction("1e-7")
