@@ -8,18 +8,6 @@ from aggregator.errors import ParameterError
 from aggregator.steward.planner.fields import MOST_LINES, Fields, short
 from aggregator.steward.planner.survey_file import TomlValue, regions
 
-KINDS: Final = {
-    "choice": "One answer from a list",
-    "multiple": "Several answers from a list",
-    "yes-no": "Yes or no",
-    "number": "A number: its mean",
-    "bins": "A number: in which range",
-    "scale": "A scale, such as 1 to 5",
-    "vector": "Several numbers at once",
-    "tree": "A place in a hierarchy",
-}
-"""The kinds of question, in words."""
-
 MOST_EDGES = 200
 
 Table = dict[str, TomlValue]
@@ -29,7 +17,8 @@ def question_table(fields: Fields) -> Table:
     """Return the table of the question, or raise `ParameterError`."""
     kind = fields.one_of("kind", KINDS)
     asked: Table = {"name": "question", "text": fields.text("text"), "kind": kind}
-    return asked | _OWN[kind](fields)
+    _, own = _KINDS[kind]
+    return asked | own(fields)
 
 
 def _choice(fields: Fields) -> Table:
@@ -68,17 +57,19 @@ def _tree(fields: Fields) -> Table:
     return {"regions": regions(fields.lines("regions"))}
 
 
-_OWN: Final[Mapping[str, Callable[[Fields], Table]]] = {
-    "choice": _choice,
-    "multiple": _multiple,
-    "yes-no": _yes_no,
-    "number": _number,
-    "bins": _bins,
-    "scale": _scale,
-    "vector": _vector,
-    "tree": _tree,
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Fields], Table]]]] = {
+    "choice": ("One answer from a list", _choice),
+    "multiple": ("Several answers from a list", _multiple),
+    "yes-no": ("Yes or no", _yes_no),
+    "number": ("A number: its mean", _number),
+    "bins": ("A number: in which range", _bins),
+    "scale": ("A scale, such as 1 to 5", _scale),
+    "vector": ("Several numbers at once", _vector),
+    "tree": ("A place in a hierarchy", _tree),
 }
-"""The settings that each kind of question has of its own."""
+"""The kinds of question, in words, and the settings that each has of its own."""
+
+KINDS: Final = {kind: words for kind, (words, _) in _KINDS.items()}
 
 
 def _unit(fields: Fields) -> Table:
