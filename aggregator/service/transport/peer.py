@@ -2,8 +2,8 @@
 
 A bearer token goes to the configured endpoint's origin and nowhere else: redirects are not followed
 and a `Location` of another origin is refused. Transient failures are retried a few times here and
-then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
-document is reported as `PeerRefused`.
+then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; at once
+if the party asks for a longer rest. A problem document is reported as `PeerRefused`.
 
 We read no more bytes of an answer than the request can yield, uncompressed. All attempts together
 take no longer than a fixed time, even if an answer keeps trickling in.
@@ -42,6 +42,9 @@ MAX_SHORT_ANSWER = 64 * 2**10
 
 MAX_LOCATION = 2048
 """The most characters of a resource's URL, which is stored."""
+
+LONGEST_PAUSE_SECONDS = 5
+"""How long we wait between two attempts, at most; who is told to wait longer comes back later."""
 
 
 class _Body:
@@ -195,7 +198,8 @@ class Peer:
                 raise
             except PeerUnreachable as error:
                 is_unprocessed &= error.is_unprocessed
-                if attempt == self._attempts:
+                must_rest = (error.retry_after or 0) > LONGEST_PAUSE_SECONDS
+                if attempt == self._attempts or must_rest:
                     error.is_unprocessed = is_unprocessed
                     raise
                 await self._sleep(_wait(attempt, error.retry_after))
@@ -327,5 +331,6 @@ def origin(endpoint: str) -> str:
 
 
 def _wait(attempt: int, retry_after: int | None) -> float:
+    """Return the seconds until a request's next attempt."""
     backoff = 0.25 * 2.0 ** (attempt - 1)
-    return backoff if retry_after is None else max(backoff, min(float(retry_after), 5.0))
+    return max(backoff, min(retry_after or 0, LONGEST_PAUSE_SECONDS))

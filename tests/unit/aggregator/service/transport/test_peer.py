@@ -151,6 +151,14 @@ async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status
     assert unreachable.value.retry_after == 4
 
 
+async def test_a_peer_that_asks_for_a_long_rest_has_it() -> None:
+    waits = Waits()
+    with pytest.raises(PeerUnreachable) as unreachable:
+        await peer_of(answering(503, retry_after="6"), 3, waits).get("/x")
+    assert waits.seconds == []
+    assert unreachable.value.retry_after == 6
+
+
 @pytest.mark.parametrize(
     ("answers", "is_unprocessed"),
     [
