@@ -1,9 +1,10 @@
 """Backs up a store while it is in use, and checks a backup without restoring it.
 
-A backup holds one moment of the database and nothing else: not the store key, not the journal of
-releases, and none of the keys of un-noised sums. Those keys are destroyed when their batches are
-released, and a copy would bring them back to life. So a batch that was open when the backup was
-made can be released from it only with the keys that the aggregator still has.
+A backup holds one moment of a party's database, its HPKE keys included, and nothing else: not the
+store key, not the journal of releases, and none of the keys of un-noised sums. Those keys are
+destroyed when their batches are released, and a copy would bring them back to life. So a batch that
+was open when the backup was made can be released from it only with the keys that the aggregator
+still has.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """Counts of reports by stage and outcome: an operator's view of what was lost.
 
-A counter is the sum of its shards; a single shard may be negative (`locks.own_shard`).
+A report is counted under one of the reasons below, or under its error's name in the drafts. A
+counter is the sum of its shards; a single shard may be negative (`locks.own_shard`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,10 +14,17 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Insert
 from aggregator.service.storage.engine.transaction import Transaction
 
-STORED = "stored"  # counts reports waiting to be aggregated
-AGGREGATED = "aggregated"  # counts reports in a batch
-BATCH_FULL = "batch_full"  # counts reports beyond `max_reports`; other reasons are report errors
-PAST_UNITS = "past_units"  # counts reports that would open one more unit of the past
+STORED = "stored"
+"""It waits to be aggregated."""
+
+AGGREGATED = "aggregated"
+"""It is in a batch."""
+
+BATCH_FULL = "batch_full"
+"""It would be one more than `max_reports` in its batch; the drafts have no error for that."""
+
+PAST_UNITS = "past_units"
+"""It would open one more unit of the past."""
 
 
 class Stage(StrEnum):
@@ -27,10 +35,7 @@ class Stage(StrEnum):
 
 
 def counted_reason(error: ReportError) -> str:
-    """Return the reason under which a report that the store refuses is counted.
-
-    A report that the store drops would overfill its batch; the draft has no error for that.
-    """
+    """Return the reason under which a report that the store refuses is counted."""
     return BATCH_FULL if error is ReportError.REPORT_DROPPED else error.draft_name
 
 
