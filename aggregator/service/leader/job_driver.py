@@ -41,8 +41,7 @@ from aggregator.protocol.answers import (
 )
 from aggregator.protocol.reports import Rejected, report_sizes
 from aggregator.protocol.verified import Verified
-from aggregator.service.leader.helper_peer import helper_of
-from aggregator.service.leader.lease_driver import LeaseDriver
+from aggregator.service.leader.lease_driver import LeaseDriver, helper_of
 from aggregator.service.leader.rejects import Rejects, log_outcome
 from aggregator.service.runtime import ServedTask, aggregate_verified
 from aggregator.service.storage.engine.backends import BodyGone

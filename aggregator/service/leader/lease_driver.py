@@ -8,12 +8,23 @@ from typing import ClassVar, Generic
 import anyio
 import httpx
 
-from aggregator.service.leader.helper_peer import helper_of
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.transport.peer import Peer, origin
 from aggregator.service.transport.permits import Permits
 from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
+
+
+def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
+    """Return the helper of a task, with the token that it expects from us."""
+    return Peer(
+        http,
+        served.task.configuration.helper_aggregator_endpoint,
+        served.peer_token,
+        name="the helper",
+        attempts=attempts,
+        token_header=served.task.token_header,
+    )
 
 
 class LeaseDriver(ABC, Generic[J]):
