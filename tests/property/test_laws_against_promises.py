@@ -9,22 +9,29 @@ import dataclasses
 import math
 from collections import Counter
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from aggregator.dp.certified import Enclosure, exp, to_float
+from aggregator.dp.certified import Enclosure, exp
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Guarantee, Mechanism
 from aggregator.dp.policy import MECHANISMS
-from aggregator.dp.sensitivity import UnsupportedCircuit, furthest_move
+from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
+from tests.support.losses_of_laws import (
+    DIGITS,
+    delta_at,
+    enclosed,
+    probabilities,
+    reach_of,
+    renyi,
+    shifts_of,
+)
 from tests.support.mechanisms import example_of
 
 CIRCUITS: list[Circuit] = [
@@ -37,27 +44,11 @@ CIRCUITS: list[Circuit] = [
 ]
 HISTOGRAMS = [circuit for circuit in CIRCUITS if isinstance(circuit, Histogram)]
 """Every mechanism is for them, at least."""
-DIGITS = 30
-GRID = 2.0**-14
-"""Losses are counted in steps of it, each rounded down, so that no true promise is refuted."""
-
 ORDERS = (1.01, 2.0, 8.0, 40.0)
 
 
 class BrokenPromiseError(Exception):
     """A law that hides a person less than is promised."""
-
-
-def shifts_of(mechanism: Mechanism, circuit: Circuit) -> list[int]:
-    """By how much each entry moves that a person can move, for the furthest move."""
-    move = furthest_move(circuit, mechanism.max_reports_per_person)
-    return [shift.size for shift in move for _ in range(shift.entries)]
-
-
-@cache
-def enclosed(law: NoiseLaw, value: int) -> Enclosure:
-    probability = law.probability(value)
-    return probability(DIGITS) if callable(probability) else Enclosure(probability, probability)
 
 
 def check_pure(law: NoiseLaw, shifts: list[int], epsilon: Fraction, reach: int) -> None:
@@ -71,65 +62,6 @@ def check_pure(law: NoiseLaw, shifts: list[int], epsilon: Fraction, reach: int) 
             worst *= largest
     if worst.low > exp(epsilon, DIGITS).high:
         raise BrokenPromiseError(f"{float(worst.low)} instead of {math.exp(epsilon)}")
-
-
-@cache
-def probabilities(law: NoiseLaw, reach: int) -> NDArray:
-    return np.array([to_float(law.probability(value)) for value in range(-reach, reach + 1)])
-
-
-def masses(law: NoiseLaw, shift: int, reach: int) -> tuple[NDArray, NDArray]:
-    """The probabilities of what is drawn, and of the same outcomes after the move up.
-
-    For a move down they are the same backwards: `check_promise` holds laws to be even.
-    """
-    all_of_them = probabilities(law, reach + 2 * shift)
-    return all_of_them[shift:-shift], all_of_them[: -2 * shift]
-
-
-def delta_at(law: NoiseLaw, shifts: list[int], epsilon: float, reach: int) -> float:
-    """A lower bound, tight to the grid, of the least delta at which epsilon holds."""
-    never = 1.0  # the probability of outcomes that both neighbours have
-    total: NDArray = np.ones(1)
-    offset = 0
-    for shift in shifts:
-        drawn, moved = masses(law, shift, reach)
-        both = (drawn > 0) & (moved > 0)
-        steps = np.floor(np.log(drawn[both] / moved[both]) / GRID).astype(int)
-        least = int(steps.min())
-        row = np.zeros(int(steps.max()) - least + 1)
-        np.add.at(row, steps - least, drawn[both])
-        size = len(total) + len(row) - 1
-        fast = 1 << (size - 1).bit_length()
-        total = np.fft.irfft(np.fft.rfft(total, fast) * np.fft.rfft(row, fast), fast)[:size]
-        offset += least
-        never *= 1 - drawn[(drawn > 0) & (moved == 0)].sum()
-    losses = (offset + np.arange(len(total))) * GRID
-    above = losses > epsilon
-    return 1 - never + float((total[above] * -np.expm1(epsilon - losses[above])).sum())
-
-
-def renyi(law: NoiseLaw, shifts: list[int], order: float, reach: int) -> float:
-    """The Renyi divergence of this order between the neighbours, over all entries."""
-    found = 0.0
-    for shift in shifts:
-        drawn, moved = masses(law, shift, reach)
-        if (moved[drawn > 0] == 0).any():
-            return math.inf
-        drawn, moved = drawn[drawn > 0], moved[drawn > 0]
-        powers = order * np.log(drawn) - (order - 1) * np.log(moved)
-        found += float(np.log(np.exp(powers).sum())) / (order - 1)
-    return found
-
-
-def reach_of(law: NoiseLaw) -> int:
-    """What is drawn at most, or beyond it with a probability below 2^-64: by the law alone."""
-    if law.largest_draw is not None:
-        return law.largest_draw
-    reach = 1
-    while (tail := law.upper_tail(reach)) is not None and to_float(tail) > 2.0**-64:
-        reach *= 2
-    return reach
 
 
 def check_promise(mechanism: Mechanism, circuit: Circuit) -> None:
