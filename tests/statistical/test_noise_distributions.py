@@ -4,13 +4,16 @@ Size: a right sampler passes each limit all but once in 10^9 (six sigma). Power:
 be rejected under a law whose scale is 10 % off. Seeds are fixed.
 """
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from aggregator.dp.certified import to_float
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import Mechanism
@@ -21,9 +24,12 @@ from aggregator.dp.samplers import (
     Draws,
     TruncatedGeometricSampler,
 )
-from aggregator.vdaf.circuits import Histogram
+from aggregator.dp.sensitivity import UnsupportedCircuit
+from aggregator.entropy import Entropy
+from aggregator.vdaf.circuits import Histogram, Summed
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy
+from tests.support.losses_of_laws import circuits
 from tests.support.mechanisms import noisy_examples
 from tests.support.statistics import cells_of, chi_square, chi_square_limit, contingency
 
@@ -122,6 +128,76 @@ def test_a_releases_noise_follows_the_mechanisms_law(mechanism: Mechanism) -> No
     law = mechanism.law(circuit, 1)
     assert law is not None
     check(noise, mass_of(law))
+
+
+FEW_CELLS = 20
+FEW = 3000
+OTHERS = [
+    dataclasses.replace(each, max_reports_per_person=3)
+    for each in noisy_examples(
+        epsilon=Fraction(2, 5), delta=Fraction(1, 10**5), rho=Fraction(1, 30)
+    )
+]
+"""Nothing of them is 1, so that none of it can be forgotten."""
+
+
+def check_draws(mechanism: Mechanism) -> int:
+    """Compare draws with the law for each type, and return for how many types there are any."""
+    found = 0
+    for index, circuit in enumerate(circuits()):
+        try:
+            law = mechanism.law(circuit, 1)
+        except UnsupportedCircuit:
+            continue
+        assert law is not None
+        entropy = SeededEntropy(112 + index)
+        drawn: list[int] = []
+        while len(drawn) < FEW:
+            drawn += mechanism.noise(circuit, entropy)
+        cells = cells_of(mass_of(law), FEW_CELLS)
+        assert chi_square(np.array(drawn), cells) < chi_square_limit(len(cells) - 1), circuit
+        found += 1
+    return found
+
+
+@pytest.mark.parametrize("mechanism", OTHERS, ids=lambda mechanism: mechanism.name)
+def test_draws_follow_the_law_for_every_type_and_several_reports(mechanism: Mechanism) -> None:
+    assert check_draws(mechanism) >= 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForgetsReports(PureDpDiscreteLaplace):
+    """It draws as if each person had one report."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        return PureDpDiscreteLaplace(self.epsilon).noise(circuit, entropy)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForgetsEpsilon(PureDpDiscreteLaplace):
+    """It draws as if epsilon were 1."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        most = self.max_reports_per_person
+        honest = PureDpDiscreteLaplace(Fraction(1), max_reports_per_person=most)
+        return honest.noise(circuit, entropy)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KnowsHistogramsOnly(PureDpDiscreteLaplace):
+    """It draws what a histogram needs, whatever is summed."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        return PureDpDiscreteLaplace.noise(self, Histogram(circuit.output_len + 1, 1), entropy)[1:]
+
+
+@pytest.mark.parametrize("kind", [ForgetsReports, ForgetsEpsilon, KnowsHistogramsOnly])
+def test_draws_that_forget_something_are_found(kind: type[PureDpDiscreteLaplace]) -> None:
+    with pytest.raises(AssertionError):
+        check_draws(kind(Fraction(2, 5), max_reports_per_person=3))
 
 
 def mass_of(law: NoiseLaw) -> Callable[[int], float]:

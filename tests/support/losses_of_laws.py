@@ -10,7 +10,32 @@ from aggregator.dp.certified import Enclosure, to_float
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.sensitivity import furthest_move
-from aggregator.vdaf.circuits import Circuit
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Histogram,
+    L1BoundSum,
+    MultihotCountVec,
+    Sections,
+    Sum,
+    SumVec,
+)
+from aggregator.vdaf.instances import TYPES
+
+
+def circuits() -> list[Circuit]:
+    """The circuit of each type with its least parameters, and some larger ones."""
+    least = [row.prio3(row.least()).circuit for row in TYPES.values()]
+    return [
+        *least,
+        Sum(5),
+        Histogram(3, 1),
+        SumVec(2, 3, 1),
+        MultihotCountVec(4, 2, 2),
+        L1BoundSum(3, 4, 2),
+        Sections("onehot:3 number:6 atmost:3,2", 2),
+        Histogram(200, 14),
+    ]
+
 
 DIGITS = 30
 GRID = 2.0**-14
@@ -65,17 +90,21 @@ def delta_at(law: NoiseLaw, shifts: list[int], epsilon: float, reach: int) -> fl
     return 1 - never + float((total[above] * -np.expm1(epsilon - losses[above])).sum())
 
 
-def renyi(law: NoiseLaw, shifts: list[int], order: float, reach: int) -> float:
-    """The Renyi divergence of this order between the neighbours, over all entries."""
-    found = 0.0
+def renyi(law: NoiseLaw, shifts: list[int], order: float, reach: int, but_for: float = 0) -> float:
+    """The Renyi divergence of this order between the neighbours, over all entries.
+
+    Outcomes that only one of them has may be left out if their probability, over all entries, is at
+    most `but_for`: then it is the divergence of the rest. Otherwise it is infinite.
+    """
+    found, never = 0.0, 1.0
     for shift in shifts:
         drawn, moved = masses(law, shift, reach)
-        if (moved[drawn > 0] == 0).any():
-            return math.inf
-        drawn, moved = drawn[drawn > 0], moved[drawn > 0]
-        powers = order * np.log(drawn) - (order - 1) * np.log(moved)
-        found += float(np.log(np.exp(powers).sum())) / (order - 1)
-    return found
+        both = (drawn > 0) & (moved > 0)
+        left = float(drawn[both].sum()) if (drawn[~both] > 0).any() else 1.0
+        never *= left
+        powers = order * np.log(drawn[both]) - (order - 1) * np.log(moved[both])
+        found += float(np.log(np.exp(powers).sum() / left)) / (order - 1)
+    return found if 1 - never <= but_for * (1 + 1e-9) else math.inf
 
 
 def reach_of(law: NoiseLaw) -> int:
