@@ -123,9 +123,9 @@ def _fields(value: object, depth: int) -> Iterator[str]:
 
 def _report_error(code: int) -> str:
     """Return the meaning of a report error's number, in each draft if they differ."""
-    means = {each.report_error(code).draft_name for each in PROFILES.values()}
-    if len(means) == 1:
-        return f"{means.pop()} ({code})"
+    names = {each.report_error(code).draft_name for each in PROFILES.values()}
+    if len(names) == 1:
+        return f"{names.pop()} ({code})"
     named = (f"{each.report_error(code).draft_name} in {each.name}" for each in PROFILES.values())
     return f"{code} ({', '.join(named)})"
 

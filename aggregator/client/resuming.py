@@ -6,8 +6,8 @@ missing. The outcome of each place stays in the file; nothing about the measurem
 
 While a report waits, a digest of its measurement lies beside it, so that a different list of the
 same length is not mistaken for the first one. The digest needs no key: a reader of the file has
-both shares and so the measurement anyway. It is deleted with them: a settled measurement is one of
-few values, all of which can be hashed, and a key in the same file would be no secret.
+both shares and so the measurement anyway. It is deleted with them: a measurement has few possible
+values, so anyone could hash them all, and a key in the same file would be no secret.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
 
 ATTEMPTS = 5
-"""How often a call tries to send reports that wait, with 2, 4, 8 and 16 seconds in between."""
+"""How many times a call tries to send waiting reports, with 2, 4, 8 and 16 seconds in between."""
 
 _AT_ONCE = 1000
 _MOST_BYTES = 2**40
@@ -61,7 +61,7 @@ def upload_from(
         posting: Sends requests.
         clock: What time it is.
         sleep: Waits between two tries.
-        settled: Called with how many measurements are settled by now, before anything is sent and
+        settled: Called with the number of measurements settled so far, before anything is sent and
             after each try.
 
     Returns:
@@ -86,8 +86,8 @@ def upload_from(
         for place, digest in outbox.digests(task_id).items():
             if _digest(measurements[int(place)]) != digest:
                 raise ParameterError(
-                    f"resume: the report of measurement {int(place) + 1} that waits in {file} is of"
-                    " another than this one: give the same ones, in their order, or another file"
+                    f"resume: the report that waits in {file} for measurement {int(place) + 1} is "
+                    "of another measurement: give the same ones, in their order, or another file"
                 )
         with closing(Reporter(task, outbox, clock=making, posting=posting, floor=floor)) as maker:
             for start in range(made, len(measurements), _AT_ONCE):

@@ -38,9 +38,9 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A job, by the SHA-256 of its request, of which the aggregators have counted other reports.
+    """A job of which the aggregators have counted different reports, by its request's SHA-256.
 
-    A number is None where the job was not counted.
+    `here` and `there` are how many we and the other have counted; None without the job.
     """
 
     job: str
@@ -81,7 +81,7 @@ class JobDesk:
         Raises `ParameterError` if there is no such job, or it is the helper's; `Conflict` if it has
         ended.
         """
-        found = self._leaders(job)
+        found = self._job_of_leader(job)
         verb = (
             interventions.retry_aggregation_job
             if found.kind == AGGREGATION
@@ -95,7 +95,7 @@ class JobDesk:
         If `returned`, its reports may be claimed again, or its batch collected again. Raises
         `ParameterError` if there is no such job, or it is the helper's; `Conflict` if it has ended.
         """
-        found = self._leaders(job)
+        found = self._job_of_leader(job)
         is_opened = returned and found.kind != AGGREGATION
         task = self.task(TaskId(found.task_id)) if is_opened else None
 
@@ -107,7 +107,7 @@ class JobDesk:
                 document = json.dumps(problem_document(problem, TaskId(found.task_id)))
                 interventions.abandon_collection_job(tx, found.job_id, document, returned=returned)
                 if task is not None and found.batch is not None:
-                    _free(tx, task, found.batch)
+                    _reopen(tx, task, found.batch)
 
         self.database.run_sync("abandon job", abandon)
         write_down_without_share(self.database, self.journal)
@@ -168,22 +168,22 @@ class JobDesk:
                 + interventions.drop_waiting_job(tx, task_id, batch, job)
                 for job in jobs
             }
-            _free(tx, task, batch)
+            _reopen(tx, task, batch)
             return left
 
         return self.database.run_sync("leave jobs out", leave)
 
-    def _leaders(self, job: bytes) -> ListedJob:
+    def _job_of_leader(self, job: bytes) -> ListedJob:
         if self.role is not Role.LEADER:
             raise ParameterError(
-                "job: nothing waits at a helper for its operator, and what it has put off its "
-                "workers answer; the leader's operator retries and abandons jobs, `prio job "
+                "job: nothing waits at a helper for its operator: its workers answer what was "
+                "deferred, the leader's operator retries and abandons jobs, and `prio job "
                 "leave-out` takes back what was counted"
             )
         return self.find(job)
 
 
-def _free(tx: Transaction, task: Task, batch: Batch) -> None:
+def _reopen(tx: Transaction, task: Task, batch: Batch) -> None:
     """Let a batch be collected again after a failed collection."""
     if task.batching.leader_selects:  # otherwise the collector names the batch
         select_again(tx, task.task_id.value, batch)

@@ -1,4 +1,4 @@
-"""Collects several batches at once: of a survey, of its text questions, or of one of these.
+"""Collects several batches at once: those of a survey and its text questions, or of one question.
 
 A batch that was already collected or asked for is found again, so a command can be repeated.
 """
@@ -35,7 +35,7 @@ async def collect_all(
 ) -> "tuple[dict[int, Collected], list[Trouble]]":
     """Return the collected batches, by their index in `wanted`, and what could not be collected.
 
-    `wait` is in seconds, for all of them together, and `what` names them for a reader. With `now`,
+    `wait` is in seconds, for all of them together; messages call them `what`. With `now`,
     intervals that are not over are collected.
     """
     import anyio
@@ -63,7 +63,7 @@ async def collect_all(
     async def tell(collector: AsyncCollector) -> None:
         while True:
             reasons = await collector.reasons_for_waiting()
-            why = f"; one waits: {reasons[0]}" if reasons else ""
+            why = f"; one is waiting: {reasons[0]}" if reasons else ""
             ended = len(found) + len(troubles)
             status.update(f"collected {ended} of {what}{why}{said_of_compiling()}")
             await anyio.sleep(1)

@@ -1,4 +1,4 @@
-"""Runs an audit of a running pair: uploads reports of known truth, and collects them.
+"""Runs an audit of a running pair: uploads reports that we know, and collects them.
 
 Everything is in one folder: the task's files, and in `audit.json` the windows of each audit.
 Reports are made from a window's seed, so they can be made again: to repeat an interrupted upload,
@@ -55,9 +55,9 @@ class AuditError(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Released:
-    """The results of a window: noise of the leader, the helper and the result, for each bucket.
+    """What was collected of a window: for each bucket, the noise of leader, helper and result.
 
-    How many reports there are is the leader's word. Mistakes are reports that are not in a share
+    `report_count` is what the leader says. `mistakes` are reports that a share does not hold
     exactly once.
     """
 
@@ -178,7 +178,7 @@ class PairAudit:
         timeout_seconds: float,
         progress: Callable[[], None],
     ) -> None:
-        """Upload the reports of all windows, and collect each; progress is called after either.
+        """Upload the reports of all windows, and collect each; call `progress` after each step.
 
         Raises `PeerError` if an aggregator could not be reached, refused, or was not ready in time.
         The work done so far is kept.
@@ -211,8 +211,8 @@ class PairAudit:
 
     async def _upload(self, window: Window, http: httpx.AsyncClient) -> None:
         measurements = window.measurements(self.task.prio3.circuit)
-        anything = Floor(any_epsilon=True, max_delta=None)  # the measurements are about nobody
-        client = Client(self.task, http, ReplayedEntropy(window.seed), floor=anything)
+        no_floor = Floor(any_epsilon=True, max_delta=None)  # the measurements are about nobody
+        client = Client(self.task, http, ReplayedEntropy(window.seed), floor=no_floor)
         summary = await client.upload(
             measurements,
             time=window.unit * self.task.time_precision,
@@ -266,7 +266,7 @@ def releases_of(windows: list[Window]) -> Releases:
     """Return the results of windows, or raise `ParameterError`."""
     released = [window.released for window in windows if window.released is not None]
     if len(released) != len(windows):
-        raise ParameterError("audit: a window was not collected; call this without --last")
+        raise ParameterError("audit: a window was not collected; run this without --last")
     leader, helper, total = (
         _clipped([each.noise[series] for each in released]) for series in range(3)
     )
@@ -283,7 +283,7 @@ def releases_of(windows: list[Window]) -> Releases:
 def _mistake(rest: Vector, out_shares: Vector) -> tuple[int, int, Vector] | None:
     """Return the report that is missing from a share or in it twice, if any.
 
-    `rest` is the share less the sum of the out shares, of which there is a row for each report.
+    `rest` is the share minus the sum of the out shares, which have a row for each report.
     Returns the report's index, how often the share holds it, and the share's noise; None if the
     share holds each report once, or if no single report explains the difference.
     """

@@ -1,4 +1,4 @@
-"""`prio survey`: checks a survey file and makes its task; other modules have more commands."""
+"""`prio survey`: checks a survey file and makes its task. Other modules have the other commands."""
 
 import json
 import math
@@ -47,8 +47,8 @@ def check(
     found: Annotated[
         Path | None,
         typer.Option(
-            help="What `prio survey results --words … --json` printed: what will be found of text "
-            "questions is estimated from the last window of each there, and not guessed."
+            help="The output of `prio survey results --words … --json`: what text questions will "
+            "find is then estimated from the last window of each, not guessed."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -75,7 +75,7 @@ def check(
 
 
 def _by_last(texts: "Sequence[PlannedText]", found: Path) -> "tuple[PlannedText, ...]":
-    """Return text questions with what will be found by their last window."""
+    """Return text questions with estimates of what they will find, from their last window."""
     from aggregator.cli.files import named
     from aggregator.service.config import read_text
     from aggregator.steward.text.last_window import last_windows
@@ -107,10 +107,10 @@ def new(
     """Make the task of a survey: the public task.toml and one secret file for each party.
 
     Each party adds its file with `prio task add`. Uploading needs task.toml only, or task.json,
-    which has the same content for programs in any language. A text question has its own tasks,
-    which are in the parties' files too, and public in text/NAME. With the folder of a `prio up`
-    instead of --out, --leader, --helper and --collector-config, all three parties add their files
-    here.
+    which has the same content for programs in any language. Each text question has tasks of its
+    own: they are in the parties' files too, and their public files are in text/NAME. With --up, the
+    folder of a `prio up`, in place of --out, --leader, --helper and --collector-config, all three
+    parties add their files on this machine.
     """
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.service.task_making import collector_config_of
@@ -124,14 +124,14 @@ def new(
     survey = _survey_of(file, text)
     if up is not None or not any(given.values()):
         if any(given.values()):
-            raise ParameterError("up: stands for --out, --leader, --helper and --collector-config")
+            raise ParameterError("up: replaces --out, --leader, --helper and --collector-config")
         folder = local_folder.found(up)
         if folder is None:
             raise ParameterError(
                 "out: give --out, --leader, --helper and --collector-config, or --up with the "
                 "folder of a `prio up`"
             )
-        _ask_here(folder, survey, text)
+        _add_to_local_parties(folder, survey, text)
         return
     for name, value in given.items():
         if value is None:
@@ -150,7 +150,7 @@ def new(
     )
 
 
-def _ask_here(folder: "LocalFolder", survey: "Survey", text: str) -> None:
+def _add_to_local_parties(folder: "LocalFolder", survey: "Survey", text: str) -> None:
     """Add a survey's task to all three parties on one machine."""
     import shlex
 
@@ -273,9 +273,9 @@ def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]
     )
     print(
         f"errors: {PERCENT} intervals of the least precise figure with {survey.min_batch_size} "
-        "answers; a mean's falls with more answers"
+        "answers; the error of a mean falls with more answers"
     )
-    print("between windows: from a larger difference of two it can be concluded that they differ")
+    print("between windows: a larger difference between two lets you conclude that they differ")
 
 
 def _cost(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> str:
@@ -292,7 +292,7 @@ def _cost(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> 
         of_all = format_rational(value * budget.windows)
         return f"{each}; at most {budget.windows} windows, so {of_all} in all"
     epsilon = Releases(planned.mechanism, circuit, budget.windows).epsilon_at(delta)
-    assert epsilon is not None  # noqa: S101  Gaussian noise promises something
+    assert epsilon is not None  # noqa: S101  Gaussian noise has one at every delta
     epsilon += budget.windows * sum(text.question.epsilon for text in texts)
     of_all = f"epsilon {at_most(epsilon, 6)} in all, but for a delta of {format_rational(delta)}"
     return f"{each}; at most {budget.windows} windows, so {of_all}"

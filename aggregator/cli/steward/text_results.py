@@ -44,9 +44,10 @@ def results(
 ) -> None:
     """Print which strings of some lists people wrote, with intervals.
 
-    It asks nobody and costs nobody anything: other lists can be tried on the same results at any
-    time. Who tries lists until a string passes has tried them all, though. With --all it says also
-    how many people wrote what is in no list, string by string; that takes minutes to an hour.
+    Nobody is asked again and it costs nobody anything: other lists can be tried on the same results
+    at any time. But whoever tries lists until a string passes has tried all of them. With --all,
+    strings that are in no list are counted too, each without its name; that takes minutes to an
+    hour.
     """
     from aggregator.cli.files import named
     from aggregator.client.text.spelling import Spelling
@@ -60,7 +61,7 @@ def results(
     question, tasks = read_asked(folder)
     if isinstance(question, Spelling) == bool(lists or all_fingerprints):
         raise ParameterError(
-            "LIST: name none, and not --all: letters are in this folder"
+            "LIST: give no list and no --all: the question in this folder asks for letters"
             if lists or all_fingerprints
             else "LIST: name a list of candidates, or try all with --all"
         )
@@ -75,7 +76,7 @@ def results(
         return
     listed = Listed(strings_in(lists), question.meaning) if lists else None
     if all_fingerprints:
-        decoded = _of_all(question.hashes, tables, listed)
+        decoded = _decode_all(question.hashes, tables, listed)
     else:
         assert listed is not None  # noqa: S101  otherwise the command was refused
         decoded = decode(question.hashes, tables, listed)
@@ -106,10 +107,10 @@ def _print_spelled(spelling: "Spelling", tables: "npt.NDArray[np.int64]", *, as_
     )
 
 
-def _of_all(
+def _decode_all(
     hashes: "TextHashes", tables: "npt.NDArray[np.int64]", listed: "Listed | None"
 ) -> "Decoded":
-    """Decode with all fingerprints, and a bar that starts anew in every pass."""
+    """Decode with all fingerprints, showing a progress bar that starts anew in every pass."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -142,7 +143,7 @@ def print_decoded(title: str, decoded: "Decoded") -> None:
         held = f"{each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, {PERCENT})"
         print(f"  {name_of(each)}: {held}")
     print(
-        f"{len(decoded.found)} found of {decoded.candidates:,} candidates; of these "
-        f"{decoded.expected_false:.2g} expected that nobody wrote"
+        f"{len(decoded.found)} found of {decoded.candidates:,} candidates, of which "
+        f"{decoded.expected_false:.2g} are expected to be strings that nobody wrote"
     )
     print(f"no answer: {decoded.no_answer:,.0f}; answers not explained: {decoded.unexplained:,.0f}")

@@ -35,7 +35,7 @@ def tasks(
         int | None,
         typer.Option(
             "--tasks",
-            help="How many tasks to make; if not given, the number that `prio plan text` says.",
+            help="How many tasks to make; if not given, as many as `prio plan text` recommends.",
         ),
     ] = None,
     max_reports: Annotated[
@@ -69,9 +69,9 @@ def tasks(
 ) -> None:
     """Make the tasks of a text question, and one file with secrets for each party.
 
-    Hand leader.toml, helper.toml and collector.toml to whom they are named after: each adds all
-    tasks with one `prio task add`. Clients need text.json and tasks.toml, which are public; pages
-    text.json and tasks.json.
+    Hand leader.toml, helper.toml and collector.toml to the parties they are named after: each adds
+    all tasks with one `prio task add`. Clients need text.json and tasks.toml, which are public;
+    pages need text.json and tasks.json.
     """
     from aggregator.cli.service.task_making import (
         assignment,
@@ -89,10 +89,10 @@ def tasks(
     from aggregator.steward.text import GUESSED_STRINGS
     from aggregator.steward.text.plan import best_plan, zipf
 
-    whole = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
+    exact_epsilon = rational_in(epsilon, "epsilon", 0, 64, open_low=True)
     if count is None:
-        count = best_plan(zipf(people, GUESSED_STRINGS), float(whole), buckets).tasks
-    question = TextQuestion(title, whole, count, buckets)
+        count = best_plan(zipf(people, GUESSED_STRINGS), float(exact_epsilon), buckets).tasks
+    question = TextQuestion(title, exact_epsilon, count, buckets)
     settings = dict(assignment(text) for text in privacy or [])
     settings |= window_of(window, window_start, time_precision)
     made = [

@@ -21,8 +21,8 @@ Needs = tuple[tuple[int, tuple[int, ...]], ...]
 class Table:
     """A table of the answers to one question by those to another, named by their places.
 
-    The last group of `by` gave no answer. `powers` of a number are summed in each group; 0 counts
-    pairs.
+    The last group of `by` is of people who gave no answer. Of a number, that many `powers` are
+    summed in each group; 0 counts pairs of answers.
     """
 
     of: int
@@ -42,7 +42,7 @@ class Table:
 class AnswerSheet:
     """What one report of a survey holds: its questions, and then its tables.
 
-    A question is asked if for each place in `needs` one of the labels there was chosen; a text
+    A question is asked if one of the labels was chosen at each place in its `needs`; a text
     question if its `text_needs` are met. `texts` has the `meaning` of each text question, whose
     answers are in other reports.
     """
@@ -63,7 +63,7 @@ class AnswerSheet:
         about = f"task {task.task_id}"
         if not task.meaning:
             raise ParameterError(
-                f"{about}: is of no survey: there is no meaning, which says what its questions are"
+                f"{about}: is of no survey: it has no meaning to say what its questions are"
             )
         try:
             meaning = json.loads(task.meaning)
@@ -80,7 +80,7 @@ class AnswerSheet:
             ) from None
         if task.prio3.circuit.parameters.get("sections") != " ".join(sheet.sections):
             raise ParameterError(
-                f"{about}: its reports are of another type than its questions, which are "
+                f"{about}: its reports have other sections than its questions, which need "
                 f"{' '.join(sheet.sections)}"
             )
         return sheet
@@ -148,7 +148,7 @@ class AnswerSheet:
         return list(itertools.chain.from_iterable([*of, *by_group]))
 
     def skipped_texts(self, answers: Mapping[str, object]) -> list[str]:
-        """Return the text questions that are not asked of who gives these answers.
+        """Return the text questions that people who give these answers are not asked.
 
         Raises `AnswerError` as `entries` does.
         """
@@ -192,8 +192,8 @@ class AnswerSheet:
 def by_group(answer: Entries, groups: Entries, *, is_number: bool) -> Entries:
     """Return what a person adds to a table, from what they add to both questions.
 
-    For a number: first counts, of each group who gave one, and last of people who gave none or are
-    in no group; then each of its sums in each group. Otherwise: the pair of both answers.
+    For a number: first counts, of those in each group who gave one and last of people who gave none
+    or are in no group; then each of its powers in each group. Otherwise: the pair of both answers.
     """
     if not is_number:
         return [one * other for one in answer for other in groups]
@@ -204,7 +204,7 @@ def by_group(answer: Entries, groups: Entries, *, is_number: bool) -> Entries:
 
 
 def _needs(asked_if: Mapping[str, Sequence[str]], earlier: Sequence[Question]) -> Needs:
-    """Return the places of earlier questions and of their labels; raise if there are none such."""
+    """Return the places of earlier questions and of their labels; raise if one does not exist."""
     places = {question.name: place for place, question in enumerate(earlier)}
     return tuple(
         (places[name], tuple(earlier[places[name]].choices.index(label) for label in labels))

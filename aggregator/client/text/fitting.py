@@ -1,8 +1,8 @@
-"""The window of a spelling, held to its question: who answers either pays for one report a window.
+"""The window of a spelling, which must fit its question: people send one report per window.
 
 A client sends one report to the question or to its spelling. It can keep that promise only if both
-have the same windows, and it says how much is paid only if both have the same noise. A spelling
-with shorter windows would get several reports of a person in one of the question's.
+have the same windows, and it can tell what is paid only if both have the same noise. With shorter
+windows, a spelling would get several reports from one person in one window of the question.
 """
 
 import dataclasses
@@ -45,7 +45,9 @@ class SpelledWindow:
         ours, theirs = (_settings(each[0]) for each in (self.tasks, tasks))
         for name in sorted(ours.keys() | theirs.keys()):
             if ours.get(name) != theirs.get(name):
-                raise ParameterError(f"{name}: its tasks have another than the question's")
+                raise ParameterError(
+                    f"{name}: the tasks of the spelling have another than the question's"
+                )
         window, interval = self.tasks[0].policy.window, self.tasks[0].interval
         assert window is not None  # noqa: S101  as `Spelling.check` has seen
         if interval is None or any(
@@ -73,7 +75,7 @@ def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
 
 
 def _settings(task: Task) -> Mapping[str, object]:
-    """Return what a spelling must have as its question, the policy's settings by themselves."""
+    """Return the settings that must be the same for both; those of the policy are not nested."""
     table = {name: each for name, each in task_to_table(task).items() if name not in _OWN}
     privacy = table.pop("privacy")
     assert isinstance(privacy, dict)  # noqa: S101  what a task file has

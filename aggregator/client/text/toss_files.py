@@ -32,10 +32,10 @@ def place_of(folder: Path, hashes: TextHashes, person: str) -> Path:
 def kept_tosses(
     folder: Path, hashes: TextHashes, people: Iterable[str], entropy: Entropy
 ) -> dict[str, Toss]:
-    """Return the toss of each person, made now if there is none. It takes no answers.
+    """Return the toss of each person, made now if there is none; it does not see answers.
 
-    People are named by names that do not change; the folder exists, and is for all questions. A
-    file that is unreadable or holds no toss is a ConfigurationError.
+    A person's name must never change. The folder must exist; it serves all questions. A file that
+    is unreadable or holds no toss is a ConfigurationError.
     """
     tosses = {person: _kept(place_of(folder, hashes, person), hashes, entropy) for person in people}
     try:
@@ -58,8 +58,8 @@ def _kept(place: Path, hashes: TextHashes, entropy: Entropy) -> Toss:
     number = _number(text, hashes)
     if number is None:
         raise ConfigurationError(
-            f"the toss {place}: is not one of this question; nobody tosses twice, so restore it "
-            "from a copy"
+            f"the toss {place}: is not of this question; nobody tosses twice, so restore the "
+            "file from a copy"
         )
     return Toss(hashes, number)
 

@@ -174,7 +174,7 @@ def test_a_folder_and_what_it_stands_for_are_not_both_taken(tmp_path: Path) -> N
     survey = tmp_path / "survey.toml"
     survey.write_text(SURVEY.format(title="a"))
     both = run_here("survey", "new", survey, "--up", folder.path, "--out", tmp_path / "out")
-    assert "up: stands for --out" in both.stderr
+    assert "up: replaces --out" in both.stderr
     both = run_here("survey", "results", survey, "--up", folder.path)
     assert "up: stands for task.toml" in both.stderr
     some = run_here("survey", "new", survey, "--out", tmp_path / "out", "--leader", "https://a/")

@@ -261,7 +261,7 @@ def test_numbers_are_exact_whatever_they_are_written_in() -> None:
         ({'"choice"': '"ballot"'}, "kind of question that is not known here"),
         ({'"medicine"': "2"}, "not that of a survey"),
         ({'"medicine"': '"medicine","children"'}, "not that of a survey"),
-        ({',"medicine"': ""}, "reports are of another type"),
+        ({',"medicine"': ""}, "its reports have other sections"),
         ({'"medicine"': '"surgery"'}, "not that of a survey"),
         # Labels that nothing is added for.
         (
