@@ -1,4 +1,4 @@
-"""HPKE of many messages at once: what `hpke.open_` does with each, without an object for each.
+"""Opens many HPKE messages at once, as `hpke.open_` opens one, without an object for each.
 
 Source: RFC 9180, "Single-Shot APIs".
 """
@@ -26,7 +26,7 @@ _A_FEW = 4
 
 
 def dh_many(keypair: HpkeKeypair, encs: Sequence[bytes]) -> list[bytes | None]:
-    """Return the Diffie-Hellman secret with each encapsulated key; None for one that has none.
+    """Return the Diffie-Hellman secret with each encapsulated key; None for an invalid one.
 
     Every report costs at least two exchanges, so a faster implementation of them belongs here.
     """

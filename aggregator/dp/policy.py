@@ -26,7 +26,7 @@ from aggregator.dp.rationals import (
     parse_rational,
     require_positive,
 )
-from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
+from aggregator.dp.sensitivity import check_max_reports_per_person
 from aggregator.dp.shares import read_shares, write_shares
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
@@ -148,9 +148,9 @@ class PrivacyPolicy:
     def check(self, circuit: Circuit) -> None:
         """Refuse a policy that is meaningless for a type of measurement.
 
-        It raises `ParameterError` for shares of other sections, thresholds for exact sums,
-        suppression of noised sums or of sums that are not counts, either for sections, a bucket
-        that does not exist, or a budget without an epsilon to count.
+        Raises `ParameterError` for shares of other sections; thresholds for exact sums;
+        suppression of noised sums, or of sums that are not counts; either of these for sections; a
+        bucket that does not exist; or a budget without an epsilon to count.
         """
         self.mechanism.by_part(circuit)  # raises for shares of other sections
         if self.thresholds is not None:
@@ -192,11 +192,6 @@ class PrivacyPolicy:
     def has_limit(self) -> bool:
         """Whether aggregators refuse releases after some number of them."""
         return self.budget is not None or self.max_releases is not None
-
-    @property
-    def neighbours(self) -> str:
-        """Which data sets the guarantee compares; always "replacement"."""
-        return NEIGHBOURS
 
     @property
     def max_reports_per_person(self) -> int:
@@ -247,7 +242,11 @@ class PrivacyPolicy:
         code_point = reader.u8()
         if code_point not in MECHANISMS:
             raise reader.error(f"privacy mechanism {code_point} is not known")
-        _expect(reader, "neighbour relation", _REPLACEMENT)
+        relation = reader.u8()
+        if relation != _REPLACEMENT:
+            raise reader.error(
+                f"privacy policy neighbour relation {relation} is not known, only {_REPLACEMENT}"
+            )
         parameters = {name: reader.text8(name) or None for name in PARAMETERS}
         try:
             shares = read_shares(reader) if more & _BY_SECTION else None
@@ -301,12 +300,6 @@ def read_mechanism(
 def check_count(value: object, name: str) -> int | None:
     """Return a limit on how many of something there may be; None for no limit."""
     return None if value is None else integer_in(value, name, 1, 2**32 - 1)
-
-
-def _expect(reader: Reader, name: str, expected: int) -> None:
-    value = reader.u8()
-    if value != expected:
-        raise reader.error(f"privacy policy {name} {value} is not known, only {expected}")
 
 
 def _write_rational(writer: Writer, value: Fraction | None) -> None:

@@ -99,8 +99,8 @@ def check_kept(task: Task) -> None:
     group = task.policy.group
     if group is not None:
         raise ParameterError(
-            f"group: the task has place {group.place} in {group.name!r}. A person may be in one "
-            "place only, and this client keeps nobody to one: use Contributions (`prio upload "
+            f"group: the task has place {group.place} in {group.name!r}. A person may be in only "
+            "one place, and this client keeps nobody to one: use Contributions (`prio upload "
             "--state`) or `prio text upload`"
         )
 
@@ -111,8 +111,8 @@ def group_in_words(task: Task) -> str | None:
     if group is None:
         return None
     return (
-        f"The task has place {group.place} in the group {group.name!r}, and a person is in one "
-        "place only of a group: that is for the person's client to keep to, and no aggregator can "
+        f"The task has place {group.place} in the group {group.name!r}, and a person is in "
+        "only one place of a group: the person's client sees to that, and no aggregator can "
         "check it. Whoever is in several places pays for each of them."
     )
 

@@ -35,7 +35,7 @@ from field import Vector
 class HelperInit:
     """The helper's verdict on each report of a request, before commitment.
 
-    Errors are by the places of the reports that did not open, and `verified` are those that did.
+    `errors` are by the place of the report; `verified` has the reports that were opened.
     """
 
     ids: list[bytes]
@@ -58,7 +58,7 @@ class HelperInit:
 
 
 def check_job(task: Task, verification_key: VerificationKey, request: JobColumns) -> None:
-    """Refuse what `helper_init` would refuse as a whole; raises what it does."""
+    """Refuse a request that `helper_init` would refuse as a whole, with the same errors."""
     task.vdaf(AggregationParameter(request.agg_param))
     _check_request(task, verification_key, request)
 
@@ -127,7 +127,7 @@ def _helper_finished(
 
 def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
     """Return the errors of reports that have other sizes than the task's, by their place."""
-    words = task.profile.at_aggregation
+    renamed = task.profile.at_aggregation
     others = {*range(len(request.ids))} - {*request.places}
     found = {
         place: ReportError.UNSUPPORTED_EXTENSION
@@ -135,7 +135,7 @@ def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
         else ReportError.INVALID_MESSAGE
         for place in others
     }
-    return {place: words.get(error, error) for place, error in found.items()}
+    return {place: renamed.get(error, error) for place, error in found.items()}
 
 
 def _with_an_unknown_key(

@@ -17,7 +17,7 @@ from aggregator.dap.times import DAY, Interval, Time
 class Timing:
     """When a report was made, and the limits on that time, None where there is no limit.
 
-    That it may be too old for `earliest` is a rule of ours.
+    The draft has no `earliest`: that a report may be too old is a rule of ours.
     """
 
     time: Time

@@ -1,4 +1,4 @@
-"""From two sealed aggregate shares to a result with its error bars: the collector's part.
+"""The collector's part: makes a result with its error bars of two sealed aggregate shares.
 
 The sums of a batch exist here only during a call, and `open_result` returns only what the task's
 policy lets a collector show. In a task with thresholds the whole noised vector has the guarantee;
@@ -30,7 +30,7 @@ from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.collection import sealed_share_size
-from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class Result:
         release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         guarantee: What one release promises, and who must be honest for it.
         confidence: The probability that the intervals state.
-        half_width: Each value lies within this much of its true sum with that probability.
+        half_width: With that probability, a value is at most this far from its true sum.
         joint_half_width: The half width for all values at once. Both widths hold before selection:
             for all sums, not for those that were shown because they are large.
         disclosure: The rule by which values are shown, and what it promises.
@@ -80,16 +80,13 @@ class Result:
     disclosure: Disclosure
 
 
-def collection_request(
-    task: Task, named: Mapping[str, int], agg_param: AggregationParameter = NO_PARAMETER
-) -> CollectionJobReq:
+def collection_request(task: Task, named: Mapping[str, int]) -> CollectionJobReq:
     """Return the request for a batch; equal names give equal bytes.
 
     `named` is what names the batch in the task's mode: `start` and `end` of an interval, in seconds
     since the epoch. Raises `BatchInvalid`, which says what is wrong.
     """
-    query = task.batching.query(named, task.time_precision)
-    return CollectionJobReq(query, agg_param.encoded)
+    return CollectionJobReq(task.batching.query(named, task.time_precision))
 
 
 def largest_result(task: Task) -> int:
@@ -117,11 +114,12 @@ def open_result(
     if not mechanism.is_noisy:
         _check_exact(sums, response.report_count * max_entry(circuit))
     disclosure = disclose(task.policy, circuit, sums, response.report_count)
+    sealed = (response.leader_encrypted_agg_share, response.helper_encrypted_agg_share)
     return Result(
         values=disclosure.values,
         report_count=response.report_count,
         interval=response.interval,
-        release=_release(response),
+        release=hashlib.sha256(b"".join(map(encode, sealed))).hexdigest(),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
         confidence=DEFAULT_CONFIDENCE,
@@ -168,11 +166,6 @@ def _check_exact(sums: Sequence[int], most: int) -> None:
             f"a sum is larger than the {most} that its reports can add up to: the aggregators "
             "have not added the same reports"
         )
-
-
-def _release(response: CollectionJobResp) -> str:
-    sealed = (response.leader_encrypted_agg_share, response.helper_encrypted_agg_share)
-    return hashlib.sha256(b"".join(map(encode, sealed))).hexdigest()
 
 
 def _open_share(

@@ -43,7 +43,9 @@ class OneHot(Section):
     def __post_init__(self) -> None:
         Section.__post_init__(self)
         if self.entries == 1:
-            raise ParameterError("the number of entries must be at least 2: of one it is constant")
+            raise ParameterError(
+                "the number of entries must be at least 2: a single one is constant"
+            )
 
     @property
     @override
@@ -147,7 +149,7 @@ class Table(Section):
     def of_numbers(cls, numbers: Sequence[int], earlier: Sequence[Section]) -> Table:
         of, by = numbers
         if of == by:
-            raise ParameterError("a table must be of two sections, not twice of one")
+            raise ParameterError("a table must be of two different sections")
         return cls(of, by, one_hot(earlier, of).entries, one_hot(earlier, by).entries)
 
     @property

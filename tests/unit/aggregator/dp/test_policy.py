@@ -157,7 +157,6 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
     policy = policy_from_mapping({"mechanism": "PureDpDiscreteLaplace", "epsilon": "0.5"})
     assert policy == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
     assert policy.max_reports_per_person == 1
-    assert policy.neighbours == "replacement"
 
 
 @pytest.mark.parametrize(

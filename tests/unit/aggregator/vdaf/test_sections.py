@@ -184,7 +184,7 @@ def test_numbers_of_up_to_eight_bytes_are_encoded_and_their_sums_do_not_wrap() -
         ("given:0,1,5", "must refer to an earlier onehot section, not to 0"),
         ("number:4 given:0,1,5", "must refer to an earlier onehot section, not to 0"),
         ("onehot:2 given:0,3,5", "the number of entries must be an integer from 1 to 2, not 3"),
-        ("onehot:2 onehot:2 table:0,0", "must be of two sections, not twice of one"),
+        ("onehot:2 onehot:2 table:0,0", "must be of two different sections"),
         ("onehot:2 onehot:2 table:0,2", "section 2, .* an earlier onehot section, not to 2"),
         ("onehot:60000 " * 5, f"at most {MAX_RESIDUES} residues, and sections 0 to 4 have 300000"),
         (7, "sections must be text, not 7"),
