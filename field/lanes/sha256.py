@@ -1,6 +1,6 @@
 """SHA-256's compression function by the processor's own instructions.
 
-One block takes them 40 ns, and a library that is called for each message about a microsecond more.
+They take 40 ns for a block; a library that is called for each message, about a microsecond more.
 
 Source: FIPS 180-4, "SHA-256 Hash Computation".
 """
@@ -43,14 +43,14 @@ _BLOCK_PARTS = 4
 
 @functools.cache
 def has_sha256() -> bool:
-    """Return whether kernels can use them; where none is compiled a library is quicker."""
+    """Return whether kernels can use these instructions; uncompiled, a library is quicker."""
     return not numba.config.DISABLE_JIT and "+sha" in processor_features()
 
 
 def compress(state: npt.NDArray[np.uint32], block: npt.NDArray[np.uint8]) -> None:
     """Replace the state, eight words, by the next one after a block of 64 bytes.
 
-    In a kernel it takes no branch and no place in memory by what is hashed.
+    In a kernel, no branch and no address depends on what is hashed.
     """
     words = [int.from_bytes(block[at : at + 4].tobytes(), "big") for at in range(0, 64, 4)]
     for at in range(16, 64):
