@@ -107,8 +107,8 @@ class AggregatorSettings(ServiceSettings):
     max_epsilon: Rational | None = Field(
         None,
         description="Tasks with a larger epsilon per release, or with none, are refused; exact "
-        f'text: "1/2". If not given, only those with one above {DEFAULT_MAX_EPSILON} are, which '
-        "excludes noise that protects nobody; you may want a lower limit.",
+        f'text: "1/2". If not given, only those with one above {DEFAULT_MAX_EPSILON} are, since '
+        "so little noise protects nobody; you may want a lower limit.",
     )
     max_delta: MaxDelta = Field(
         DEFAULT_MAX_DELTA,
@@ -239,8 +239,8 @@ class LeaderSettings(AggregatorSettings):
         None,
         ge=1,
         le=256,
-        description="How many of these jobs may wait for one helper; at most concurrency, and "
-        "half of it if not given. One while the helper does not answer.",
+        description="How many jobs of each kind one process lets wait for one helper; at most "
+        "concurrency, and half of it if not given. Only one while the helper does not answer.",
     )
     request_timeout_seconds: PositiveSeconds = Field(
         45,

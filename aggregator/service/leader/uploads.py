@@ -74,7 +74,7 @@ class Grouping:
 class _Upload:
     """Checked reports of one request and, once they are written, their outcomes.
 
-    It is called once they are written, or when its caller has to write the next group.
+    Its caller is woken once they are written, or when it has to write the next group.
     `version` is the settings version against which the request was checked; the transaction that
     writes the request's first piece compares it.
     """
@@ -86,7 +86,7 @@ class _Upload:
     version: int | None
     outcomes: list[ReportError | None] | None = None
     failure: StoreError | UnrecognizedTask | None = None
-    is_called: bool = False
+    is_woken: bool = False
     _wakes: asyncio.Future[None] | None = None  # made if its caller waits
 
     @property
@@ -100,13 +100,13 @@ class _Upload:
         return sum([len(report.body) for report in self.reports])
 
     async def wait(self) -> None:
-        """Wait until it is called."""
+        """Wait until it is woken."""
         self._wakes = asyncio.get_running_loop().create_future()
         await self._wakes
 
-    def call(self) -> None:
+    def wake(self) -> None:
         """Wake its caller, if it waits and was not cancelled."""
-        self.is_called = True
+        self.is_woken = True
         if self._wakes is not None and not self._wakes.done():
             self._wakes.set_result(None)
 
@@ -227,15 +227,15 @@ class Uploads:
             await upload.wait()
         except BaseException:
             self._waiting.discard(task, upload)
-            if upload.is_called and not upload.is_done:
+            if upload.is_woken and not upload.is_done:
                 self._hand_on()
             raise
 
     def _hand_on(self) -> None:
-        """Call the waiting piece whose turn it is to write, if any."""
+        """Wake the waiting piece whose turn it is to write, if any."""
         self._is_writing = bool(self._waiting)
         if self._waiting:
-            self._waiting.take().call()
+            self._waiting.take().wake()
 
     async def _write_group(self, upload: _Upload) -> None:
         """Write a piece together with those whose turn it is, or record on each why it failed."""
@@ -252,7 +252,7 @@ class Uploads:
         try:
             with self._ages.learning():
                 await self._runtime.database.run("upload", lambda tx: _put(tx, group))
-            _say([each for each in group if each.failure is None])
+            _log_stored([each for each in group if each.failure is None])
         except StoreError as error:
             _fail(group, error)
         except BaseException:
@@ -260,10 +260,10 @@ class Uploads:
             raise
         finally:
             for member in group:
-                member.call()
+                member.wake()
 
 
-def _say(group: list[_Upload]) -> None:
+def _log_stored(group: list[_Upload]) -> None:
     """Log what a transaction has stored, outside the traces of the requests that it served."""
     reports = sum(len(upload.reports) for upload in group)
     if reports:

@@ -1,4 +1,4 @@
-"""One trace per piece of work, across both aggregators: its id in each log line, its spans apart.
+"""One trace per piece of work, across both aggregators: log lines have its id, and spans are apart.
 
 The party that begins the work makes the trace's id, binds it for the log and sends it along with
 every request (`traceparent`). Spans, which say how long each part took, are recorded only if a
@@ -41,7 +41,7 @@ class SpanKind(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A span in a trace, as `traceparent` names it, by hexadecimal digits: 32 and 16.
+    """A span in a trace, as `traceparent` names it, by 32 and 16 hexadecimal digits.
 
     It is sampled if its sender may have recorded it.
     """
@@ -98,13 +98,13 @@ def span(
     """
     if _recorder is None:
         return nullcontext()
-    return _recorder.span(name, kind, parent, _all(conventional, ours))
+    return _recorder.span(name, kind, parent, _attributes(conventional, ours))
 
 
 def note(conventional: Mapping[str, Value] = MappingProxyType({}), /, **ours: Value) -> None:
     """Add attributes to the current span, if there is one; for the arguments see `span`."""
     if _recorder is not None:
-        _recorder.note(_all(conventional, ours))
+        _recorder.note(_attributes(conventional, ours))
 
 
 def new_trace_id() -> str:
@@ -140,5 +140,5 @@ def read_traceparent(header: str | None) -> TraceContext | None:
     return TraceContext(match[1], match[2], bool(int(match[3], 16) & _SAMPLED))
 
 
-def _all(conventional: Mapping[str, Value], ours: Mapping[str, Value]) -> dict[str, Value]:
+def _attributes(conventional: Mapping[str, Value], ours: Mapping[str, Value]) -> dict[str, Value]:
     return {**conventional, **{f"prio.{name}": value for name, value in ours.items()}}

@@ -71,7 +71,7 @@ def create_health_app(
 
     @router.api_route("/readyz", methods=_METHODS)
     async def readyz() -> Response:
-        obstacles = (probe.latest()).obstacles
+        obstacles = probe.latest().obstacles
         return _answer({"obstacles": list(obstacles)}, is_well=not obstacles)
 
     return create_app("health", [router])

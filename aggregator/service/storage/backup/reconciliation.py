@@ -47,7 +47,7 @@ def reconcile(
     may_be_missing: bool = False,
     may_be_damaged: bool = False,
 ) -> int:
-    """Bring each up to date with the other; return how many releases the store had forgotten.
+    """Bring both up to date with each other; return how many releases the store had forgotten.
 
     Args:
         database: The store.
@@ -61,7 +61,9 @@ def reconcile(
     """
     # The mark comes after the journal, so it is looked for first: another process may just be
     # making both.
-    has_had_one = database.read_sync("look for releases", _has_journal)
+    has_had_one = database.read_sync(
+        "look for releases", lambda tx: marked_at(tx) is not None or bool(_charged(tx))
+    )
     if not journal.exists():
         if has_had_one and not may_be_missing:
             raise JournalError(
@@ -203,7 +205,7 @@ def write_down(database: Database, journal: Journal) -> int:
 
 
 def write_down_without_share(database: Database, journal: Journal) -> None:
-    """Write the charges of batches of which no share of ours leaves into the journal."""
+    """Write into the journal the charges of batches for which no share of ours leaves."""
     charges = database.read_sync("list charges", ledger.list_without_share)
     _append(journal, [_release(each) for each in charges])
 
@@ -220,7 +222,7 @@ def write_down_share(
         "find release", lambda tx: ledger.find_charged(tx, task_id, share_sha256)
     )
     if entry is None:
-        raise JournalError("a share was to leave that the ledger does not know")
+        raise JournalError("the ledger does not know the share that is about to leave")
     journal.append([_release(entry)])
 
 
@@ -310,10 +312,6 @@ def _charged(tx: Transaction) -> list[LedgerEntry]:
     return [each for each in entries if each.state is not LedgerState.RESERVED]
 
 
-def _has_journal(tx: Transaction) -> bool:
-    return marked_at(tx) is not None or bool(_charged(tx))
-
-
 def _without_contradictions(releases: Sequence[Release]) -> list[Release]:
     """Return each release once, without those that contradict one before them."""
     known, left = defaultdict[bytes, Released](Released), []
@@ -327,7 +325,7 @@ def _without_contradictions(releases: Sequence[Release]) -> list[Release]:
 
 
 def _append(journal: Journal, releases: Sequence[Release]) -> None:
-    """Write releases into the journal; leave out those that it contradicts: their shares stay."""
+    """Write releases into the journal; leave out, with their shares, those that contradict it."""
     try:
         journal.append(releases)
     except Contradiction:
@@ -349,7 +347,7 @@ def _release(entry: LedgerEntry) -> Release:
 
 
 def marked_at(tx: Transaction) -> int | None:
-    """Return since when the store has a journal, in seconds; None if it never had one."""
+    """Return when the store got its journal, in seconds; None if it never had one."""
     found: int | None = tx.connection.execute(select(tables.release_journals.c.made_at)).scalar()
     return found
 

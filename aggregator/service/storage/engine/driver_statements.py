@@ -1,7 +1,7 @@
 """Prepared statements as a database's driver takes them: a text and values.
 
-What SQLAlchemy does for each execution takes ten times as long as a short statement, also when
-its text is cached. So statements that reports need are compiled once, and run without it.
+What SQLAlchemy does for each execution takes ten times as long as a short statement, even if
+its text is cached. So the statements that reports need are compiled once, and run without it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ class _DriverStatement:
     Attributes:
         text: Its SQL.
         returns_rows: Whether it returns any.
-        options: Those with which it was made.
+        options: Its execution options.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ def _driver_statement(
 
 
 def _lengths(values: Values) -> tuple[tuple[str, int], ...]:
-    """Return for each list among the values how many it is written for, which are few numbers.
+    """Return, for each list among the values, how many values its text has room for.
 
-    The last value of a list is repeated up to a power of two.
+    The last value of a list is repeated up to a power of two, so there are few texts.
     """
     return tuple(
         (name, 1 << (len(value) - 1).bit_length() if value else 0)

@@ -2,9 +2,10 @@
 
 An object is written once, under a name drawn for it, before the transaction that names it commits,
 and deleted by its name when no row names it any more. Nothing is ever listed: several stores may
-share a bucket. Credentials need to put, get and delete; and on S3 to list, for it tells nobody else
-that an object is gone ("GetObject", permissions). What a killed process has put and not committed
-stays; a rule of the bucket, or the operator, deletes what is older than any report that waits.
+share a bucket. Credentials must allow put, get and delete; and on S3 list, for it tells nobody else
+that an object is gone ("GetObject", permissions). Objects that a killed process has put and not
+committed stay until a rule of the bucket, or the operator, deletes what is older than any report
+that waits.
 """
 
 import errno
@@ -19,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine.backends import DiskFull, Unreachable
+from aggregator.service.storage.secrets.files import sync_path
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -41,8 +43,8 @@ _PROBE = b"\0" * 16
 class _Place(Protocol):
     """A place that holds objects; its methods are called from several threads.
 
-    It `may_be_covered` if what is put may land elsewhere, unnoticed: on the disk below one that is
-    not mounted now. To get an object then costs next to nothing.
+    It `may_be_covered` if what is put may land elsewhere unnoticed: in the empty folder on which a
+    disk should be mounted. Getting an object costs next to nothing there.
     """
 
     name: str
@@ -86,7 +88,7 @@ class Objects:
         """
         try:
             with self._noting_faults():
-                # Before as well: the disk may be mounted again between what is put and the look.
+                # Before as well: the disk may be mounted again after the put and before the check.
                 self._check_cover()
                 self._all(lambda each: self._place.put(each[0].hex(), each[1]), contents.items())
                 self._check_cover()
@@ -195,7 +197,7 @@ class Objects:
     def try_again(self) -> None:
         """Begin to find out whether it can be used by now, unless that is under way.
 
-        What is put is rarely large enough: `fault` would be what it was, for hours.
+        Bodies that are large enough to be put are rare: without this, `fault` might stay for hours.
         """
         if self._trying is None or self._trying.done():
             with suppress(RuntimeError):  # it was closed meanwhile
@@ -212,14 +214,16 @@ class Objects:
             self.try_delete([self._witness])
 
     def _all(self, work: Callable[[S], T], each: Iterable[S]) -> list[T]:
-        """Return what comes of each; when it raises, because one failed, none is under way."""
+        """Return the result for each; if one fails, raise when none is under way any more."""
         some = list(each)
         if len(some) == 1:
             return [work(some[0])]
         running = [self._threads.submit(work, one) for one in some]
         wait(running, return_when=FIRST_EXCEPTION)
         wait([one for one in running if not one.cancel()])
-        return [one.result() for one in running]  # who did not begin is behind who failed
+        return [
+            one.result() for one in running
+        ]  # those that were cancelled come after one that failed
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
@@ -242,28 +246,24 @@ class _Folder:
 
     def put(self, name: str, content: bytes) -> None:
         whole, part = self._path / name, self._path / f"{name}.part"
-        with _said(self.name, OSError):
+        with _as_our_errors(self.name, OSError):
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(part, "xb", opener=_for_us) as file:
+            with open(part, "xb", opener=_owner_only) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             part.rename(whole)
-            folder = os.open(self._path, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_path(self._path)
 
     def get(self, name: str) -> bytes | None:
-        with _said(self.name, OSError):
+        with _as_our_errors(self.name, OSError):
             try:
                 return (self._path / name).read_bytes()
             except FileNotFoundError:
                 return None
 
     def delete(self, names: Sequence[str]) -> None:
-        with _said(self.name, OSError):
+        with _as_our_errors(self.name, OSError):
             for name in names:
                 (self._path / name).unlink(missing_ok=True)
                 (self._path / f"{name}.part").unlink(missing_ok=True)
@@ -285,7 +285,7 @@ class _Remote:
             ) from None
         self.name = url.rstrip("/")
         self._failures = (BaseError, OSError)
-        with _said(url, BaseError, ValueError):
+        with _as_our_errors(url, BaseError, ValueError):
             self._store: ObjectStore = from_url(
                 url,
                 client_options={
@@ -300,13 +300,13 @@ class _Remote:
     def put(self, name: str, content: bytes) -> None:
         import obstore
 
-        with _said(self.name, *self._failures):
+        with _as_our_errors(self.name, *self._failures):
             obstore.put(self._store, name, content)
 
     def get(self, name: str) -> bytes | None:
         import obstore
 
-        with _said(self.name, *self._failures):
+        with _as_our_errors(self.name, *self._failures):
             try:
                 return bytes(obstore.get(self._store, name).bytes())
             except FileNotFoundError:
@@ -315,7 +315,7 @@ class _Remote:
     def delete(self, names: Sequence[str]) -> None:
         import obstore
 
-        with _said(self.name, *self._failures):
+        with _as_our_errors(self.name, *self._failures):
             try:
                 obstore.delete(self._store, names)
             except FileNotFoundError:  # one of them was gone; the others' outcome is unknown
@@ -337,7 +337,7 @@ def objects_at(url: str) -> Objects:
 
 
 @contextmanager
-def _said(name: str, *failures: type[Exception]) -> Iterator[None]:
+def _as_our_errors(name: str, *failures: type[Exception]) -> Iterator[None]:
     """Raise our error with one line; the libraries' messages run to pages and name addresses."""
     try:
         yield
@@ -348,5 +348,5 @@ def _said(name: str, *failures: type[Exception]) -> Iterator[None]:
         raise Unreachable(f"object storage {name}: {reason}") from None
 
 
-def _for_us(path: str, flags: int) -> int:
+def _owner_only(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

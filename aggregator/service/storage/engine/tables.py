@@ -134,9 +134,9 @@ def _number(name: str, comment: str, kind: TypeEngine[Any] | None = None) -> Col
 
 
 def _task(*, primary_key: bool = False) -> Column[int]:
-    """Return the column of the task; whoever inserts a row locks the task's by `task_key`.
+    """Return the column of the task; whoever inserts a row locks the task's row by `task_key`.
 
-    That alone holds for ids on PostgreSQL, where they have no foreign key (revision 0011).
+    On PostgreSQL the lock alone protects tables of ids, which have no foreign key (revision 0011).
     """
     return Column(
         "task",
@@ -151,7 +151,7 @@ def _task(*, primary_key: bool = False) -> Column[int]:
 def _shard(*, primary_key: bool = True) -> Column[int]:
     return _integer(
         "shard",
-        "Which of a few rows for the same, from 0; they count together.",
+        "Which of several rows that are added up, from 0.",
         primary_key=primary_key,
     )
 
@@ -189,7 +189,7 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int], Column[int]]:
         ),
         _seconds(
             "lease_expires_at",
-            "Seconds; nobody else may lease the job before. Also a retry's earliest time.",
+            "Seconds; until then nobody else may lease the job. Also a retry's earliest time.",
         ),
         _seconds(
             "lease_set_at",
@@ -235,15 +235,15 @@ tasks = _table(
     ),
     _seconds(
         "forgotten_at",
-        "Seconds; from then on it is served no more, its secrets are empty, and its rows but those "
-        "of `ledger` are deleted.",
+        "Seconds; from then on it is no longer served, its secrets are empty, and its rows are "
+        "deleted, except those of `ledger`.",
         nullable=True,
     ),
-    _seconds("emptied_at", "Seconds; when the last of those was deleted.", nullable=True),
+    _seconds("emptied_at", "Seconds; when the last of those rows was deleted.", nullable=True),
     _integer(
         "retention_seconds",
-        "For how many seconds what ended is kept. Null for what the service's setting of that name "
-        "says.",
+        "How many seconds ended jobs and the like are kept. Null for the service's setting of that "
+        "name.",
         nullable=True,
     ),
     _integer(
@@ -262,7 +262,8 @@ caller_tokens = _table(
     _seconds("created_at", "Seconds; when the token was made or came with the task."),
     _seconds("expires_at", "Seconds; refused from then on. Null without an end.", nullable=True),
     comment="Both: the bearer tokens that the caller of our protected resources may show, which is "
-    "the Leader at the Helper and the Collector at the Leader. Rows stay, to be told from others.",
+    "the Leader at the Helper and the Collector at the Leader. Rows stay, so that ended tokens are "
+    "listed too.",
 )
 
 hpke_keys = _table(
@@ -332,7 +333,7 @@ settings_versions = _table(
     "settings_versions",
     _number("id", "1: there is one row, from the beginning."),
     _int64("version", "Drawn anew with every change of a task or of an HPKE key."),
-    comment="By which a process sees that what it remembers of tasks and keys is still so.",
+    comment="Tells a process whether what it remembers of tasks and keys still holds.",
 )
 
 release_journals = _table(
@@ -347,15 +348,15 @@ report_generations = _table(
     _number("generation", "As in `report_groups`."),
     _int64(
         "turn",
-        "How often another generation had become the current one by the time that this one did. "
-        "The current one, to which bodies are added, is that of the last turn.",
+        "How often the current generation had changed when this one last became it. Bodies are "
+        "added to the current one, which has the largest turn.",
     ),
-    _seconds("begun_at", "Seconds; when that was."),
+    _seconds("begun_at", "Seconds; when it became the current one."),
     _int64("after_group", "About the greatest key in `report_groups` at that time."),
     _seconds(
         "unused_since",
-        "Seconds; when it was found that no row of `report_groups` names it any more. Null unless "
-        "so.",
+        "Seconds; when it was found that no row of `report_groups` names it any more; otherwise "
+        "null.",
         nullable=True,
     ),
     comment="Leader: the tables of bodies, each one row from the beginning.",
@@ -390,8 +391,8 @@ waiting_reports = _table(
     _shard(),
     _int64(
         "reports",
-        "How many reports of `report_groups` came less those that left. Over all shards of a "
-        "bucket that is how many it has; one shard alone may be less than 0.",
+        "How many reports came to `report_groups`, minus those that left. Over all shards of a "
+        "bucket, that is how many it has; one shard alone may be below 0.",
     ),
     comment="Leader: how many reports of each bucket are stored and not aggregated yet.",
     sqlite_with_rowid=False,
@@ -565,7 +566,7 @@ closed_batches = _table(
     Index(None, "task", "first_bucket", unique=True),
     Index("ix_closed_batches_leftovers", "id", **_only("leftovers = 1")),
     comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
-    "keys; those of one task never overlap. So it is in every batch mode: an interval of 2^63 "
+    "keys; those of one task never overlap. This serves every batch mode: an interval of 2^63 "
     "units of time is one row, and a batch that has a name is a range of one key.",
 )
 

@@ -1,6 +1,6 @@
 """Jobs as an operator sees them: what waits, why, and when it will be retried.
 
-Those of a helper are what it has answered, and what it has put off.
+A helper's jobs are those that it has answered, and those that it has deferred.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ AGGREGATION = "aggregation"
 COLLECTION = "collection"
 REPORTS = "reports"
 DEFERRED = "deferred"
-"""The state of a job that a helper has put off."""
+"""The state of a job that a helper has deferred."""
 
 _WAITING = (
     AggregationJobState.CREATED,
@@ -120,11 +120,11 @@ def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
         job: Its id, or the SHA-256 of its request; of several with that request, the last is found.
     """
     sent, answered, shares = tables.aggregation_jobs, tables.answered_jobs, tables.aggregate_shares
-    put_off = tables.deferred_jobs
+    deferred = tables.deferred_jobs
     found = [
         *_aggregations(tx, (sent.c.job_id == job) | (sent.c.request_sha256 == job)),
         *_collections(tx, tables.collection_jobs.c.job_id == job),
-        *_deferred(tx, (put_off.c.job_id == job) | (put_off.c.body_sha256 == job)),
+        *_deferred(tx, (deferred.c.job_id == job) | (deferred.c.body_sha256 == job)),
         *_answered(
             tx,
             AGGREGATION,
@@ -178,7 +178,7 @@ def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[List
 
 
 def _deferred(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
-    """Return the jobs that a helper has put off; how many reports each has is in its request."""
+    """Return the jobs that a helper has deferred; only a request says how many reports it has."""
     job = tables.deferred_jobs
     columns = [column for column in job.c if column.name != "request"]  # as above
     return [
