@@ -50,7 +50,7 @@ def read_collector_health(tx: Transaction) -> Health:
         ),
         Metric(
             "prio_oldest_collection_seconds",
-            "Age of the oldest of them.",
+            "Age of the oldest collection that the leader has not finished.",
             "gauge",
             [({}, seconds or 0)],
         ),

@@ -1,4 +1,4 @@
-"""About one number: what is guaranteed to whom, by which theorem, at what cost, and its noise."""
+"""The page about one number: what is guaranteed, by which theorem, at what cost, and its noise."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -86,7 +86,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             "p",
             "As far as this collector's own results go: each aggregator's ledger has all releases. "
             "A bound that holds at any stop also holds if the collector looks at each result "
-            "before deciding whether to ask for another." + _others(asked.task.policy),
+            "before deciding whether to ask for another." + _same_people(asked.task.policy),
             class_="soft",
         ),
         table(
@@ -94,7 +94,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             ("theorem", "epsilon", "delta", "at any stop", "of what"),
             said,
         ),
-        *_whole(survey),
+        *_cost_of_survey(survey),
         *_noise(shown, chosen.get("value", "")),
     ]
     document: dict[str, object] = {
@@ -124,7 +124,7 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
     return readings.of(asked, stored)
 
 
-def _whole(survey: SurveyCost | None) -> list[Html]:
+def _cost_of_survey(survey: SurveyCost | None) -> list[Html]:
     """Return what the whole survey costs."""
     if survey is None:
         return []
@@ -153,7 +153,7 @@ def _whole(survey: SurveyCost | None) -> list[Html]:
     ]
 
 
-def _others(policy: PrivacyPolicy) -> str:
+def _same_people(policy: PrivacyPolicy) -> str:
     if not policy.population:
         return ""
     added = f" Questions to the same people (population {policy.population}) add to this cost"
@@ -163,7 +163,7 @@ def _others(policy: PrivacyPolicy) -> str:
 
 
 def _noise(shown: Reading, wanted: str) -> list[Html | None]:
-    """Return a picture of the noise's law around one released value."""
+    """Return a chart of the noise around one released value, and the same as a table."""
     task = shown.asked.task
     runs = task.policy.mechanism.laws(task.prio3.circuit)
     laws = [law for entries, law in runs for _ in range(entries)]
@@ -176,7 +176,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     if law is None:
         return []
     sums = [(each, _name(shown, each)) for each, quantity in values[:MOST_ROWS]]
-    points = _law(law)
+    points = _density(law)
     released, interval = float(value.estimate or 0), value.interval()
     low, high = float(interval.low), float(interval.high)
     is_chosen = isinstance(value, Selected)
@@ -202,7 +202,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     ]
     listed = table(
         "Probability of each distance, the same on both sides",
-        ("true sum, if the noise was so large", "probability"),
+        ("true sum, if the noise was this large", "probability"),
         cells,
     )
     details = tag("details", tag("summary", "The same as a table"), listed)
@@ -242,7 +242,7 @@ def _entry(part: Part, place: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _law(law: NoiseLaw) -> tuple[tuple[int, float], ...]:
+def _density(law: NoiseLaw) -> tuple[tuple[int, float], ...]:
     """Return probabilities by distance, as far as twice the half width of an interval."""
     width = half_width_of(law, DEFAULT_CONFIDENCE)
     step = max(1, 2 * width // _POINTS)

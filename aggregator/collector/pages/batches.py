@@ -1,4 +1,4 @@
-"""The batches of a question: which are open, ready, collected or waiting, and why; and a button."""
+"""The page of a question's batches: how far each has come, why, and what can be done with it."""
 
 import dataclasses
 import json
@@ -272,7 +272,13 @@ def _giving_up(asked: Asked, line: BatchLine, csrf: str) -> Html:
 def _free_form(asked: Asked, csrf: str) -> Html:
     """Return the form of a task whose batches are not windows."""
     bounds = [
-        join((tag("label", f"{label} ", for_=name), _time_input(name), tag("br")))
+        join(
+            (
+                tag("label", f"{label} ", for_=name),
+                tag("input", type="datetime-local", name=name, id=name, required=True),
+                tag("br"),
+            )
+        )
         for name, label in (("start", "From (UTC)"), ("end", "To (UTC)"))
     ]
     fields = [] if asked.task.batching.leader_selects else bounds
@@ -286,7 +292,7 @@ def _free_form(asked: Asked, csrf: str) -> Html:
                 *fields,
                 tag("p", f"Both must be multiples of {unit:,} s.") if fields else None,
                 tag("input", type="checkbox", name="meant", value="yes", id="meant"),
-                tag("label", " also if it is not over: shut out all later answers", for_="meant"),
+                tag("label", " even if it is not over: shut out all later answers", for_="meant"),
                 tag("br"),
                 tag("button", "Collect and close this batch" if fields else "Collect the next one"),
                 method="post",
@@ -294,7 +300,3 @@ def _free_form(asked: Asked, csrf: str) -> Html:
             ),
         )
     )
-
-
-def _time_input(name: str) -> Html:
-    return tag("input", type="datetime-local", name=name, id=name, required=True)

@@ -11,8 +11,8 @@ from aggregator.steward.survey import Figure
 class Changed:
     """What can be said of all main figures at once, at 95 % confidence.
 
-    Those that `rose` or `fell` did so for certain. Of those `open` nothing can be concluded, not
-    even that they are equal.
+    At this confidence, those in `rose` rose and those in `fell` fell. Of those in `open` nothing
+    can be concluded, not even that they are equal.
     """
 
     before: str

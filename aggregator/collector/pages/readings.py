@@ -320,7 +320,7 @@ def _asked(definition: str) -> Asked:
     try:
         return Asked(task, Meaning.of_task(task))
     except ParameterError:
-        return Asked(task, None)  # of no survey
+        return Asked(task, None)  # not of a survey
 
 
 def _with_group(figure: Figure) -> Figure:

@@ -1,4 +1,4 @@
-"""The text questions of a collector: their groups of tasks, and the windows fully collected.
+"""The text questions of a collector: their groups of tasks, and which windows are collected.
 
 Nothing is decoded here, and only the results of the window that is shown are read.
 """
@@ -122,8 +122,8 @@ def text_of(texts: Sequence[AskedText], task_id: TaskId) -> AskedText | None:
 def costs_of_texts(tx: Transaction, readings: Readings) -> CostsOfTexts:
     """Return, for each text question by meaning, its tasks of one place and their results.
 
-    A question that was asked again under the same title has another task in the same place, and so
-    has one that was asked for letters in some window.
+    A question has several tasks in one place if it was asked again under the same title, or if
+    letters of it were asked for in some window.
     """
     found: dict[str, list[tuple[Asked, int]]] = {}
     asked = readings.asked(tx)
@@ -139,7 +139,7 @@ def costs_of_texts(tx: Transaction, readings: Readings) -> CostsOfTexts:
 def _letters_in(asked: Sequence[Asked]) -> list[tuple[str, list[Task]]]:
     """Return the tasks of each spelling, with the meaning of its question.
 
-    Those of one place are of several spellings, in the order in which the collector got them.
+    Each spelling has one task in a place; the order in which the collector got them tells which.
     """
     found: dict[tuple[str, int], list[Task]] = {}
     seen = Counter[Group]()

@@ -101,7 +101,10 @@ def words_view(looked: Looked, csrf: str) -> View:
     }
 
     def rows() -> list[Row]:
-        return [] if words is None else _rows(looked, words)
+        if words is None:
+            return []
+        named: Row = {"window": looked.period, "word_list": looked.tried}
+        return [named | row for row in words.table().rows]
 
     return View(asked.title, content, document, rows)
 
@@ -121,10 +124,10 @@ _FOUND = (
 def _of_window(looked: Looked, words: Words | None, csrf: str) -> list[Html | None]:
     asked = looked.asked
     if looked.shown is None:
-        selects = "The leader selects its batches, of which no two tasks have one in common: "
+        selects = "The leader selects the batches, so no two tasks have a batch in common: "
         why = f"{selects}`prio text results` decodes them."
-        is_so = asked.first.task.batching.leader_selects
-        return [tag("p", why if is_so else "No window has a result of all tasks yet.")]
+        leader_selects = asked.first.task.batching.leader_selects
+        return [tag("p", why if leader_selects else "No window has a result of all tasks yet.")]
     whole = [each for each in looked.windows if asked.is_whole(each)]
     periods = [(str(each.start), asked.first.period(each.start, each.end)) for each in whole]
     kept = looked.kept
@@ -141,17 +144,17 @@ def _of_window(looked: Looked, words: Words | None, csrf: str) -> list[Html | No
         tag("p", asked.text.guarantee, class_="big"),
         tag(
             "p",
-            f"Each person is in one of {len(asked.text.tasks):,} tasks. It is their client who "
-            "keeps to it: no aggregator can check that, and who is in all pays for each.",
+            f"Each person is in one of {len(asked.text.tasks):,} tasks. Their client sees "
+            "to that: no aggregator can check it, and anyone who is in all of them pays for each.",
             class_="soft",
         ),
         *([] if words is None else _found(looked, words)),
         tag("h2", "Other strings"),
         tag(
             "p",
-            "Any strings can be tried on what was released, now or in a year: nobody is asked, and "
-            "it costs nobody anything. Who tries lists until a string passes has tried all of "
-            "them, though.",
+            "Any strings can be tried on what was released, now or in a year: nobody is asked "
+            "again, and it costs nobody anything. But whoever tries lists until a string passes "
+            "has tried all of them.",
         ),
         *_lists(looked),
         _own_list(looked, csrf) if csrf else None,
@@ -192,7 +195,7 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
     counts = (
         ("Strings that were tried", f"{words.candidates:,}"),
         ("Found", f"{len(words.found):,}"),
-        ("Of these expected that nobody wrote", f"{words.expected_false:.2g}"),
+        ("Of these, expected to be strings that nobody wrote", f"{words.expected_false:.2g}"),
         ("A string is found if its count reaches", f"{words.decoded.threshold:,.0f}"),
         ("Gave no answer", f"{words.no_answer:,.0f}"),
         ("Wrote what was not found", f"{words.unexplained:,.0f}"),
@@ -220,11 +223,6 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[:_LONGEST]} …"
-
-
-def _rows(looked: Looked, words: Words) -> list[Row]:
-    named: Row = {"window": looked.period, "word_list": looked.tried}
-    return [named | row for row in words.table().rows]
 
 
 def _lists(looked: Looked) -> list[Html | None]:
@@ -266,7 +264,7 @@ def _downloads(looked: Looked) -> Html:
 def _windows(looked: Looked) -> Html:
     count = len(looked.asked.text.tasks)
     if not looked.windows:
-        return tag("p", "Nothing of it is collected.")
+        return tag("p", "Nothing has been collected yet.")
     cells = [
         (
             unbroken(looked.asked.first.period(each.start, each.end)),

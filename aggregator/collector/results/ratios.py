@@ -11,7 +11,7 @@ If the denominator is above y, one c near each end of the interval rules out eve
 
 Otherwise, what is far out is ruled out from near the estimate, with nearly the whole miss for Y:
 
-    w(r) <= w'(c) + |r - c| y'    where P(|X - c Y| > w'(c)) is a hint of the miss, P(|Y| > y') not
+    w(r) <= w'(c) + |r - c| y'    where P(|X - c Y| > w'(c)) is a small part, P(|Y| > y') the rest
 
 so that there are bounds whenever the denominator is above y', which is when Fieller's set has some;
 and from there c comes nearer to the end, step by step.
@@ -39,7 +39,7 @@ _REMAINDER_SHARE = Fraction(1, 1024)
 
 _ROUNDS = 4
 _NEAR = Fraction(1, 256)
-"""Each round takes c nearer to the end of the interval, until it is so near; any c is sound."""
+"""The part of the width to which c nears the end of the interval; a result holds with any c."""
 
 _STEPS = 24
 """The most steps towards an end from far out; the interval holds even without any."""
@@ -120,7 +120,7 @@ class Ratio(Quantity):
         from_truth = (reach + off * furthest) / least
         turned = furthest / (under.value * least) + abs(1 / under.value - 1 / scale)
         slack = (2 * from_truth + off) * furthest / least + reach * turned
-        # Of the truth's limits three events, of the width's two.
+        # Three events are set aside for the limits of the truth, two for those of the width.
         return LinearPart(
             dataclasses.replace(noise / scale, value=seen),
             slack,
@@ -161,7 +161,7 @@ def _least(over: Noised, under: Noised, usual: Fraction, confidence: Fraction) -
 def _least_from_anywhere(
     over: Noised, under: Noised, furthest: Fraction, confidence: Fraction
 ) -> Fraction:
-    """Return such a ratio where the denominator is above `furthest`."""
+    """Return what `_least` does, where the denominator is above `furthest`."""
     centre, slack, width = over.value / under.value, Fraction(0), Fraction(0)
     for _ in range(_ROUNDS):
         centre = _rounded((over.value - width) / under.value)
@@ -174,7 +174,7 @@ def _least_from_anywhere(
 
 
 def _least_by_steps(over: Noised, under: Noised, confidence: Fraction, start: Fraction) -> Fraction:
-    """Return such a ratio, at least `start`, below which all are ruled out.
+    """Return what `_least` does, by steps up from `start`, below which all are ruled out.
 
     A c with slack over - c under - w(c) > 0 rules out what is less than slack / (under + y) above
     it, and what is less than slack / (y - under) below it. If that reaches down to what was ruled

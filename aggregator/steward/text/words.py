@@ -191,7 +191,7 @@ class Words:
         """Show how many strings were found, and how sure that is."""
         return (
             f"{self.title}: {len(self.found)} found of {self.candidates:,} candidates, of which "
-            f"{self.expected_false:.2g} expected that nobody wrote; no answer: "
+            f"{self.expected_false:.2g} are expected to be strings that nobody wrote; no answer: "
             f"{self.no_answer:,.0f}; answers not explained: {self.unexplained:,.0f}"
         )
 
