@@ -177,10 +177,10 @@ def budget(
     money: str | None = None,
     circuit: Circuit | None = None,
 ) -> PlanAnswer:
-    """Price an epsilon: what would be owed after a breach, see `CostModel`.
+    """Price an epsilon: return what would be owed after a breach (see `CostModel`).
 
-    If they matter: `error` is the largest mean absolute error of one coordinate, `money` the most
-    that may be owed.
+    `error` is the largest mean absolute error that one coordinate may have, `money` the most that
+    may be owed; None for any.
     """
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
@@ -233,7 +233,7 @@ _KEYS = {
     "Gaussian": "gaussian",
     "PLD": "pld",
 }
-"""The theorems' names in an answer. A filter on epsilon says what `basic` does."""
+"""The theorems' names in an answer. A filter on epsilon states the same as `basic`."""
 
 
 def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta: str) -> PlanAnswer:
@@ -250,7 +250,9 @@ def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta:
     if laplace is not None:
         rational_in(laplace, "epsilon0", 0, MOST_EPSILON0, open_low=True)
     elif circuit is None:
-        raise ParameterError("circuit: laplace is for epsilon0 alone")
+        raise ParameterError(
+            "circuit: needed for this mechanism; without one, noise is Laplace of an epsilon0"
+        )
     made = Releases(mechanism, circuit or Count(), releases)
     found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
     if circuit is None and laplace is not None:

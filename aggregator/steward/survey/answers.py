@@ -29,7 +29,7 @@ Row = Mapping[str, Cell | datetime | date]
 class AnswerTable:
     """A table whose rows, cells by column name, are read as they are iterated over, once.
 
-    `names` are the columns', which a table without rows has, too.
+    `names` are those of the columns; a table without rows has them too.
     """
 
     names: Collection[str]
@@ -214,7 +214,7 @@ class _Reader:
 
     def finish(self) -> Answers:
         if self._faults:
-            raise AnswerError("\n".join(self._told()))
+            raise AnswerError("\n".join(self._fault_lines()))
         return Answers(self._answers, self._missing, self._clipped)
 
     def _check_person(self, number: int, row: Row, start: datetime) -> None:
@@ -252,8 +252,8 @@ class _Reader:
         if len(kept) < _MOST_OF_A_COLUMN:
             kept.append(f"row {number}, {column}: {error}")
 
-    def _told(self) -> list[str]:
-        """Return the faults column by column, because a fault in one row is often in all."""
+    def _fault_lines(self) -> list[str]:
+        """Return the faults by column, because a fault in one row is often in all rows."""
         lines = []
         for column in [*self._faults][:_MOST_COLUMNS]:
             lines += self._faults[column]
@@ -358,8 +358,8 @@ def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:
                 return datetime.fromisoformat(cell.strip())
             except ValueError:
                 raise AnswerError(
-                    f"must be a time in ISO 8601 or seconds since 1970, not {shown(cell)}; other "
-                    'formats can be told, such as --time-format "%d.%m.%Y"'
+                    f"must be a time in ISO 8601 or seconds since 1970, not {shown(cell)}; give "
+                    'another format, such as --time-format "%d.%m.%Y"'
                 ) from None
         case _:
             raise AnswerError(f"must be a time, not {shown(str(cell))}")
@@ -370,6 +370,6 @@ def _since_1970(cell: str | int) -> datetime:
         return datetime.fromtimestamp(int(cell), UTC)
     except (ValueError, OverflowError, OSError):  # beyond what a calendar, C or an integer holds
         raise AnswerError(
-            f"must be a time in seconds since 1970, which are too many here: {shown(str(cell))}; "
+            f"must be a time in seconds since 1970, not {shown(str(cell))}, which is too large; "
             "milliseconds have three digits more"
         ) from None

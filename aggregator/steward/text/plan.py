@@ -1,11 +1,11 @@
 """What a text question will find: threshold, counts, errors and bytes before anything is asked.
 
-The tail says how many people hold each of the strings that are not found. It is noise to the
-others, and has to be guessed (`zipf`) or taken from an earlier window. A task's bucket holds the
+The tail says how many people hold each of the strings that are not found. These are noise to the
+others. A tail has to be guessed (`zipf`) or taken from an earlier window. A task's bucket holds the
 noise of both aggregators and, for each string that hashes to it, a Poisson number of the people who
-tossed for this task; of a string that was found and subtracted, only the deviation from its mean
-is left. The law of a bucket is computed from that by characteristic functions, and the law of
-scores by `laws`.
+tossed for this task; of a string that was found and subtracted, only the deviation from its mean is
+left. The law of a bucket is computed from that by characteristic functions, and the law of scores
+by `laws`.
 """
 
 import dataclasses
@@ -80,7 +80,7 @@ class TextPlan:
     """What is found of a tail with one choice of tasks and buckets.
 
     epsilon is of each task, and so of a person; `length` includes the bucket for no answer. Of the
-    `candidates` that are tested, `false` may be expected to be found wrongly.
+    `candidates` that are tested, `false` is how many may be expected to be found wrongly.
     """
 
     tail: Tail
@@ -109,7 +109,7 @@ class TextPlan:
 
     @functools.cached_property
     def found_from(self) -> float:
-        """Return the least count at which a string is found with 99 %.
+        """The least count at which a string is found with a chance of 99 %.
 
         Found strings are subtracted, which lets the threshold fall so that more are found; this is
         the fixed point of that, reached from above.
@@ -125,7 +125,7 @@ class TextPlan:
 
     @functools.cached_property
     def threshold(self) -> float:
-        """The least score of a string that is taken for held."""
+        """The least score at which a string is taken to be held by somebody."""
         return self._threshold(self.found_from)
 
     @functools.cached_property

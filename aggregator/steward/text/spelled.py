@@ -1,6 +1,6 @@
 """Names the fingerprints of a spelling: from released letters, checked by the fingerprint.
 
-The letters of one position are counted by the places that tell it, so a string's score is the sum
+The places that ask for a position count its letters, so a string's score is the sum
 of its letters' counts. The strings with the best scores are tried; one with the fingerprint in
 question is what people wrote. If n strings are tried for each of F fingerprints, n F / 2^32 match
 by chance.
@@ -32,8 +32,8 @@ Floats = npt.NDArray[np.float64]
 class Spelled:
     """What a window of a spelling shows.
 
-    Names are by fingerprint; None if none of the tried strings matches. `expected_false` is how
-    many names nobody wrote, by expectation.
+    Names are by fingerprint; None if none of the tried strings matches. `expected_false` is the
+    expected number of names that nobody wrote.
     """
 
     names: dict[int, str | None]
@@ -115,17 +115,19 @@ def named_from(epsilon: float, tasks: int, letters: int, alphabet: int, tried: i
     noise = rng.negative_binomial(draws, stop) - rng.negative_binomial(draws, stop)
     # From 1 to a count whose part in a position is about twice as large as the noise there.
     low, high = 1, math.ceil(2 * math.sqrt(tasks * letters * float(noise.var() / places.mean())))
-    while _told(noise, places, high, tried) < _OFTEN:
+    while _chance_of_naming(noise, places, high, tried) < _OFTEN:
         low, high = high, 2 * high
     while high - low > max(1, low * _CLOSE):
         middle = (low + high) // 2
         low, high = (
-            (low, middle) if _told(noise, places, middle, tried) >= _OFTEN else (middle, high)
+            (low, middle)
+            if _chance_of_naming(noise, places, middle, tried) >= _OFTEN
+            else (middle, high)
         )
     return high
 
 
-def _told(
+def _chance_of_naming(
     noise: npt.NDArray[np.int64], places: npt.NDArray[np.int64], held: int, tried: int
 ) -> float:
     """Return how often a string held by this many people is among the strings tried."""

@@ -43,8 +43,8 @@ def check_task(task: Task) -> None:
     if group is not None:
         raise ParameterError(
             f"group: the task has place {group.place} in {group.name!r}, and a person is in one "
-            "place of a group; a page tosses for one of all, so make it from the task.toml of the "
-            "survey that they belong to"
+            "place of a group; a page tosses for one of them all, so make it from the task.toml "
+            "of the survey that the group belongs to"
         )
     if task.profile not in PROFILES:
         raise ParameterError(

@@ -64,7 +64,7 @@ WORDS: Final[Mapping[str, str]] = {
     "handed on.",
     "what_exact": "They add up everybody's answers, and the sums are handed on without noise.",
     "what_text": "What you write in your own words does not leave this browser. The browser makes "
-    "a number of it, a hash, which is split and sent as a choice is. The two together could read "
+    "a number of it, a hash, which is split and sent like a choice. The two together could read "
     "the number, and try which words have it.",
     "what_text_lists": "Whoever has the results and a list of words, now or later, can see about "
     "how many people wrote each of them, if many did. The fewer they are, the harder it is to tell "
@@ -75,8 +75,8 @@ WORDS: Final[Mapping[str, str]] = {
     "what_text_group": "Before it looks at what you write, this browser draws for each such "
     "question one of several groups at random, and it stays in that group. {leader} and {helper} "
     "can see which one it is, each time you answer, but it says nothing of what you write. Only "
-    "this browser sees to it: who also answers in another one, or clears what this one keeps, may "
-    "be in two groups, and then has less protection.",
+    "this browser sees to it: anyone who also answers in another one, or clears what this one "
+    "keeps, may be in two groups, and then has less protection.",
     "what_cost": "If one of the two keeps its word, all that is handed on can change the odds of "
     "any guess about your answers by a factor of at most {factor}, each time you answer: that is "
     "an epsilon of {epsilon}.",

@@ -31,14 +31,14 @@ _MOST_ENTRIES = 2**32 - 1
 def _conditions(value: object) -> object:
     """Read `{ smoker = "yes", age = ["0 to under 18"] }`: one label, or a list of them."""
     if not isinstance(value, dict):
-        message = 'must be the name of a question and its labels, as { smoker = "yes" }'
+        message = 'must be the name of a question and its labels, such as { smoker = "yes" }'
         raise ValueError(message)  # noqa: TRY004  pydantic reports it to the file's author
     found = []
     for name, given in value.items():
         labels = [given] if isinstance(given, str) else given
         is_right = isinstance(labels, list) and all(isinstance(each, str) for each in labels)
         if not is_right or not labels:
-            raise ValueError(f'{name}: must be a label or a list of some, as ["yes"]')
+            raise ValueError(f'{name}: must be a label or a list of labels, such as ["yes"]')
         if len(set(labels)) != len(labels):
             raise ValueError(f"{name}: a label is there twice")
         found.append((str(name), tuple(labels)))
@@ -113,7 +113,7 @@ class Question(BaseModel, ABC):
         )
 
     def crossed_designs(self) -> tuple[Design, ...]:
-        """Return the designs of which tables by group can be made; empty if there are none."""
+        """Return the designs from which tables by group can be made; empty if there are none."""
         return tuple(design for design in self.designs() if design.labels)
 
     @property
@@ -123,11 +123,11 @@ class Question(BaseModel, ABC):
 
     def of_counts(
         self,
-        values: Sequence[Noised],  # noqa: ARG002 - others need all three
+        values: Sequence[Noised],  # noqa: ARG002  others need it
         people: Noised,  # noqa: ARG002  others need it
         group: str = "",  # noqa: ARG002  others need it
     ) -> list[Figure]:
-        """Return what counts by label show besides themselves, for a group of people."""
+        """Return figures that follow from counts by label, for a group of people."""
         return []
 
     def design(self, name: str) -> Design:
@@ -148,14 +148,14 @@ def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
 
 
 def check_labels(labels: Sequence[str], least: int = 2) -> None:
-    """Refuse labels that are too few, empty, or repeated: a ValueError names the label."""
+    """Refuse labels that are too few, too many, empty or repeated, by a ValueError."""
     if not least <= len(labels) <= MAX_LABELS:
         raise ValueError(f"labels: from {least} to {MAX_LABELS:,} are possible, not {len(labels)}")
     if len(set(labels)) != len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise ValueError(f"labels: {twice!r} is there twice")
     if not all(label.strip() for label in labels):
-        raise ValueError("labels: one of them is empty")
+        raise ValueError("labels: one label is empty")
     if NO_ANSWER in labels:
         raise ValueError(f"labels: {NO_ANSWER!r} is there already: it is the label for giving none")
 
@@ -174,7 +174,7 @@ def counts(sums: Sums, labels: Sequence[str]) -> list[Figure]:
 
 
 def shares(counts: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
-    """Return which part of the people each count is."""
+    """Return each count as a share of the people, in per cent."""
     return [
         Figure("share", ratio(count * _PERCENT, people, label=count.label, unit="%"), group=group)
         for count in counts

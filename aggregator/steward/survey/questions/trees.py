@@ -95,7 +95,7 @@ class Hierarchy(Question):
     @property
     def paths(self) -> list[str]:
         """The labels of all leaves, each below those of all regions that it is in."""
-        return _full(*self.levels())[-1]
+        return _full_names(*self.levels())[-1]
 
     @override
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
@@ -151,7 +151,7 @@ def _told_apart(
     labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]
 ) -> list[list[str]]:
     """Return each level's names: labels, with everything above them where a label repeats."""
-    full = _full(labels, parents)
+    full = _full_names(labels, parents)
     count = Counter(itertools.chain.from_iterable(labels))
     return [
         [label if count[label] == 1 else name for label, name in zip(level, names, strict=True)]
@@ -159,7 +159,9 @@ def _told_apart(
     ]
 
 
-def _full(labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]) -> list[list[str]]:
+def _full_names(
+    labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]
+) -> list[list[str]]:
     """Return each level's labels with everything above them."""
     full = [list(labels[0])]
     for level, above in zip(labels[1:], parents, strict=True):

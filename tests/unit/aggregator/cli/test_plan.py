@@ -452,7 +452,7 @@ def test_advise_prints_the_section_for_a_reader() -> None:
                 "compose --circuit laplace --mechanism DiscreteGaussian --rho 1 --releases 3"
                 " --delta 0.1"
             ),
-            "circuit: laplace is for epsilon0 alone",
+            "circuit: needed for this mechanism",
         ),
         (
             "compose --circuit laplace --rho 1 --releases 3 --delta 0.1",
