@@ -20,12 +20,13 @@ from starlette.exceptions import HTTPException
 from aggregator.collector.pages.forms import read_form
 from aggregator.collector.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.dap.auth import hash_token, token_matches
+from aggregator.errors import Abort
 from aggregator.service.telemetry.lines import log
 from aggregator.service.web.auth import require_token
 from aggregator.service.web.pages.frame import HEADERS, Link, page
 from aggregator.service.web.pages.host_page import Visit
 from aggregator.service.web.pages.html import Html, tag
-from aggregator.service.web.problems import http_error_response
+from aggregator.service.web.problems import abort_response, http_error_response
 
 _PAGE = re.compile(
     r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches|/words)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
@@ -137,6 +138,12 @@ class Access:
     ) -> Response:
         """Return a page of a session."""
         return page(title, *content, links=self._links, aside=self._leave(session), status=code)
+
+    def refused(self, session: Session, error: Abort) -> Response:
+        """Return a page of a session that says why another is not shown."""
+        why, code = why_and_code(error)
+        reason = tag("p", f"{why[:1].upper()}{why[1:]}.")
+        return self.shown(session, "Not here", [reason], code)
 
     async def not_served(self, request: Request, error: Exception) -> Response:
         """Answer requests that HTTP itself refuses; a person at an unknown address gets a page."""
@@ -270,3 +277,8 @@ def _login(to: str) -> str:
 
 def _redirect(path: str) -> Response:
     return RedirectResponse(path, status.HTTP_303_SEE_OTHER, HEADERS)
+
+
+def why_and_code(error: Abort) -> tuple[str, int]:
+    """Return the words and the status of a refusal."""
+    return str(getattr(error, "detail", error)), abort_response(error).status_code

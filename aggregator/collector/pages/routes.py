@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question
 from aggregator.collector.openapi import described, described_file, openapi
 from aggregator.collector.pages.about import about
-from aggregator.collector.pages.access import Access, to_login
+from aggregator.collector.pages.access import Access, to_login, why_and_code
 from aggregator.collector.pages.batches import ABANDONED, batches
 from aggregator.collector.pages.files import TABLES, as_file, download
 from aggregator.collector.pages.forms import named_batch, read_form
@@ -45,7 +45,6 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, standalone
 from aggregator.service.web.pages.frame import HEADERS
 from aggregator.service.web.pages.html import tag
-from aggregator.service.web.problems import abort_response
 
 HOME = (("/", "Overview"), ("/docs", "For programs"))
 """The first links of the navigation."""
@@ -178,7 +177,7 @@ class Pages:
                 else:
                     raise BatchInvalid("a collection is given up only if the form says so")
             except Abort as error:
-                refused, code = str(getattr(error, "detail", error)), _code(error)
+                refused, code = why_and_code(error)
             else:
                 return RedirectResponse(f"{asked.path}/batches", status.HTTP_303_SEE_OTHER, HEADERS)
         view = await self._read(self._batches(request, self._access.csrf(session), refused))
@@ -208,9 +207,7 @@ class Pages:
             try:
                 view = await self._read(read(request, self._access.csrf(session)))
             except Abort as error:
-                said = str(getattr(error, "detail", error))
-                shown = tag("p", f"{said[:1].upper()}{said[1:]}.")
-                return self._access.shown(session, "Not here", [shown], _code(error))
+                return self._access.refused(session, error)
             return self._shown(view, session, status.HTTP_200_OK)
 
         return handle
@@ -244,7 +241,3 @@ class Pages:
 
     def _shown(self, view: View, session: Session, code: int) -> Response:
         return self._access.shown(session, view.title, view.content, code)
-
-
-def _code(error: Abort) -> int:
-    return abort_response(error).status_code

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response, status
 
 from aggregator.collector.models import WordsOfText
 from aggregator.collector.openapi import described, described_file
-from aggregator.collector.pages.access import Access, to_login
+from aggregator.collector.pages.access import Access, to_login, why_and_code
 from aggregator.collector.pages.files import TABLES, as_file
 from aggregator.collector.pages.forms import read_form
 from aggregator.collector.pages.readings import Readings
@@ -34,8 +34,6 @@ from aggregator.dap.problems import UnrecognizedTask
 from aggregator.errors import Abort
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.web.pages.html import tag
-from aggregator.service.web.problems import abort_response
 
 _MOST_PASTED_BYTES = 2**21
 """The most bytes of a form with strings, in which a byte may be encoded as three."""
@@ -79,9 +77,7 @@ class WordPages:
         try:
             view = await self._view(request, request.query_params, self._access.csrf(session))
         except Abort as error:
-            said = _said(error)
-            shown = tag("p", f"{said[:1].upper()}{said[1:]}.")
-            return self._access.shown(session, "Not here", [shown], _code(error))
+            return self._access.refused(session, error)
         return self._access.shown(session, view.title, view.content, status.HTTP_200_OK)
 
     async def own(self, request: Request) -> Response:
@@ -101,8 +97,8 @@ class WordPages:
                 words = await to_thread.run_sync(word_list, OWN, pasted, MOST_PASTED)
                 view = await self._view(request, window, csrf, words=words)
             except Abort as error:
-                code = _code(error)
-                view = await self._view(request, {}, csrf, _said(error))
+                refused, code = why_and_code(error)
+                view = await self._view(request, {}, csrf, refused)
         return self._access.shown(session, view.title, view.content, code)
 
     def _file(self, ending: str) -> Callable[[Request], Awaitable[Response]]:
@@ -155,11 +151,3 @@ class WordPages:
             return asked, asked.windows(tx), asked.made(tx)
 
         return read
-
-
-def _said(error: Abort) -> str:
-    return str(getattr(error, "detail", error))
-
-
-def _code(error: Abort) -> int:
-    return abort_response(error).status_code
