@@ -11,10 +11,7 @@ import dataclasses
 from aggregator.codec import Reader, encode
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair, input_share_info, open_
 from aggregator.dap.ids import TaskId, encode_base64url
-from aggregator.dap.messages import (
-    UploadedReport,
-    input_share_aad,
-)
+from aggregator.dap.messages import UploadedReport, input_share_aad
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.messages.job_columns import read_job
 from aggregator.dap.profile import DAP_18, Role

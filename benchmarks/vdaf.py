@@ -17,14 +17,7 @@ from aggregator.vdaf.instances import HISTOGRAM
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from aggregator.vdaf.shares import to_strings
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
-from benchmarks.circuits import (
-    CTX,
-    Case,
-    Reports,
-    case,
-    drawn,
-    honest_reports,
-)
+from benchmarks.circuits import CTX, Case, Reports, case, drawn, honest_reports
 from benchmarks.timing import Work, least_wall_seconds, median_seconds
 from benchmarks.xof import hash_only, permute_only
 

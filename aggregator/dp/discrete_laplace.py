@@ -12,12 +12,7 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.composition import equal_pieces
 from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
-from aggregator.dp.mechanisms import (
-    Guarantee,
-    Mechanism,
-    PolicyParameters,
-    nothing_to_protect,
-)
+from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters, nothing_to_protect
 from aggregator.dp.rationals import format_rational, parse_rational, require_positive
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy

@@ -11,12 +11,7 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.certified import round_up
 from aggregator.dp.filters import Cost, rho_of_pure
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
-from aggregator.dp.mechanisms import (
-    Guarantee,
-    Mechanism,
-    PolicyParameters,
-    nothing_to_protect,
-)
+from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters, nothing_to_protect
 from aggregator.dp.rationals import (
     format_rational,
     parse_probability,

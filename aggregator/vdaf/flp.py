@@ -19,13 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.vdaf.circuits.base import Circuit
-from field import (
-    Vector,
-    concat,
-    double_evaluations,
-    extend_values_to_power_of_2,
-    poly_eval,
-)
+from field import Vector, concat, double_evaluations, extend_values_to_power_of_2, poly_eval
 
 BoolRows = npt.NDArray[np.bool_]
 """Shape `(rows,)`."""

@@ -17,12 +17,7 @@ if TYPE_CHECKING or IS_THERE:
     from numba import types
     from numba.core import cgutils
     from numba.core.base import BaseContext
-    from numba.core.caching import (
-        CompileResultCacheImpl,
-        FunctionCache,
-        NullCache,
-        _CacheLocator,
-    )
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
     from numba.core.typing import Signature
     from numba.extending import intrinsic, lower_builtin, overload, type_callable
     from numba.np.arrayobj import populate_array

@@ -14,13 +14,7 @@ from field.lanes.arrays import LaneArray, Table
 from field.lanes.jit import LaneWidth, kernel
 from field.lanes.limbs26 import Limbs26
 from field.lanes.limbs52 import Limbs52
-from field.lanes.limbs128 import (
-    MAX_PRODUCTS,
-    MAX_TERMS,
-    MODULUS,
-    Limbs,
-    high_without_modulus,
-)
+from field.lanes.limbs128 import MAX_PRODUCTS, MAX_TERMS, MODULUS, Limbs, high_without_modulus
 from field.lanes.operations import operation
 from field.lanes.residues import Residues
 from field.lanes.words import Code, Integer, Place, Scalars, Word

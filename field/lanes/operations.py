@@ -11,14 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from field.lanes.compiler import (
-    BaseContext,
-    Signature,
-    ir,
-    lower_builtin,
-    type_callable,
-    types,
-)
+from field.lanes.compiler import BaseContext, Signature, ir, lower_builtin, type_callable, types
 from field.lanes.emitter import I64, Emitted, Emitter
 from field.lanes.interpreter import Interpreter
 from field.lanes.jit import LaneWidth, compiled_width

@@ -21,14 +21,7 @@ from aggregator.service.transport.answers import Answers
 from aggregator.service.web.health import create_health_app
 from tests.support.album import Album
 from tests.support.browser import visiting
-from tests.support.collector_world import (
-    LONG,
-    MONDAY,
-    SCRIPT,
-    TURNED,
-    CollectorWorld,
-    survey_task,
-)
+from tests.support.collector_world import LONG, MONDAY, SCRIPT, TURNED, CollectorWorld, survey_task
 from tests.support.pair import Pair, Service
 from tests.support.serving import serving
 from tests.support.tasks import make_task

@@ -9,16 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from field import (
-    FIELD64,
-    FIELD128,
-    Field,
-    Vector,
-    decode_rows,
-    encode_rows,
-    lagrange_basis,
-    ntt,
-)
+from field import FIELD64, FIELD128, Field, Vector, decode_rows, encode_rows, lagrange_basis, ntt
 from field._kernels import kernels
 from tests.constant_time.instruction_trace import Call, captured, differences, why_not
 

@@ -31,12 +31,7 @@ from tests.support.postgresql import Server, execute
 from tests.support.processes import Processes
 from tests.support.slow_peers import Call, SlowPeer
 from tests.support.small_disk import SmallDisk, small_disk
-from tests.support.sudden_death import (
-    LONGEST_SECONDS,
-    Patient,
-    explained,
-    failures_in_logs,
-)
+from tests.support.sudden_death import LONGEST_SECONDS, Patient, explained, failures_in_logs
 
 pytestmark = pytest.mark.slow
 

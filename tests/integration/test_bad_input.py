@@ -38,14 +38,7 @@ from aggregator.service.leader import upload_checks
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.tables import collection_jobs
 from aggregator.service.storage.tasks.tasks import end_task
-from tests.support.pair import (
-    COLLECTOR_TOKEN,
-    LEADER_SETTINGS,
-    LEADER_TOKEN,
-    NOW,
-    Answer,
-    Pair,
-)
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_SETTINGS, LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 BODY_LIMIT = 64 * 1024

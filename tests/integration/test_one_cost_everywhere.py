@@ -16,11 +16,7 @@ from aggregator.dp import policy
 from aggregator.dp.accounting import Pieces
 from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
-from aggregator.dp.mechanisms import (
-    Guarantee,
-    Mechanism,
-    PolicyParameters,
-)
+from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.samplers import DiscreteLaplaceSampler
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.dp.zcdp import implied_epsilon

@@ -19,14 +19,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_j
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import (
-    COLLECTOR_TOKEN,
-    LEADER_TOKEN,
-    LEASE_SECONDS,
-    NOW,
-    Pair,
-    Service,
-)
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, LEASE_SECONDS, NOW, Pair, Service
 from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 

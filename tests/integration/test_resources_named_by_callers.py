@@ -36,13 +36,7 @@ from aggregator.protocol.results import Result
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair
-from tests.support.tasks import (
-    HELPER_URL,
-    LAPLACE,
-    LEADER_URL,
-    collector_keypair,
-    make_task,
-)
+from tests.support.tasks import HELPER_URL, LAPLACE, LEADER_URL, collector_keypair, make_task
 
 FIRST, SECOND = b"1" * 16, b"2" * 16
 COUNT = {"type": "Prio3Count"}

@@ -34,13 +34,7 @@ from aggregator.steward.survey.texts import plan_texts
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.surveys import VISITS, department
-from tests.support.tasks import (
-    HELPER_URL,
-    LEADER_URL,
-    TIME_PRECISION,
-    collector_keypair,
-    make_task,
-)
+from tests.support.tasks import HELPER_URL, LEADER_URL, TIME_PRECISION, collector_keypair, make_task
 
 FLOOR = Floor()
 HELD = {"Äpfel": 110, "pear": 70, "": 30, "fig": 50} | {f"rare {number}": 1 for number in range(40)}

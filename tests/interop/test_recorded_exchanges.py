@@ -20,10 +20,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.messages.job_columns import read_job
 from aggregator.protocol.aggregation import leader_finish, leader_init
 from aggregator.protocol.batches import BatchTotals
-from aggregator.protocol.collection import (
-    aggregate_share_request,
-    check_aggregate_share_request,
-)
+from aggregator.protocol.collection import aggregate_share_request, check_aggregate_share_request
 from aggregator.protocol.helper_aggregation import helper_init
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.results import open_agg_shares, open_result

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.extensions import Extension
-from aggregator.dap.hpke import (
-    DecryptError,
-    HpkeCiphertext,
-    generate_keypair,
-    open_,
-    seal,
-)
+from aggregator.dap.hpke import DecryptError, HpkeCiphertext, generate_keypair, open_, seal
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.hpke_suites import SUITES, Suite
 from aggregator.dap.ids import ReportId

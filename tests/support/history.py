@@ -47,14 +47,7 @@ from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, nothing_happen
 from tests.support.reports import make_reports
 from tests.support.rotation import rotate
 from tests.support.store import bodies_left, count_bodiless
-from tests.support.tasks import (
-    HELPER_URL,
-    LAPLACE,
-    LEADER_URL,
-    NO_NOISE,
-    TIME_PRECISION,
-    make_task,
-)
+from tests.support.tasks import HELPER_URL, LAPLACE, LEADER_URL, NO_NOISE, TIME_PRECISION, make_task
 
 if TYPE_CHECKING:
     from aggregator.dap.hpke import HpkeConfig

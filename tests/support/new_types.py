@@ -9,14 +9,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits import (
-    BitVectorCircuit,
-    Block,
-    Circuit,
-    LinearForm,
-    Measurement,
-    Run,
-)
+from aggregator.vdaf.circuits import BitVectorCircuit, Block, Circuit, LinearForm, Measurement, Run
 from aggregator.vdaf.circuits.base import check_parameter
 from aggregator.vdaf.circuits.measurements import integers, vectors
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked

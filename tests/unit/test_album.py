@@ -11,16 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests.support import album
-from tests.support.album import (
-    FOLDER,
-    HALF,
-    SHIFT,
-    Album,
-    Picture,
-    difference,
-    halved,
-    small,
-)
+from tests.support.album import FOLDER, HALF, SHIFT, Album, Picture, difference, halved, small
 from tests.support.browser import LOOKS, Visit
 
 INK, PAPER, BLUE, RED = (27, 31, 36), (255, 255, 255), (47, 109, 179), (165, 29, 29)

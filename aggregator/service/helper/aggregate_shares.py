@@ -15,11 +15,7 @@ from aggregator.dap.messages import AggregateShare, AggregateShareReq
 from aggregator.dap.problems import BatchOverlap, CollectionFailed, NameTaken
 from aggregator.dap.profile import Role
 from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.protocol.collection import (
-    check_aggregate_share_request,
-    check_agreement,
-    release,
-)
+from aggregator.protocol.collection import check_aggregate_share_request, check_agreement, release
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.service.runtime.release_steps import MergedBatch, merge_batch

@@ -24,12 +24,7 @@ from typing_extensions import override
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import AggregateShareId, TaskId
 from aggregator.dap.messages import AggregateShare, CollectionJobReq
-from aggregator.dap.problems import (
-    BatchOverlap,
-    InvalidBatchSize,
-    Problem,
-    problem_document,
-)
+from aggregator.dap.problems import BatchOverlap, InvalidBatchSize, Problem, problem_document
 from aggregator.dap.profile import Role
 from aggregator.protocol.answers import Refusal, after_refused_collection, retry_delay
 from aggregator.protocol.batches import Batch, BatchTotals

@@ -10,15 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from field.lanes import (
-    WORD_SIZE,
-    Bytes,
-    LaneArray,
-    LaneWidth,
-    Table,
-    inlined,
-    words_to_rows,
-)
+from field.lanes import WORD_SIZE, Bytes, LaneArray, LaneWidth, Table, inlined, words_to_rows
 
 # Kernels freeze constants, so these are defined in a module of kernels; see `field.lanes.cache`.
 SEED_SIZE = 32

@@ -11,16 +11,7 @@ Source:
 
 from aggregator.vdaf.kernels.keccak import permute
 from aggregator.vdaf.kernels.sponge import RATE_WORDS, STATE_WORDS
-from field.lanes import (
-    Code,
-    Integer,
-    LaneArray,
-    LaneWidth,
-    Place,
-    copy_words,
-    kernel,
-    operation,
-)
+from field.lanes import Code, Integer, LaneArray, LaneWidth, Place, copy_words, kernel, operation
 
 BEFORE = STATE_WORDS
 """Row of a sponge, after the state: the last word, whose top bits a shift moves into the next."""

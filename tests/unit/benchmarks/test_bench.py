@@ -6,13 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aggregator.errors import ParameterError
-from aggregator.vdaf.instances import (
-    COUNT,
-    HISTOGRAM,
-    MULTIHOT_COUNT_VEC,
-    SUM_VEC,
-    VdafType,
-)
+from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM_VEC, VdafType
 from benchmarks.circuits import CTX, case
 from benchmarks.cli import app
 from benchmarks.timing import median_seconds

@@ -10,10 +10,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Table, func, null, select
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.states import (
-    AggregationJobState,
-    CollectionJobState,
-)
+from aggregator.service.storage.engine.states import AggregationJobState, CollectionJobState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage
 

@@ -9,16 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    ScalarSelect,
-    Select,
-    bindparam,
-    func,
-    null,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, func, null, select, update
 
 from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.closed import is_closed

@@ -12,12 +12,7 @@ Source:
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from aggregator.vdaf.kernels.arrays import (
-    INVALID,
-    SEED_SIZE,
-    SEED_WORDS,
-    UNDECODABLE,
-)
+from aggregator.vdaf.kernels.arrays import INVALID, SEED_SIZE, SEED_WORDS, UNDECODABLE
 from aggregator.vdaf.kernels.message import absorb_filled
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from field.lanes import (

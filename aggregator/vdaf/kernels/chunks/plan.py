@@ -28,14 +28,7 @@ from aggregator.vdaf.xof import (
     domain_separation_tag,
 )
 from field import FIELD128, Vector
-from field.lanes import (
-    WORD_SIZE,
-    LaneWidth,
-    field128,
-    lane_width,
-    new_workspace,
-    row_ends,
-)
+from field.lanes import WORD_SIZE, LaneWidth, field128, lane_width, new_workspace, row_ends
 
 MAX_SCRATCH = 48 * 2**20
 """Bytes of scratch above which fewer lanes are used: one long report alone needs much memory."""

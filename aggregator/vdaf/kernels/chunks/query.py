@@ -26,12 +26,7 @@ Source:
     VDAF, "Querying the Proof"; the formulas are derived where they are used.
 """
 
-from aggregator.vdaf.kernels.arrays import (
-    SEED_SIZE,
-    Inputs,
-    Outputs,
-    store,
-)
+from aggregator.vdaf.kernels.arrays import SEED_SIZE, Inputs, Outputs, store
 from aggregator.vdaf.kernels.chunks.arrays import (
     BLOCK_DIGITS,
     BLOCK_ENTRIES,

@@ -21,12 +21,7 @@ from aggregator.vdaf.kernels.chunks.arrays import Messages, Shape
 from aggregator.vdaf.kernels.message import absorb_filled, fill_head, gather, set_words
 from aggregator.vdaf.kernels.shares import Scratch, draw_query_rand, expand_shares
 from aggregator.vdaf.kernels.sponge import RATE_WORDS
-from aggregator.vdaf.kernels.xof import (
-    absorb_words,
-    begin_open,
-    end_open,
-    squeeze_words,
-)
+from aggregator.vdaf.kernels.xof import absorb_words, begin_open, end_open, squeeze_words
 from field.lanes import (
     WORD_SIZE,
     Bytes,

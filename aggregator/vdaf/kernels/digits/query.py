@@ -22,13 +22,7 @@ from aggregator.vdaf.kernels.arrays import (
     store,
 )
 from aggregator.vdaf.kernels.polynomials import gadget_value, lagrange_bases
-from aggregator.vdaf.kernels.shares import (
-    Scratch,
-    ScratchOf,
-    clear,
-    draw_query_rand,
-    expand_shares,
-)
+from aggregator.vdaf.kernels.shares import Scratch, ScratchOf, clear, draw_query_rand, expand_shares
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from field.lanes import (
     Bytes,

@@ -9,12 +9,7 @@ from aggregator.cli.decode import MESSAGES, decode_file, describe
 from aggregator.codec import encode
 from aggregator.dap import messages
 from aggregator.dap.hpke import HpkeConfigList
-from tests.support.dap_messages import (
-    EXTENDED_REPORT,
-    REPORT,
-    SAMPLES,
-    TASK_CONFIGURATION,
-)
+from tests.support.dap_messages import EXTENDED_REPORT, REPORT, SAMPLES, TASK_CONFIGURATION
 
 APP = typer.Typer()
 APP.command()(decode_file)

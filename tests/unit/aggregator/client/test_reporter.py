@@ -16,13 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.client.outbox import (
-    AlreadyAnswered,
-    Outbox,
-    OutboxFull,
-    Outcome,
-    State,
-)
+from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
 from aggregator.client.posting import Later, Refused, TooLarge
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import KEYS_SECONDS, Reason

@@ -1,15 +1,7 @@
 import pytest
 
 from aggregator import DAP_DRAFT
-from aggregator.dap.profile import (
-    DAP_18,
-    DAP_19,
-    JANUS,
-    JANUS_2026_08_20,
-    PROFILES,
-    Profile,
-    Role,
-)
+from aggregator.dap.profile import DAP_18, DAP_19, JANUS, JANUS_2026_08_20, PROFILES, Profile, Role
 from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.errors import LocalError
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID

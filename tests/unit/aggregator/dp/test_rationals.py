@@ -2,12 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.rationals import (
-    at_most,
-    format_rational,
-    parse_probability,
-    parse_rational,
-)
+from aggregator.dp.rationals import at_most, format_rational, parse_probability, parse_rational
 from aggregator.errors import ParameterError
 
 

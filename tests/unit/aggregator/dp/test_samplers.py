@@ -16,13 +16,7 @@ from aggregator.dp.samplers.keystream import Keystream
 from aggregator.dp.samplers.two_sided_geometric import TwoSidedGeometric
 from aggregator.errors import ParameterError
 from tests.support.entropy import NoEntropy, SeededEntropy
-from tests.support.sampling import (
-    ScriptedBits,
-    block,
-    discrete_laplace_draws,
-    keystream,
-    mpmath_of,
-)
+from tests.support.sampling import ScriptedBits, block, discrete_laplace_draws, keystream, mpmath_of
 
 FAILS = 2**32 - 1
 SUCCEEDS = 0

@@ -16,12 +16,7 @@ from aggregator.dp.composition import (
 )
 from aggregator.dp.filters import Filter
 from aggregator.dp.zcdp import implied_epsilon
-from aggregator.protocol.budget import (
-    population_bounds,
-    promise_of_all,
-    releases_of,
-    task_bounds,
-)
+from aggregator.protocol.budget import population_bounds, promise_of_all, releases_of, task_bounds
 from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 

@@ -14,12 +14,7 @@ from aggregator.dap.messages import (
     TimeIntervalQuery,
     aggregate_share_aad,
 )
-from aggregator.dap.problems import (
-    BatchInvalid,
-    BatchMismatch,
-    BudgetExceeded,
-    InvalidBatchSize,
-)
+from aggregator.dap.problems import BatchInvalid, BatchMismatch, BudgetExceeded, InvalidBatchSize
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.times import Interval, Time
 from aggregator.protocol.batches import BatchTotals

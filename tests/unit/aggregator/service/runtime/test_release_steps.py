@@ -18,11 +18,7 @@ from aggregator.service.runtime.release_steps import (
 )
 from aggregator.service.storage.batches import leftovers
 from aggregator.service.storage.batches.closed import freeze, mark_collected
-from aggregator.service.storage.batches.sums import (
-    BatchChanged,
-    check_unchanged,
-    summarize_batch,
-)
+from aggregator.service.storage.batches.sums import BatchChanged, check_unchanged, summarize_batch
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares

@@ -13,11 +13,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.reports import generations, groups
 from aggregator.service.storage.reports.bodies import bodies_of, current_generation
-from aggregator.service.storage.reports.claims import (
-    JobReports,
-    readable_reports,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.claims import JobReports, readable_reports, reports_of_job
 from aggregator.service.storage.reports.generations import (
     LEFT,
     TURN_SECONDS,

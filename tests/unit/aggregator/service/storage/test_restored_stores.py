@@ -20,10 +20,7 @@ from aggregator.service.storage.batches.closed import closed_batches, mark_colle
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import (
-    finish_aggregation_job,
-    store_request,
-)
+from aggregator.service.storage.jobs.aggregation_jobs import finish_aggregation_job, store_request
 from aggregator.service.storage.jobs.collection_jobs import get_collection_job
 from aggregator.service.storage.ledger.charges import Charge, charge, enter, list_ledger
 from aggregator.service.storage.ledger.journal import JournalError, Release

@@ -3,11 +3,7 @@
 from unittest.mock import patch
 
 from aggregator.protocol.batches import Batch
-from aggregator.service.storage.batches.selected import (
-    batch_with_room,
-    next_batch,
-    select_again,
-)
+from aggregator.service.storage.batches.selected import batch_with_room, next_batch, select_again
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs import collection_room

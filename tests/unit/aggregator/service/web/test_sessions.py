@@ -3,12 +3,7 @@
 import pytest
 from fastapi import Request, Response
 
-from aggregator.collector.pages.session import (
-    COOKIE,
-    SECURE_COOKIE,
-    SESSION_SECONDS,
-    Sessions,
-)
+from aggregator.collector.pages.session import COOKIE, SECURE_COOKIE, SESSION_SECONDS, Sessions
 from aggregator.dap.auth import hash_token
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
