@@ -331,7 +331,7 @@ async def test_a_surveys_text_question_is_a_group_beside_its_task_and_its_words_
     finally:
         await pair.close()
     said = dict(conditions(result))["Who keeps a person in one of several tasks"]
-    assert "that is for the person's client to keep to, and no aggregator can check it" in said
+    assert "the person's client sees to that, and no aggregator can check it" in said
     words = tmp_path / "words.txt"
     words.write_text("back\nknee\n", "utf-8")
     meaning = Meaning.of_task(task)
