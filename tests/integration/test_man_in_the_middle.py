@@ -14,8 +14,10 @@ from typing_extensions import override
 from aggregator.client import Client
 from aggregator.collector.collect import Collection, Pending, TaskCollector
 from aggregator.protocol.results import Result
+from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.transport import peer
 from aggregator.service.transport.interpretation import PeerUnreachable
+from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Pair, Service
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
@@ -115,5 +117,36 @@ async def test_every_report_counts_once_whatever_becomes_of_answers(
             if task.batching.leader_selects:
                 await collector.forget(collection)
         assert any("/aggregate_shares" in each for each in middle.seen)
+    finally:
+        await pair.close()
+
+
+async def test_a_share_is_confirmed_by_a_helper_that_asks_for_rest_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the one answer, with a bit turned on its way, would be the batch's for ever."""
+    monkeypatch.setattr(peer, "_wait", lambda *_: 0.0)
+
+    def turned_and_busy(
+        number: int, request: httpx.Request, answer: httpx.Response
+    ) -> httpx.Response:
+        if "/aggregate_shares" not in request.url.path or number > 5:
+            return answer
+        return lie(1, request, answer) if number == 0 else busy
+
+    busy = httpx.Response(503, headers={"retry-after": "60"})
+    pair = Pair(tmp_path, make_task(min_batch_size=len(MEASUREMENTS)))
+    middle = Middle(turned_and_busy, (LEADER_URL, pair.leader), (HELPER_URL, pair.helper))
+    try:
+        await pair.provision()
+        await pair.upload(await pair.reports(MEASUREMENTS))
+        async with httpx.AsyncClient(transport=middle) as pair.http:
+            await pair.work()
+            answer = await pair.ask()
+            settings = DriverSettings(concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=5)
+            driver = CollectionDriver(pair.leader.runtime, pair.http, settings)
+            await driver.run_once()
+            body = (await pair.poll(answer.headers["location"])).body
+        assert pair.open(body).values == (2, 3, 1, 3)
     finally:
         await pair.close()

@@ -15,14 +15,17 @@ from aggregator.service.transport.permits import Permits
 from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
 
 
-def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
-    """Return the helper of a task, with the token that it expects from us."""
+def helper_of(
+    served: ServedTask, http: httpx.AsyncClient, attempts: int, *, comes_back: bool = False
+) -> Peer:
+    """Return the helper of a task, with the token that it expects from us; see `Peer`."""
     return Peer(
         http,
         served.task.configuration.helper_aggregator_endpoint,
         served.peer_token,
         name="the helper",
         attempts=attempts,
+        comes_back=comes_back,
         token_header=served.task.token_header,
     )
 
@@ -56,7 +59,8 @@ class LeaseDriver(ABC, Generic[J]):
         """Take one job a step further; may raise anything."""
 
     @contextmanager
-    def _asking(self, served: ServedTask) -> Iterator[Peer]:
+    def _asking(self, served: ServedTask, *, comes_back: bool = True) -> Iterator[Peer]:
         """Yield the helper of a task, and remember whether it answers what is asked inside."""
         with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
-            yield helper_of(served, self._http, self._settings.peer_attempts)
+            attempts = self._settings.peer_attempts
+            yield helper_of(served, self._http, attempts, comes_back=comes_back)

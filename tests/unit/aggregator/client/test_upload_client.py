@@ -1,6 +1,7 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import httpx
 import pytest
@@ -29,6 +30,8 @@ from aggregator.dap.resources import media_type
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
+from aggregator.service.transport.peer import Peer
+from aggregator.service.web.app import FULL_DISK_SECONDS
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
@@ -244,6 +247,26 @@ async def test_an_upload_goes_on_after_the_page_of_a_proxy_or_half_an_answer(
     assert (summary.accepted, summary.total) == (2, 3)
     one, again, _rest = aggregators.uploads
     assert one == again
+
+
+async def test_an_upload_outlasts_a_full_disk_for_half_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The leader asks for a minute's rest, but who gives up midway cannot send the rest."""
+
+    def full(_reports: tuple[Report, ...]) -> httpx.Response:
+        return httpx.Response(503, headers={"Retry-After": str(FULL_DISK_SECONDS)})
+
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(upload, "Peer", partial(Peer, sleep=sleep))
+    aggregators = Aggregators(accepting, *[full] * 6, accepting)
+    summary = await aggregators.client().upload([1, 2], reports_per_request=1)
+    assert summary.accepted == 2
+    assert sum(waits) >= 30
 
 
 async def test_a_refusal_of_the_leader_itself_ends_an_upload_at_once() -> None:

@@ -35,9 +35,12 @@ class Waits:
         self.seconds.append(seconds)
 
 
-def peer_of(handler: Handler, attempts: int = 1, waits: Waits | None = None) -> Peer:
+def peer_of(
+    handler: Handler, attempts: int = 1, waits: Waits | None = None, *, comes_back: bool = False
+) -> Peer:
     http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
-    return Peer(http, BASE, TOKEN, attempts=attempts, sleep=waits or Waits())
+    sleep = waits or Waits()
+    return Peer(http, BASE, TOKEN, attempts=attempts, comes_back=comes_back, sleep=sleep)
 
 
 def answering(status: int, body: bytes = b"", **headers: str) -> Handler:
@@ -151,11 +154,15 @@ async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status
     assert unreachable.value.retry_after == 4
 
 
-async def test_a_peer_that_asks_for_a_long_rest_has_it() -> None:
+@pytest.mark.parametrize(("comes_back", "waited"), [(True, []), (False, [5.0, 5.0])])
+async def test_a_long_rest_is_left_to_a_caller_that_comes_back(
+    *, comes_back: bool, waited: list[float]
+) -> None:
     waits = Waits()
+    busy = answering(503, retry_after="6")
     with pytest.raises(PeerUnreachable) as unreachable:
-        await peer_of(answering(503, retry_after="6"), 3, waits).get("/x")
-    assert waits.seconds == []
+        await peer_of(busy, 3, waits, comes_back=comes_back).get("/x")
+    assert waits.seconds == waited
     assert unreachable.value.retry_after == 6
 
 
