@@ -1,9 +1,10 @@
 """What every mechanism answers besides its promise, against its law.
 
-Budgets add up `cost`, composition takes `pieces` and `losses` at their word, and error bars are
-what `half_widths` and `variance` say. A mechanism that keeps its promise for one release can still
-lie in each of these. So each answer is computed here once more, from the law of one aggregator's
-noise, which draws are held to follow (`tests/statistical/test_noise_distributions.py`).
+Budgets add up `cost`, composition takes `pieces`, `losses` and `shifts` at their word, and error
+bars are what `half_widths`, `variance` and the law's own moments say. A mechanism that keeps its
+promise for one release can still lie in each of these. So each answer is computed here once more,
+from the law of one aggregator's noise, which draws are held to follow
+(`tests/statistical/test_noise_distributions.py`).
 """
 
 import dataclasses
@@ -19,10 +20,13 @@ from typing_extensions import override
 
 from aggregator.dp import pld
 from aggregator.dp.accounting import Pieces
+from aggregator.dp.certified import Enclosed, to_float
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import Cost, cost_of_dp
-from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import TAIL, Mechanism
+from aggregator.dp.gaussian_shifts import Shifts, epsilon_of
+from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
+from aggregator.dp.mechanisms import TAIL, Guarantee, Mechanism
 from aggregator.dp.policy import MECHANISMS
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.vdaf.circuits import Circuit, Histogram, Summed
@@ -41,6 +45,7 @@ ORDERS = (1.01, 2.0, 8.0, 40.0)
 PARTS = (0.25, 0.5, 0.75, 0.9, 1.0)
 """Of the whole epsilon: where claimed losses are compared with those of the law."""
 
+DELTAS = (Fraction(1, 100), Fraction(1, 10**4), Fraction(1, 10**6))
 CONFIDENCES = (Fraction(1, 2), Fraction(95, 100), Fraction(99, 100), Fraction(999, 1000))
 LONG_ENOUGH = 1 + 1e-9
 DOUBLES = 1e-12
@@ -150,12 +155,48 @@ def check_errors(mechanism: Mechanism, circuit: Circuit) -> None:
     check(math.isclose(mechanism.variance(circuit), variance, rel_tol=1e-6), "the variance")
 
 
+def check_shifts(mechanism: Mechanism, circuit: Circuit) -> None:
+    shifts = mechanism.shifts(circuit)
+    if shifts is None:
+        return
+    law, moves = law_of(mechanism, circuit), shifts_of(mechanism, circuit)
+    for delta in DELTAS:
+        found = delta_at(law, moves, float(epsilon_of(shifts, delta)), reach_of(law))
+        said = f"the shifts, at delta {float(delta)}"
+        check(found <= float(delta) * LONG_ENOUGH + DOUBLES, said)
+
+
+def check_law(mechanism: Mechanism, circuit: Circuit) -> None:
+    one = law_of(mechanism, circuit)
+    reach = reach_of(one)
+    drawn, values = probabilities(one, reach), np.arange(-reach, reach + 1.0)
+    spread = float((values**2 * drawn).sum()) ** 0.5
+    check(one.spread() >= spread * (1 - 1e-9), "the spread")
+    rates = np.array([0.1, 0.5, 1]) / one.spread()
+    moments = np.log((np.exp(np.outer(rates, values)) * drawn).sum(axis=1))
+    check((one.log_moment(rates) >= moments * (1 - 1e-9)).all(), "the moments")
+    angles = np.array([0.01, 0.5, 3])
+    cosines, errors = one.characteristic(angles)
+    waves = (np.cos(np.outer(angles, values)) * drawn).sum(axis=1)
+    check((np.abs(cosines - waves) <= errors + 1e-9).all(), "the characteristic function")
+    for aggregators, masses in ((1, drawn), (2, of_two(mechanism, circuit))):
+        law = mechanism.law(circuit, aggregators)
+        assert law is not None
+        sizes = np.abs(np.arange(len(masses)) - len(masses) // 2)
+        mean = to_float(law.mean_magnitude())
+        check(math.isclose(mean, float((sizes * masses).sum()), rel_tol=1e-6), "the mean size")
+
+
 def check_tail(mechanism: Mechanism, circuit: Circuit) -> None:
-    law = law_of(mechanism, circuit)
-    tail = law.upper_tail(mechanism.tail_bound(circuit) + 1)
-    if tail is not None:
-        beyond = tail(50).high if callable(tail) else tail
-        check(2 * beyond * circuit.output_len <= TAIL * (1 + Fraction(1, 10**9)), "the tail bound")
+    for aggregators in (1, 2):
+        law = mechanism.law(circuit, aggregators)
+        assert law is not None
+        tail = law.upper_tail(mechanism.tail_bound(circuit, aggregators) + 1)
+        if tail is not None:
+            beyond = tail(50).high if callable(tail) else tail
+            limit = TAIL * (1 + Fraction(1, 10**9))
+            check(2 * beyond * circuit.output_len <= limit, "the tail bound")
+        check(mechanism.bound(circuit) == law.largest_draw, "the bound")
 
 
 def check_answers(mechanism: Mechanism, circuit: Circuit) -> None:
@@ -172,7 +213,9 @@ def check_answers(mechanism: Mechanism, circuit: Circuit) -> None:
     check_pieces(mechanism, circuit)
     if importlib.util.find_spec("dp_accounting") is not None:
         check_losses(mechanism, circuit)
+    check_shifts(mechanism, circuit)
     check_errors(mechanism, circuit)
+    check_law(mechanism, circuit)
     check_tail(mechanism, circuit)
 
 
@@ -306,6 +349,73 @@ class ShortTail(Honest):
         return Honest.tail_bound(self, circuit, aggregators) - 1
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShortTailOfTwo(Honest):
+    """It forgets how many aggregators add noise; `release` asks about two."""
+
+    @override
+    def tail_bound(self, circuit: Summed, aggregators: int = 1) -> int:
+        return Honest.tail_bound(self, circuit)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounded(Honest):
+    """It says that what it never saw is never drawn, so that thresholds may rest on it."""
+
+    @override
+    def bound(self, circuit: Summed) -> int:
+        return Honest.tail_bound(self, circuit)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShiftsOfTwo(DiscreteGaussian):
+    """Its promise is right, but composition is told of two aggregators' noise."""
+
+    @override
+    def guarantee(self, circuit: Summed) -> Guarantee:
+        return self.promise_of(DiscreteGaussian.shifts(self, circuit))
+
+    @override
+    def shifts(self, circuit: Summed) -> list[Shifts]:
+        right = DiscreteGaussian.shifts(self, circuit)
+        return [dataclasses.replace(each, sigma_squared=2 * each.sigma_squared) for each in right]
+
+
+class LightLaw(DiscreteLaplaceLaw):
+    """Its moments are those of half the scale."""
+
+    @override
+    def log_moment(self, rates: NDArray) -> NDArray:
+        found: NDArray = DiscreteLaplaceLaw.log_moment(self, rates / 2)
+        return found
+
+
+class ShortLaw(DiscreteLaplaceLaw):
+    """Its mean size is that of one draw, for two as well."""
+
+    @override
+    def mean_magnitude(self) -> Enclosed:
+        return DiscreteLaplaceLaw(1, self.scale).mean_magnitude()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LightMoments(Honest):
+    """What sums of results rest on is too small."""
+
+    @override
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
+        return LightLaw(aggregators, self.scale(circuit))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShortMean(Honest):
+    """The mean error that planners show is too small."""
+
+    @override
+    def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:
+        return ShortLaw(aggregators, self.scale(circuit))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "answer"),
@@ -320,6 +430,11 @@ class ShortTail(Honest):
         (NarrowJointly, "jointly"),
         (Calm, "the variance"),
         (ShortTail, "the tail bound"),
+        (ShortTailOfTwo, "the tail bound"),
+        (Bounded, "the bound"),
+        (ShiftsOfTwo, "the shifts"),
+        (LightMoments, "the moments"),
+        (ShortMean, "the mean size"),
     ],
     ids=lambda each: each if isinstance(each, str) else each.__name__,
 )

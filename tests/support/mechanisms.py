@@ -12,8 +12,13 @@ def example_of(
     kind: type[Mechanism], max_reports_per_person: int = 1, **parameters: Fraction
 ) -> Mechanism:
     """Return a mechanism of a row with such parameters, those not given being `PARAMETERS`."""
-    given = {name: str((PARAMETERS | parameters)[name]) for name in kind.parameter_names}
-    return kind.of(PolicyParameters(kind.name, given), max_reports_per_person)
+    given = {name: (PARAMETERS | parameters)[name] for name in kind.parameter_names}
+    texts = {name: str(value) for name, value in given.items()}
+    made = kind.of(PolicyParameters(kind.name, texts), max_reports_per_person)
+    # Otherwise it would be judged as another mechanism than the policy's.
+    assert made.max_reports_per_person == max_reports_per_person, kind
+    assert dict(made.parameters()) == given, kind
+    return made
 
 
 def noisy_examples(**parameters: Fraction) -> list[Mechanism]:
