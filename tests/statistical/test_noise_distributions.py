@@ -25,8 +25,9 @@ from aggregator.dp.samplers import (
     TruncatedGeometricSampler,
 )
 from aggregator.dp.sensitivity import UnsupportedCircuit
+from aggregator.dp.utility import half_width_of
 from aggregator.entropy import Entropy
-from aggregator.vdaf.circuits import Histogram, Summed
+from aggregator.vdaf.circuits import Histogram, Sum, Summed
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy
 from tests.support.losses_of_laws import circuits
@@ -194,6 +195,66 @@ class KnowsHistogramsOnly(PureDpDiscreteLaplace):
         return PureDpDiscreteLaplace.noise(self, Histogram(circuit.output_len + 1, 1), entropy)[1:]
 
 
+WIDE = (Sum(2**40), Histogram(3, 1))
+MANY = 10**6
+"""Reports of a person: draws are large for histograms too."""
+
+
+def check_wide_draws(mechanism: Mechanism) -> int:
+    """Hold large draws to the middle of their law; return for how many types there are any."""
+    found = 0
+    for circuit in WIDE:
+        try:
+            law = mechanism.law(circuit, 1)
+        except UnsupportedCircuit:
+            continue
+        assert law is not None
+        entropy = SeededEntropy(113)
+        drawn: list[int] = []
+        while len(drawn) < FEW // 6:
+            drawn += mechanism.noise(circuit, entropy)
+        for part in (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)):
+            width = half_width_of(law, part, 1)
+            inside = sum(abs(draw) <= width for draw in drawn) / len(drawn)
+            limit = 6 * float(part * (1 - part) / len(drawn)) ** 0.5
+            assert abs(inside - float(part)) < limit, circuit
+        found += 1
+    return found
+
+
+@pytest.mark.parametrize("mechanism", OTHERS, ids=lambda mechanism: mechanism.name)
+def test_large_draws_follow_the_law_too(mechanism: Mechanism) -> None:
+    assert check_wide_draws(dataclasses.replace(mechanism, max_reports_per_person=MANY))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wraps(PureDpDiscreteLaplace):
+    """Its draws are numbers of 16 bits."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        drawn = PureDpDiscreteLaplace.noise(self, circuit, entropy)
+        return [(draw + 2**15) % 2**16 - 2**15 for draw in drawn]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForgetsManyReports(PureDpDiscreteLaplace):
+    """It draws enough for up to a hundred reports."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        most = min(self.max_reports_per_person, 100)
+        fewer = PureDpDiscreteLaplace(self.epsilon, max_reports_per_person=most)
+        return fewer.noise(circuit, entropy)
+
+
+@pytest.mark.parametrize("kind", [Wraps, ForgetsManyReports])
+def test_large_draws_that_are_too_small_are_found(kind: type[PureDpDiscreteLaplace]) -> None:
+    check_draws(kind(Fraction(2, 5), max_reports_per_person=3))  # small ones are not
+    with pytest.raises(AssertionError):
+        check_wide_draws(kind(Fraction(2, 5), max_reports_per_person=MANY))
+
+
 @pytest.mark.parametrize("kind", [ForgetsReports, ForgetsEpsilon, KnowsHistogramsOnly])
 def test_draws_that_forget_something_are_found(kind: type[PureDpDiscreteLaplace]) -> None:
     with pytest.raises(AssertionError):
@@ -225,6 +286,25 @@ def test_the_sum_of_two_aggregators_noise_follows_the_law_that_intervals_use(
     width = mechanism.half_width(circuit, Fraction(95, 100))
     covered = float((np.abs(both) <= width).mean())
     assert covered > 0.95 - 6 * (0.95 * 0.05 / both.size) ** 0.5
+
+
+def strongest_tie(noise: np.ndarray) -> float:
+    """Return the largest correlation of the signs of two coordinates, in standard deviations."""
+    signs = np.sign(noise).astype(float)
+    ties = np.abs(signs.T @ signs)[np.triu_indices(noise.shape[1], 1)]
+    return float(ties.max() / (len(noise) ** 0.5 * (signs**2).mean()))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_no_coordinate_tells_of_any_other(mechanism: Mechanism) -> None:
+    """Limit: seven standard deviations, for there are 79,800 pairs."""
+    assert strongest_tie(releases(mechanism, Histogram(400, 20), 114, 100)) < 7
+
+
+def test_one_draw_that_is_used_for_two_coordinates_is_found() -> None:
+    noise = releases(MECHANISMS[0], Histogram(400, 20), 114, 100)
+    noise[:, 399] = noise[:, 17]
+    assert strongest_tie(noise) > 7
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
