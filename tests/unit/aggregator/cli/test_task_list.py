@@ -2,15 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
+from aggregator.service.runtime import status
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import Charge, reserve, settle
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import put_reports
+from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.store import new_reports, units
@@ -102,3 +107,23 @@ def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
         desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
     listed = run_here("task", "list", "--config", config).stdout
     assert f"{task.task_id}  Prio3Histogram  0 collected, 0 wait, none yet" in listed
+
+
+def test_a_task_that_is_forgotten_while_the_status_is_read_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, task = service_file(tmp_path, "leader"), make_task()
+    with open_aggregator(config) as desk:
+        desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
+    examine = status.examine_aggregator
+
+    def and_forget(*arguments: Any) -> Health:  # noqa: ANN401  examine_aggregator's
+        found = examine(*arguments)
+        with open_aggregator(config) as desk:
+            desk.end_task(task.task_id)
+            desk.forget_task(task.task_id)
+        return found
+
+    monkeypatch.setattr(status, "examine_aggregator", and_forget)
+    shown = json.loads(run_here("status", "--config", config, "--json").stdout)
+    assert [each["title"] for each in shown["tasks"]] == [task.title]
