@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from aggregator.dp.certified import Enclosure, exp
+from aggregator.dp.certified import Enclosure, exp, to_float
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import Guarantee, Mechanism
 from aggregator.dp.policy import MECHANISMS
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncated_geometric import TruncatedGeometric
-from aggregator.vdaf.circuits import Circuit, Count, Histogram
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sum
 from tests.support.losses_of_laws import (
     DIGITS,
     circuits,
@@ -93,6 +94,33 @@ def check_promise(mechanism: Mechanism, circuit: Circuit) -> None:
                 raise BrokenPromiseError(f"order {order}: {found} instead of {promise.rho * order}")
 
 
+def check_far(mechanism: Mechanism) -> int:
+    """Refuse too little noise for one number that a person moves far: too far to enumerate the law.
+
+    Among the outcomes above some value, one of two neighbours must not have many more than the
+    other. Returns for how many types the mechanism is.
+    """
+    found = 0
+    for most, circuit in ((1, Sum(2**40)), (10**6, Count())):
+        far = dataclasses.replace(mechanism, max_reports_per_person=most)
+        try:
+            law, promise = far.law(circuit, 1), far.guarantee(circuit)
+        except UnsupportedCircuit:
+            continue
+        assert law is not None
+        assert promise.epsilon is not None
+        assert promise.delta is not None
+        (shift,) = shifts_of(far, circuit)
+        for step in range(64):
+            least = 1 + int(step * law.spread() / 8)
+            here, there = (to_float(law.upper_tail(each) or 0) for each in (least, least + shift))
+            delta = here - math.exp(promise.epsilon) * there
+            if delta > float(promise.delta) * (1 + 1e-9) + 1e-12:
+                raise BrokenPromiseError(f"delta {delta} instead of {float(promise.delta)}")
+        found += 1
+    return found
+
+
 def judged(mechanism: Mechanism) -> list[Circuit]:
     """Check a mechanism on every circuit that it is for, and return these."""
     found = []
@@ -121,6 +149,13 @@ def test_the_law_keeps_another_promise(kind: type[Mechanism]) -> None:
     for other in (weak, strong):
         for circuit in HISTOGRAMS:
             check_promise(example_of(kind, **other), circuit)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS.values(), ids=lambda kind: kind.name)
+def test_the_law_keeps_the_promise_to_who_moves_a_number_far(kind: type[Mechanism]) -> None:
+    mechanism = example_of(kind)
+    if mechanism.is_noisy:
+        assert check_far(mechanism) == (0 if kind is TruncatedGeometric else 2)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -188,6 +223,32 @@ class ShortOnly(PureDpDiscreteLaplace):
     def scale(self, circuit: Circuit) -> Fraction:
         right = PureDpDiscreteLaplace.scale(self, circuit)
         return right / 100 if circuit.output_len > 6 else right
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShortInteger(PureDpDiscreteLaplace):
+    """It keeps sensitivities in few bits, and so do all its answers."""
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        return min(PureDpDiscreteLaplace.scale(self, circuit), Fraction(2**16) / self.epsilon)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FarSlim(DiscreteGaussian):
+    """A variance that is a tenth too small where it is large; the promise is not told."""
+
+    @override
+    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+        scale = DiscreteGaussian.scale(self, circuit)
+        return DiscreteGaussianLaw(aggregators, scale * Fraction(9, 10) if scale > 10**9 else scale)
+
+
+@pytest.mark.parametrize("kind", [ShortInteger, FarSlim])
+def test_too_little_noise_for_who_moves_a_number_far_is_refused(kind: type[Mechanism]) -> None:
+    check_promise(example_of(kind), Histogram(3, 1))  # who moves little is not told apart
+    with pytest.raises(BrokenPromiseError):
+        check_far(example_of(kind))
 
 
 @pytest.mark.slow
