@@ -29,6 +29,7 @@ from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import TAIL, Guarantee, Mechanism
 from aggregator.dp.policy import MECHANISMS
 from aggregator.dp.sensitivity import UnsupportedCircuit
+from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.vdaf.circuits import Circuit, Histogram, Summed
 from tests.support.entropy import SeededEntropy
 from tests.support.losses_of_laws import (
@@ -451,3 +452,54 @@ def test_two_thousand_releases_draw_two_thousand_different_noises(mechanism: Mec
     circuit = Histogram(64, 8)
     drawn = {tuple(mechanism.noise(circuit, SeededEntropy(seed))) for seed in range(2000)}
     assert len(drawn) == 2000
+
+
+KEY_BITS = 256
+
+
+class Counted(SeededEntropy):
+    """Counts the bits that were taken."""
+
+    bits = 0
+
+    @override
+    def bytes(self, size: int) -> bytes:
+        self.bits += 8 * size
+        return SeededEntropy.bytes(self, size)
+
+
+def check_entropy(mechanism: Mechanism) -> None:
+    """Noise is made of what is given, and of so many bits that nobody can try them all."""
+    circuit, entropy = Histogram(64, 8), Counted(1)
+    noise = mechanism.noise(circuit, entropy)
+    check(noise == mechanism.noise(circuit, SeededEntropy(1)), "the noise of the same entropy")
+    check(entropy.bits >= KEY_BITS, "the noise of a short seed")
+
+
+@pytest.mark.parametrize("mechanism", noisy_examples(), ids=lambda mechanism: mechanism.name)
+def test_noise_is_made_of_a_whole_key_of_entropy(mechanism: Mechanism) -> None:
+    check_entropy(mechanism)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stretched(Honest):
+    """Its 64 bits of entropy do not repeat in two thousand releases, but can all be tried."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        return Honest.noise(self, circuit, SeededEntropy(entropy.bytes(8)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OfItsOwn(Honest):
+    """It has a generator of its own."""
+
+    @override
+    def noise(self, circuit: Summed, entropy: Entropy) -> list[int]:
+        return Honest.noise(self, circuit, SystemEntropy())
+
+
+@pytest.mark.parametrize(("kind", "why"), [(Stretched, "short seed"), (OfItsOwn, "same entropy")])
+def test_noise_of_another_source_is_refused(kind: type[Mechanism], why: str) -> None:
+    with pytest.raises(WrongAnswerError, match=why):
+        check_entropy(example_of(kind))
