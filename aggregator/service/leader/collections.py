@@ -237,12 +237,10 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             "hear a witness", lambda tx: check_witness(tx, task, witnessed, "helper")
         )
 
-    async def _ask(
-        self, served: ServedTask, job: CollectionJob, request: bytes, *, comes_back: bool = True
-    ) -> Answer:
+    async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
         limit = sealed_share_size(served.task)
         ours = await self._runtime.database.read("witness", lambda tx: released(tx, served.task))
-        with self._asking(served, comes_back=comes_back) as helper:
+        with self._asking(served) as helper:
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
             # Named by the request: after a failed collection, another job may send the same one.
@@ -280,10 +278,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                     return share
                 shares.append(share)
             try:
-                # The last answer is taken if there is no other, so a helper that is busy is awaited
-                # here.
-                answer = await self._ask(served, job, request, comes_back=False)
-                body = answer.carried(AggregateShare.message)
+                body = (await self._ask(served, job, request)).carried(AggregateShare.message)
             except PeerUnreachable:
                 body = b""
         if not shares:

@@ -15,17 +15,14 @@ from aggregator.service.transport.permits import Permits
 from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
 
 
-def helper_of(
-    served: ServedTask, http: httpx.AsyncClient, attempts: int, *, comes_back: bool = False
-) -> Peer:
-    """Return the helper of a task, with the token that it expects from us; see `Peer`."""
+def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
+    """Return the helper of a task, with the token that it expects from us."""
     return Peer(
         http,
         served.task.configuration.helper_aggregator_endpoint,
         served.peer_token,
         name="the helper",
         attempts=attempts,
-        comes_back=comes_back,
         token_header=served.task.token_header,
     )
 
@@ -59,8 +56,7 @@ class LeaseDriver(ABC, Generic[J]):
         """Take one job a step further; may raise anything."""
 
     @contextmanager
-    def _asking(self, served: ServedTask, *, comes_back: bool = True) -> Iterator[Peer]:
+    def _asking(self, served: ServedTask) -> Iterator[Peer]:
         """Yield the helper of a task, and remember whether it answers what is asked inside."""
         with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
-            attempts = self._settings.peer_attempts
-            yield helper_of(served, self._http, attempts, comes_back=comes_back)
+            yield helper_of(served, self._http, self._settings.peer_attempts)

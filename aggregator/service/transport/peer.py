@@ -2,9 +2,8 @@
 
 A bearer token goes to the configured endpoint's origin and nowhere else: redirects are not followed
 and a `Location` of another origin is refused. Transient failures are retried a few times here and
-then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; at once
-if the party asks for a longer rest and the caller comes back by itself. A problem document is
-reported as `PeerRefused`.
+then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
+document is reported as `PeerRefused`.
 
 We read no more bytes of an answer than the request can yield, uncompressed. All attempts together
 take no longer than a fixed time, even if an answer keeps trickling in.
@@ -45,8 +44,8 @@ MAX_LOCATION = 2048
 """The most characters of a resource's URL, which is stored."""
 
 LONGEST_PAUSE_SECONDS = 5
-"""How long we wait between two attempts, at most; a driver that is told to wait longer comes back
-later."""
+"""How long we wait between two attempts, at most. Who is told to wait longer is told so by the last
+attempt: some callers have only this request, and give up when it fails."""
 
 
 class _Body:
@@ -88,7 +87,6 @@ class Peer:
         attempts: int = 3,
         seconds: float | None = None,
         only_problems_refuse: bool = False,
-        comes_back: bool = False,
         token_header: TokenHeader = TokenHeader.AUTHORIZATION,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
@@ -104,8 +102,6 @@ class Peer:
             only_problems_refuse: Whether a 4xx status without a problem document is taken for a
                 page of a proxy that cannot reach the party at the moment, and not for a refusal.
                 Only 413 (body too large) always counts as a refusal.
-            comes_back: Whether the caller sends the same again when the party has rested. Then one
-                that asks for a longer rest than we wait between attempts is left at once.
             token_header: Where the token is shown.
             sleep: Waits between attempts.
         """
@@ -117,7 +113,6 @@ class Peer:
         self._attempts = attempts
         self._seconds = seconds or http.timeout.read or math.inf
         self._only_problems_refuse = only_problems_refuse
-        self._comes_back = comes_back
         self._token_header = token_header
         self._sleep = sleep
 
@@ -204,8 +199,7 @@ class Peer:
                 raise
             except PeerUnreachable as error:
                 is_unprocessed &= error.is_unprocessed
-                is_long = (error.retry_after or 0) > LONGEST_PAUSE_SECONDS
-                if attempt == self._attempts or (self._comes_back and is_long):
+                if attempt == self._attempts:
                     error.is_unprocessed = is_unprocessed
                     raise
                 await self._sleep(_wait(attempt, error.retry_after))
@@ -339,4 +333,4 @@ def origin(endpoint: str) -> str:
 def _wait(attempt: int, retry_after: int | None) -> float:
     """Return the seconds until a request's next attempt."""
     backoff = 0.25 * 2.0 ** (attempt - 1)
-    return max(backoff, min(retry_after or 0, LONGEST_PAUSE_SECONDS))
+    return max(backoff, min(float(retry_after or 0), LONGEST_PAUSE_SECONDS))

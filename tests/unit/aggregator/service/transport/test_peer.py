@@ -35,12 +35,9 @@ class Waits:
         self.seconds.append(seconds)
 
 
-def peer_of(
-    handler: Handler, attempts: int = 1, waits: Waits | None = None, *, comes_back: bool = False
-) -> Peer:
+def peer_of(handler: Handler, attempts: int = 1, waits: Waits | None = None) -> Peer:
     http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
-    sleep = waits or Waits()
-    return Peer(http, BASE, TOKEN, attempts=attempts, comes_back=comes_back, sleep=sleep)
+    return Peer(http, BASE, TOKEN, attempts=attempts, sleep=waits or Waits())
 
 
 def answering(status: int, body: bytes = b"", **headers: str) -> Handler:
@@ -152,18 +149,6 @@ async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status
         await peer_of(answering(status, retry_after="4"), 3, waits).get("/x")
     assert waits.seconds == [4.0, 4.0]
     assert unreachable.value.retry_after == 4
-
-
-@pytest.mark.parametrize(("comes_back", "waited"), [(True, []), (False, [5.0, 5.0])])
-async def test_a_long_rest_is_left_to_a_caller_that_comes_back(
-    *, comes_back: bool, waited: list[float]
-) -> None:
-    waits = Waits()
-    busy = answering(503, retry_after="6")
-    with pytest.raises(PeerUnreachable) as unreachable:
-        await peer_of(busy, 3, waits, comes_back=comes_back).get("/x")
-    assert waits.seconds == waited
-    assert unreachable.value.retry_after == 6
 
 
 @pytest.mark.parametrize(
