@@ -6,10 +6,14 @@ each thread's largest one, and the system filled every block with zeros before i
 """
 
 import ctypes
+import os
 import sys
 
 # mallopt's parameters, as glibc numbers them in malloc.h
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+
+_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES")
+"""How the variables begin by which glibc's heap is set up."""
 
 _KEPT_BYTES = 256 * 2**20
 """How much unused memory the process keeps; eight of the largest jobs at once take some 160 MiB."""
@@ -21,9 +25,10 @@ _LARGEST_MMAP_THRESHOLD = 32 * 2**20
 def keep_memory() -> None:
     """Have one heap for all threads, which keeps what it is given back; before they begin.
 
-    Another C library than glibc is left alone.
+    Another C library than glibc is left alone, and so is a heap that the environment sets up.
     """
-    if not sys.platform.startswith("linux"):
+    is_set_up = any(name.startswith(_VARIABLES) for name in os.environ)
+    if is_set_up or not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
