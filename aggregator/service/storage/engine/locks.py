@@ -1,11 +1,12 @@
 """Locks on what a transaction has read and relies on until it commits, if several write at once.
 
 On SQLite a writing transaction is the only one, so these locks do nothing. On PostgreSQL they are
-advisory locks, which need no rows and end with the transaction. They are taken in `ORDER`, so that
-no two transactions deadlock, and a job's row is written only after that; in tests, a wrong order
-raises. Where a unique constraint decides, no lock is needed: the transaction that loses such a race
-is run again, and finds what the other has stored (`backends.LostRace`). A task cannot be forgotten
-while a transaction stores something for it, since `Transaction.task_key` locks the task's row.
+advisory locks, which need no rows and end with the transaction. They are taken in `ORDER`, and none
+is shared first and then taken alone, so that no two transactions deadlock; a job's row is written
+only after that. In tests, anything else raises. Where a unique constraint decides, no lock is
+needed: the transaction that loses such a race is run again, and finds what the other has stored
+(`backends.LostRace`). A task cannot be forgotten while a transaction stores something for it, since
+`Transaction.task_key` locks the task's row.
 """
 
 from typing import Final
@@ -41,17 +42,19 @@ class OutOfOrder(AssertionError):
 
 def _take(tx: Transaction, subject: str, task_id: bytes = b"", *, shared: bool = False) -> None:
     if IS_CHECKED and tx.is_writing:
-        _check(tx, subject, task_id)
+        _check(tx, subject, task_id, shared=shared)
     tx.lock({subject.encode() + task_id}, shared=shared)
 
 
-def _check(tx: Transaction, subject: str, task_id: bytes) -> None:
-    together = [held for of, held in tx.taken.items() if of in (task_id, b"") or not task_id]
-    held = [each for row in together for each in row]
+def _check(tx: Transaction, subject: str, task_id: bytes, *, shared: bool) -> None:
+    together = [taken for of, taken in tx.taken.items() if of in (task_id, b"") or not task_id]
+    held = {each: is_shared for taken in together for each, is_shared in taken.items()}
     late = [other for other in held if ORDER.index(other) > ORDER.index(subject)]
     if late and subject not in held:
         raise OutOfOrder(f"{subject} after {', '.join(late)}")
-    tx.taken.setdefault(task_id, []).append(subject)
+    if held.get(subject) and not shared:
+        raise OutOfOrder(f"{subject} alone after sharing it: two such would wait for each other")
+    tx.taken.setdefault(task_id, {}).setdefault(subject, shared)
 
 
 def add_tasks(tx: Transaction) -> None:

@@ -54,7 +54,7 @@ class Transaction:
     destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     shards: dict[int, int] = dataclasses.field(default_factory=dict)  # by task, set by `locks`
-    taken: dict[bytes, list[str]] = dataclasses.field(default_factory=dict)  # by task, as above
+    taken: dict[bytes, dict[str, bool]] = dataclasses.field(default_factory=dict)  # by task
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
 

@@ -41,6 +41,18 @@ def test_a_lock_out_of_order_raises(store: Database, first: str, second: str) ->
         take(store, second, first)
 
 
+def test_a_shared_lock_is_not_made_exclusive(store: Database) -> None:
+    """Two transactions that share it would each wait for the other to end."""
+    with pytest.raises(locks.OutOfOrder, match="batches alone after sharing it"):
+        store.run_sync(
+            "upgrade",
+            lambda tx: [locks.keep_batches(tx, TASK), locks.change_batches(tx, TASK)],
+        )
+    store.run_sync(
+        "down", lambda tx: [locks.change_batches(tx, TASK), locks.keep_batches(tx, TASK)]
+    )
+
+
 def test_locks_of_one_task_may_follow_those_of_another(store: Database) -> None:
     def of_both(tx: object) -> None:
         for task in (TASK, OTHER):
