@@ -9,7 +9,7 @@ independent, so their costs add up: to the whole, since the shares add up to 1.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar, Self, get_args
 
 from typing_extensions import override
 
@@ -31,18 +31,18 @@ MAX_SHARES = 2**16 - 1
 
 _FINENESS = 10**7
 
+Base = PureDpDiscreteLaplace | DiscreteGaussian
+"""The mechanisms that can be split."""
+
 Shares = tuple[Fraction, ...]
 """The share of each section, above 0; they add up to 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BySection(Mechanism):
-    """A mechanism whose epsilon or rho is split over sections, by their shares in order.
+    """A mechanism whose epsilon or rho is split over sections, by their shares in order."""
 
-    The base is discrete Laplace or discrete Gaussian noise.
-    """
-
-    base: PureDpDiscreteLaplace | DiscreteGaussian
+    base: Base
     shares: Shares
     name: str = dataclasses.field(init=False)  # type: ignore[misc]  # that of what is split
 
@@ -173,10 +173,10 @@ class BySection(Mechanism):
 
 def split(base: Mechanism, shares: Shares) -> BySection:
     """Return a mechanism split over sections; a ParameterError if it cannot be."""
-    if not isinstance(base, PureDpDiscreteLaplace | DiscreteGaussian):
+    if not isinstance(base, Base):
         raise ParameterError(
             f"shares: the mechanism {base.name} has one scale for all sections; only "
-            f"{PureDpDiscreteLaplace.name} and {DiscreteGaussian.name} are split"
+            f"{' and '.join(kind.name for kind in get_args(Base))} are split"
         )
     return BySection(base, shares)
 
@@ -262,6 +262,6 @@ def with_gaussian_epsilon(
 
 def with_equal_errors(base: Mechanism, circuit: Circuit) -> Mechanism:
     """Return a mechanism split with equal errors, or unchanged if that cannot be done."""
-    if isinstance(circuit, Sections) and isinstance(base, PureDpDiscreteLaplace | DiscreteGaussian):
+    if isinstance(circuit, Sections) and isinstance(base, Base):
         return BySection(base, equal_errors(base, circuit))
     return base

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Final, get_args
 
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.by_section import Base
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.steward.planner.fields import Fields, short
@@ -17,7 +17,7 @@ from aggregator.steward.survey import Budget, Question, Survey, Windows, survey_
 
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
-_NOISY: Final = {kind.name: kind for kind in (PureDpDiscreteLaplace, DiscreteGaussian)}
+_NOISY: Final[Mapping[str, type[Base]]] = {kind.name: kind for kind in get_args(Base)}
 
 NOISES: Final = {name: kind.offered or name for name, kind in _NOISY.items()}
 """The kinds of noise that a survey may have."""

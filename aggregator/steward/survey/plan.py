@@ -13,7 +13,7 @@ from fractions import Fraction
 from aggregator.collector.results import Noised, Ratio, combination
 from aggregator.collector.results.sums import SumLaw
 from aggregator.collector.results.values import Source
-from aggregator.dp.by_section import BySection, equal_errors, with_gaussian_epsilon
+from aggregator.dp.by_section import Base, BySection, equal_errors, with_gaussian_epsilon
 from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
@@ -27,8 +27,6 @@ from aggregator.steward.survey.designs import Design, Figure, Sums
 from aggregator.steward.survey.model import Asked, Budget, Survey
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.sheet import Part, Sheet
-
-Base = PureDpDiscreteLaplace | DiscreteGaussian
 
 _DELTA = Fraction(1, 10**6)
 """The delta at which the guarantee of a budget in rho is also stated in epsilon."""
