@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,17 @@ def drawn() -> list[set[str]]:
     return [set(re.split(r" [|:] ", name)) for name in names if not name.startswith("─")]
 
 
+def contracts() -> list[dict[str, Any]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
 def enforced() -> list[set[str]]:
     """Return the packages of each layer in pyproject.toml; parentheses there mean optional."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     (layers,) = (
         contract["layers"]
-        for contract in settings["tool"]["importlinter"]["contracts"]
+        for contract in contracts()
         if contract.get("containers") == ["aggregator"]
     )
     return [set(re.split(r" [|:] ", re.sub(r"[()]", "", layer))) for layer in layers]
@@ -35,6 +41,16 @@ def test_the_layers_drawn_are_those_enforced() -> None:
         for layer in drawn()
         for name in layer
     )
+
+
+def test_nothing_of_a_collector_but_its_results_is_open_to_a_stewards_tools() -> None:
+    (closed,) = (
+        {name.removeprefix("aggregator.collector.") for name in contract["forbidden_modules"]}
+        for contract in contracts()
+        if contract.get("source_modules") == ["aggregator.steward"]
+    )
+    there = {path.stem for path in (ROOT / "aggregator" / "collector").glob("[!_]*")}
+    assert there - closed == {"results"}
 
 
 @pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])

@@ -96,6 +96,15 @@ def test_a_lock_without_an_extra_is_found_out() -> None:
         assert f"{place}: {name} is missing, which the project requires" in said
 
 
+def test_what_draws_or_counts_is_in_no_image_that_holds_keys() -> None:
+    heavy = {"dp-accounting", "fonttools", "matplotlib", "pillow", "polars", "scipy"}
+    found = [
+        {pin.name for pin in read(lock.path.read_text(encoding="utf-8"))} & heavy
+        for lock in (AGGREGATOR, IMAGE)
+    ]
+    assert found == [set(), heavy]
+
+
 def test_a_lock_that_misses_the_wheels_of_a_new_python_is_found_out() -> None:
     pins = read(RUNTIME.path.read_text(encoding="utf-8"))
     old = [without_hashes(pin, re.compile("-cp314-")) for pin in pins]
