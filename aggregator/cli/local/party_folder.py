@@ -148,7 +148,7 @@ def _service_text(party: str) -> str:
         f'health_listen = "127.0.0.1:{health_port}"  # /, /health and /metrics, for you alone\n'
         f"{'' if is_aggregator else _PAGES}"
         "\n[keys]\n"
-        "# Who has the store and its key reads all: move key/ to another disk, and other backups.\n"
+        "# The store and its key reveal all: move key/ to another disk, and back it up apart.\n"
         f'store_key_file = "key/{party}.key"\n'
         f"{_FLOOR if is_aggregator else ''}"
     )

@@ -187,5 +187,5 @@ def _ours(desk: "Desk") -> "Iterator[Finding]":
             "ok",
             "ours",
             f"aggregation_job_size {settings.aggregation_job_size}: the helper's max_body_size, "
-            "and its proxy's, should hold a job of so many reports; one that they refuse is halved",
+            "and its proxy's, should hold a job of that size; one that they refuse is halved",
         )

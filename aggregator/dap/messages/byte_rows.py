@@ -76,14 +76,14 @@ class Layout:
 
 @lru_cache(maxsize=1024)
 def report_layout(sizes: ReportSizes, leader_enc: int, helper_enc: int) -> Layout:
-    """Return the layout of a Report, with encapsulated keys of so many bytes."""
+    """Return the layout of a Report, given the size of each aggregator's encapsulated key."""
     leader_share = _sealed(leader_enc, sizes.leader_payload)
     return Layout.of((*_head(sizes), *leader_share, *_sealed(helper_enc, sizes.helper_payload)))
 
 
 @lru_cache(maxsize=1024)
 def init_layout(sizes: ReportSizes, enc: int) -> Layout:
-    """Return the layout of a VerifyInit, with an encapsulated key of so many bytes."""
+    """Return the layout of a VerifyInit, given the size of its encapsulated key."""
     payload = sizes.verify_payload
     sealed = _sealed(enc, sizes.helper_payload)
     return Layout.of((*_head(sizes), *sealed, payload.to_bytes(U32, "big"), payload))

@@ -44,8 +44,8 @@ MAX_LOCATION = 2048
 """The most characters of a resource's URL, which is stored."""
 
 LONGEST_PAUSE_SECONDS = 5
-"""How long we wait between two attempts, at most. Who is told to wait longer is told so by the last
-attempt: some callers have only this request, and give up when it fails."""
+"""How long we wait between two attempts, at most. The last attempt tells the caller to wait longer:
+some callers have only this request, and give up when it fails."""
 
 
 class _Body:

@@ -40,17 +40,17 @@ def delete_fruitless_jobs(tx: Transaction, task_id: bytes, *, leader_selects: bo
             is bounded by the batches.
     """
     job = tables.collection_jobs.c
-    in_vain = [
+    fruitless = [
         job.task == tx.task_key(task_id),
         job.state.in_(_ENDED),
         job.report_count.is_(None),
     ]
     if leader_selects:
-        in_vain.append(job.first_bucket.is_(None))
-    newest = select(job.id).where(*in_vain).order_by(job.id.desc())
+        fruitless.append(job.first_bucket.is_(None))
+    newest = select(job.id).where(*fruitless).order_by(job.id.desc())
     last = tx.connection.execute(newest.offset(MOST_FRUITLESS).limit(1)).scalar()
     if last is None:
         return 0
     return tx.connection.execute(
-        delete(tables.collection_jobs).where(*in_vain, job.id <= last)
+        delete(tables.collection_jobs).where(*fruitless, job.id <= last)
     ).rowcount

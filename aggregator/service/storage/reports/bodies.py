@@ -13,8 +13,8 @@ If object storage is configured (`report_bodies`), a large body lies there, and 
 object's name, 16 random bytes; every body is longer than that. The objects are put just before the
 transaction commits, and deleted row by row before the generation is emptied.
 
-A table in which there are such names says in the row of group 0, which there is not, in which place
-the objects lie. Who looks for them in another would take them for lost, and reject their reports.
+A table with such names says in the row of group 0, which is no group, where the objects lie. A
+service that looked for them elsewhere would take them for lost, and reject their reports.
 """
 
 from collections import defaultdict
