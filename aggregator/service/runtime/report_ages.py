@@ -54,7 +54,7 @@ class ReportAges:
     def limit(self, task: Task, now: int) -> AgeLimit:
         """Return the limit for a task at `now`, in seconds since the epoch."""
         earliest = now - self._max_age_seconds
-        precision, skew = _precision(task), self._runtime.clock_skew_seconds
+        precision, skew = task.time_precision, self._runtime.clock_skew_seconds
         from_day = self._from_day.get(task.task_id.value)
         if from_day is not None:
             earliest = max(earliest, from_day * DAY + precision + skew)
@@ -83,7 +83,7 @@ async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
             log.warning("no ids are forgotten", task=str(TaskId(task_id)), reason=str(error))
             continue
         skew = runtime.clock_skew_seconds
-        days = days_remembered(max_age_seconds, _precision(task), skew) + _MARGIN_DAYS
+        days = days_remembered(max_age_seconds, task.time_precision, skew) + _MARGIN_DAYS
         with suppress(UnknownTask):  # the whole task was forgotten meanwhile
             await _forget_ids(database, ids, task_id, days)
     return 0
@@ -92,7 +92,3 @@ async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
 async def _forget_ids(database: Database, ids: str, task_id: bytes, days: int) -> None:
     while await database.run("forget ids", lambda tx: forget_ids(tx, ids, task_id, days)):
         pass
-
-
-def _precision(task: Task) -> int:
-    return task.configuration.time_precision
