@@ -12,11 +12,11 @@ from aggregator.codec import decode
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import promise_of_all
 from aggregator.protocol.groups import group_in_words
 from aggregator.protocol.in_short import guarantee_in_short, statement_of, who_must_be_honest
-from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aggregator.collector.store import StoredCollection
     from aggregator.dp.disclosure import Disclosure, Figures
     from aggregator.dp.mechanisms import Guarantee
+    from aggregator.protocol.results import Result
     from aggregator.protocol.task import Task
 
 _VERSION = 1

@@ -33,9 +33,9 @@ from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.collector.requests import begin_collection
 from aggregator.collector.results import Batch, Table
 from aggregator.dap.ids import TaskId
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import CollectorSettings, read_settings_of

@@ -13,6 +13,10 @@ from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 
+DEFAULT_CONFIDENCE = Fraction(95, 100)
+PERCENT = f"{100 * DEFAULT_CONFIDENCE} %"
+"""The same for people to read."""
+
 
 @functools.lru_cache(maxsize=1024)
 def half_width_of(law: NoiseLaw, confidence: Fraction, num_coordinates: int = 1) -> int:

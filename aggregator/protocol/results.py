@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
@@ -28,21 +27,19 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggrega
 from aggregator.dap.profile import Role
 from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.sensitivity import max_entry
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.collection import sealed_share_size
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from fractions import Fraction
 
     from aggregator.dap.times import Interval
     from aggregator.dp.mechanisms import Guarantee
     from aggregator.protocol.task import Task
     from field import Vector
-
-DEFAULT_CONFIDENCE = Fraction(95, 100)
-PERCENT = f"{100 * DEFAULT_CONFIDENCE} %"
-"""The same for people to read."""
 
 
 class UnusableResult(PeerError):

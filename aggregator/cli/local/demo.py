@@ -312,7 +312,7 @@ def _print_figures(answered: "Answered") -> None:
     from rich.table import Table
 
     from aggregator.collector.pages.numbers import beside, said
-    from aggregator.protocol.results import PERCENT
+    from aggregator.dp.utility import PERCENT
 
     table = Table("", "true", "noised", f"{PERCENT} interval", "holds it", title=answered.title)
     for each in answered.figures:

@@ -321,10 +321,10 @@ def check(
 
 def describe_privacy(task: "Task") -> str:
     """Return a task's guarantee and its cost in accuracy, for a reader."""
+    from aggregator.dp.utility import DEFAULT_CONFIDENCE, PERCENT
     from aggregator.protocol.budget import horizon, promise_of_all
     from aggregator.protocol.groups import group_in_words
     from aggregator.protocol.in_short import statement_of
-    from aggregator.protocol.results import DEFAULT_CONFIDENCE, PERCENT
 
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     lines = [

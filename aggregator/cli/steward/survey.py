@@ -243,7 +243,7 @@ app.command(
 
 
 def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> None:
-    from aggregator.protocol.results import PERCENT
+    from aggregator.dp.utility import PERCENT
     from aggregator.steward.survey.routing import asked_if
 
     for each in planned.parts:

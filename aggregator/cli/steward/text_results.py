@@ -134,7 +134,7 @@ def _decode_all(
 
 def print_decoded(title: str, decoded: "Decoded") -> None:
     """Print what was found, under a title."""
-    from aggregator.protocol.results import PERCENT
+    from aggregator.dp.utility import PERCENT
     from aggregator.steward.text.words import name_of
     from aggregator.words import escaped
 

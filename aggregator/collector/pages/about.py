@@ -18,9 +18,8 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.rationals import at_most
-from aggregator.dp.utility import half_width_of
+from aggregator.dp.utility import DEFAULT_CONFIDENCE, PERCENT, half_width_of
 from aggregator.protocol.budget import task_bounds
-from aggregator.protocol.results import DEFAULT_CONFIDENCE, PERCENT
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import curve

@@ -16,7 +16,7 @@ from aggregator.collector.pages.texts import (
 )
 from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.collector.store import count_collections
-from aggregator.protocol.results import PERCENT
+from aggregator.dp.utility import PERCENT
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction

@@ -23,7 +23,7 @@ from aggregator.collector.pages.view import (
 )
 from aggregator.collector.store import count_collections
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.protocol.results import PERCENT
+from aggregator.dp.utility import PERCENT
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, Mark, over_time

@@ -16,9 +16,9 @@ from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.pages.changes import Changed, changed
 from aggregator.collector.results import Batch
 from aggregator.collector.store import StoredCollection
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import CollectionState

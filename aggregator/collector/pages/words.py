@@ -11,7 +11,7 @@ from aggregator.collector.pages.texts import AskedText, TextWindow
 from aggregator.collector.pages.view import MOST_BARS, MOST_ROWS, View, budget, chooser, unbroken
 from aggregator.collector.pages.word_lists import MOST_PASTED
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.protocol.results import PERCENT
+from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.text.decode import Decoded

@@ -11,9 +11,10 @@ from aggregator.collector.results.selection import Selected
 from aggregator.collector.results.tables import Table
 from aggregator.collector.results.values import Noised, Quantity, not_noised, total
 from aggregator.dp.sensitivity import max_entry
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.in_short import guarantee_in_short
-from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
+from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
 
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 from aggregator.collector.results.differences import difference
 from aggregator.collector.results.intervals import ConfidenceInterval
 from aggregator.collector.results.values import Quantity, joint_intervals
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 
 ONLY_NOISE = (
     "This is about those who reported: whether it would hold for others is a question of sampling, "

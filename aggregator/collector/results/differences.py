@@ -18,7 +18,7 @@ from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.quantiles import BinNoise, Quantile
 from aggregator.collector.results.sums import SumLaw, check_confidence
 from aggregator.collector.results.values import Noised, Quantity, Source, joint_intervals
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 
 _MISS_OF_EVENT = Fraction(1, 80)
 """The part of the miss that is set aside for each event beside the exact law."""

@@ -17,8 +17,8 @@ from aggregator.collector.results.values import (
     rational,
 )
 from aggregator.dp.decimals import integer_in
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 _MISS_OF_MEAN = Fraction(1, 40)
 """The part of the miss that is set aside, twice, for the noise of the mean."""

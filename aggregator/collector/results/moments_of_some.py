@@ -17,8 +17,8 @@ from aggregator.collector.results.values import (
     combination,
     rational,
 )
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 _POINTS = 64
 """One point is chosen from this many plus one possible means, all fixed beforehand."""

@@ -19,8 +19,8 @@ from aggregator.collector.results.intervals import ConfidenceInterval
 from aggregator.collector.results.sums import SumLaw, check_confidence
 from aggregator.collector.results.values import Exact, Noised, Quantity, Source, check_noised
 from aggregator.dp.decimals import integer_in
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 if TYPE_CHECKING:
     from aggregator.dp.laws import NoiseLaw

@@ -29,7 +29,7 @@ from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, Confidenc
 from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import Noised, Quantity, Source, check_noised, combination
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 
 _DENOMINATOR_SHARE = Fraction(1, 20)
 """The part of the miss that is set aside for the noise of the denominator."""

@@ -30,8 +30,8 @@ from aggregator.collector.results.values import (
 from aggregator.dp.certified import Enclosed, Enclosure, is_positive
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.search import least
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

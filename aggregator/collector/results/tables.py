@@ -17,8 +17,8 @@ from aggregator.collector.results.csv_rows import as_csv
 from aggregator.collector.results.intervals import ConfidenceInterval
 from aggregator.collector.results.values import Quantity, joint_intervals
 from aggregator.collector.results.whole_files import written_whole
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,8 +26,8 @@ from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import Method, SumLaw, check_confidence
 from aggregator.dp.certified import exp, ln, round_up
 from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 
 NOT_LINEAR = (
     "only plain noised values can be calculated with. One that is shown because it passed a "

@@ -13,8 +13,8 @@ from aggregator.dp.composition import Bound, Releases
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.search import least
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planner.form import LEAST_STRENGTH, MOST_STRENGTH, Draft
 from aggregator.steward.planning import answers, answers_error
 from aggregator.steward.planning.advise import STRENGTHS, Advice, advise

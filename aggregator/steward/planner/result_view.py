@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from aggregator.dp.composition import smallest_valid
 from aggregator.dp.rationals import at_most, format_rational
-from aggregator.protocol.results import PERCENT
+from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.planner.form import RHO

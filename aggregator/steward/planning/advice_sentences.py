@@ -8,7 +8,7 @@ from aggregator.dp import composition
 from aggregator.dp.certified import exp, round_up
 from aggregator.dp.rationals import at_most, format_rational
 from aggregator.dp.sensitivity import max_entry
-from aggregator.protocol.results import PERCENT
+from aggregator.dp.utility import PERCENT
 from aggregator.steward.planning.question import Question
 
 # Above these epsilons, of one release and of a year, the steward is warned.

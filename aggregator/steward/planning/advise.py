@@ -18,8 +18,8 @@ from aggregator.dp.rationals import format_rational
 from aggregator.dp.search import least
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planning.advice_sentences import Figures, accuracy, cost, promise, warnings
 from aggregator.steward.planning.question import Question
 from aggregator.steward.planning.suspicion import sure_at_most

@@ -22,8 +22,8 @@ from aggregator.dp.partial_knowledge import (
 )
 from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.rationals import format_rational
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planning import published_composition
 from aggregator.steward.planning.advice_sentences import plain, shown
 from aggregator.steward.planning.advise import EMPTY_BUCKET_CHANCE, Advice

@@ -20,9 +20,9 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_to_mapping
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.survey.designs import Design, Figure, Sums
 from aggregator.steward.survey.model import Asked, Budget, Survey
 from aggregator.steward.survey.questions import Question

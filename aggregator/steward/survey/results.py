@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aggregator.collector.results import Batch, Noised, Quantity, Table
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.meaning import Meaning
 

@@ -17,8 +17,8 @@ from aggregator.collector.results import ConfidenceInterval, Quantity, Table
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import Source
 from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded, Found, decode, interval

@@ -11,9 +11,9 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.sensitivity import max_entry
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.budget import horizon
-from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.steward.planning.advise import EMPTY_BUCKET_CHANCE, advise
 from aggregator.steward.planning.question import Question
 from aggregator.vdaf.circuits import (
