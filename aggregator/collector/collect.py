@@ -22,13 +22,13 @@ from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.collector.patience import WAIT_SECONDS
+from aggregator.collector.results.result import Result, largest_result, open_result
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import CollectionJobId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.problems import BatchInvalid
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
-from aggregator.protocol.results import Result, largest_result, open_result
 from aggregator.protocol.task import Task
 from aggregator.service.transport.creation import COLLECTION_JOB
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable

@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING
 
 from aggregator.codec import decode
+from aggregator.collector.results.post_processing import Rule, post_process
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
@@ -21,10 +21,10 @@ from aggregator.protocol.in_short import guarantee_in_short, statement_of, who_m
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from aggregator.collector.results.disclosure import Disclosure, Figures
+    from aggregator.collector.results.result import Result
     from aggregator.collector.store import StoredCollection
-    from aggregator.dp.disclosure import Disclosure, Figures
     from aggregator.dp.mechanisms import Guarantee
-    from aggregator.protocol.results import Result
     from aggregator.protocol.task import Task
 
 _VERSION = 1

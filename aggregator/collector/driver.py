@@ -21,13 +21,13 @@ from aggregator.collector import store
 from aggregator.collector.abandoning import tell_leader
 from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
+from aggregator.collector.results.result import Result, UnusableResult
 from aggregator.collector.store import CollectorTask, StoredCollection
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import is_final, problem_document
 from aggregator.errors import AggregatorError, PeerError, StoreError
-from aggregator.protocol.results import Result, UnusableResult
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.database import Database

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from aggregator.codec import decode, encode
 from aggregator.collector import store
 from aggregator.collector.early_collection import loss_in_words
+from aggregator.collector.results.result import collection_request
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction

@@ -18,10 +18,10 @@ from aggregator.collector import store
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.result import collection_request
 from aggregator.collector.store import StoredCollection
 from aggregator.entropy import Entropy
 from aggregator.errors import AggregatorError, ParameterError
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import Schedule

@@ -41,6 +41,7 @@ from aggregator.collector.pages.routes import HOME, Pages
 from aggregator.collector.pages.session import Sessions
 from aggregator.collector.pages.word_lists import WordLists
 from aggregator.collector.requests import begin_collection
+from aggregator.collector.results.post_processing import Rule
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
     InvalidMessage,
@@ -48,7 +49,6 @@ from aggregator.dap.problems import (
     UnrecognizedTask,
     UnsupportedMediaType,
 )
-from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
 from aggregator.protocol.task import Task

@@ -1,7 +1,7 @@
 """Which exact counts are not shown because they are small: only for tasks without noise.
 
 This is not differential privacy. The collector opens every count before it suppresses any, so at
-best it protects against readers of what the collector publishes. `dp.partial_knowledge` has what
+best it protects against readers of what the collector publishes. `collector.results` has what
 can be proved for a single count.
 
 Source: [Des20], Definition 60: a count of at most T is suppressed.

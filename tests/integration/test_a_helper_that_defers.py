@@ -13,12 +13,12 @@ from urllib.parse import urljoin
 import pytest
 
 from aggregator.collector.collect import TaskCollector
+from aggregator.collector.results.result import Result
 from aggregator.dap.ids import AggregationJobId, encode_base64url
 from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp
 from aggregator.dap.resources import path
 from aggregator.errors import StoreError
 from aggregator.protocol.aggregation import VerificationKey, leader_init
-from aggregator.protocol.results import Result
 from aggregator.service.config import HelperSettings
 from aggregator.service.helper import aggregation
 from aggregator.service.helper.aggregation import AggregationJobs

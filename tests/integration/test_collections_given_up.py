@@ -13,10 +13,10 @@ from aggregator.collector.abandoning import MEANING, abandon
 from aggregator.collector.documents import problem_text
 from aggregator.collector.driver import RETRY_SECONDS, TELL_SECONDS, Driver
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.result import collection_request
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.problems import InvalidMessage, UnrecognizedCollectionJob
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState, LedgerState

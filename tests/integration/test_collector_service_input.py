@@ -12,6 +12,7 @@ import pytest
 from aggregator.collector import store
 from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, UNUSABLE_ANSWERS, Driver
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.result import collection_request
 from aggregator.collector.service import MAX_QUERY_SIZE
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp
@@ -19,7 +20,6 @@ from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.protocol import provisioning
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState

@@ -10,9 +10,9 @@ from sqlalchemy import func, select
 from aggregator.collector import store
 from aggregator.collector.driver import Driver
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.result import collection_request
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.leader import routes
 from aggregator.service.leader.collections import LONGEST_POLL_SECONDS, CollectionDriver

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from aggregator.codec import decode, encode
+from aggregator.collector.results.result import open_result
 from aggregator.dap.hpke import HpkeCiphertext, HpkeConfig, HpkeConfigList, generate_keypair
 from aggregator.dap.hpke_suites import NAMED, REQUIRED
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.messages import CollectionJobResp, Report
 from aggregator.dap.times import DAY
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.results import open_result
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import Pair, Service
 from tests.support.reports import make_reports

@@ -13,6 +13,7 @@ from aggregator.codec import decode, encode
 from aggregator.collector import Collection, CollectionTimeout, TaskCollector, opened, results
 from aggregator.collector.driver import Driver
 from aggregator.collector.opened import AsyncCollector
+from aggregator.collector.results.result import Result
 from aggregator.dap.auth import hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import (
@@ -29,7 +30,6 @@ from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.leader_selected import LeaderSelected
-from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
 from aggregator.service.config import CollectorSettings
 from aggregator.service.storage.batches.closed import mark_collected

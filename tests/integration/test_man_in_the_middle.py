@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from aggregator.client import Client
 from aggregator.collector.collect import Collection, Pending, TaskCollector
-from aggregator.protocol.results import Result
+from aggregator.collector.results.result import Result
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.transport import peer
 from aggregator.service.transport.interpretation import PeerUnreachable

@@ -14,6 +14,7 @@ import pytest
 
 from aggregator.codec import decode, encode
 from aggregator.collector.collect import Pending, TaskCollector
+from aggregator.collector.results.result import Result
 from aggregator.dap.ids import (
     AggregateShareId,
     AggregationJobId,
@@ -32,7 +33,6 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.resources import path
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import aggregate_share_request, check_collection_request
-from aggregator.protocol.results import Result
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair

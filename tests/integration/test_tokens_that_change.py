@@ -14,6 +14,7 @@ from aggregator.collector import store
 from aggregator.collector.api_tokens import TokenFile
 from aggregator.collector.driver import RETRY_SECONDS, Driver
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.result import collection_request
 from aggregator.collector.status import read_collector_health
 from aggregator.dap import problems
 from aggregator.dap.auth import bearer_header, hash_token
@@ -28,7 +29,6 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database

@@ -12,7 +12,7 @@ import pytest
 from aggregator.collector import models, store
 from aggregator.collector.documents import Document
 from aggregator.collector.requests import new_collection
-from aggregator.protocol.results import collection_request
+from aggregator.collector.results.result import collection_request
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
 from tests.support.collector_service import CollectorService

@@ -8,6 +8,7 @@ the request for a share. What was drawn is opened instead.
 import pytest
 
 from aggregator.codec import Message, decode, encode
+from aggregator.collector.results.result import open_agg_shares, open_result
 from aggregator.dap.messages import (
     AggregateShare,
     AggregateShareReq,
@@ -23,7 +24,6 @@ from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import aggregate_share_request, check_aggregate_share_request
 from aggregator.protocol.helper_aggregation import helper_init
 from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.results import open_agg_shares, open_result
 from aggregator.protocol.verified import Verified
 from field import Vector
 from tests.support.recorded import OURS, Run, runs

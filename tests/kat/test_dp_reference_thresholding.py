@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.dp.partial_knowledge import Thresholding, against_active_attacker
+from aggregator.collector.results.partial_knowledge import Thresholding, against_active_attacker
 from aggregator.steward.planning.passive_attacker import PassiveAttacker
 from tests.support.numbers import agrees, rows
 

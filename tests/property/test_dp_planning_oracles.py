@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.dp.binomial import Binomial
+from aggregator.collector.results.binomial import Binomial
+from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.dp.decimals import working
-from aggregator.dp.partial_knowledge import Thresholding
 from aggregator.steward.planning.cost_model import CostModel
 from aggregator.steward.planning.grid_sum import GridSum
 from aggregator.steward.planning.loss_law import LatticeLaw, Move, worst_move

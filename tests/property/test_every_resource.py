@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from aggregator.codec import encode
 from aggregator.collector import store
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.result import collection_request
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import (
     AggregateShareReq,
@@ -27,7 +28,6 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
-from aggregator.protocol.results import collection_request
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.probe import Probe

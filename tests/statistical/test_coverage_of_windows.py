@@ -23,11 +23,11 @@ import pytest
 
 from aggregator.collector.documents import result_document
 from aggregator.collector.results import Batch, Noised, Quantile, Quantity, compare, total
+from aggregator.collector.results.result import collection_request, open_result
 from aggregator.dap.messages import CollectionJobResp
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.protocol.collection import release
-from aggregator.protocol.results import collection_request, open_result
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Figure, Meaning, SurveyResults
 from field import Vector

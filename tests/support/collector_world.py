@@ -10,11 +10,11 @@ from aggregator.codec import encode
 from aggregator.collector import store
 from aggregator.collector.documents import result_document
 from aggregator.collector.requests import new_collection
+from aggregator.collector.results.disclosure import disclose
+from aggregator.collector.results.result import Result, collection_request
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import InvalidBatchSize, problem_document
 from aggregator.dap.times import Interval
-from aggregator.dp.disclosure import disclose
-from aggregator.protocol.results import Result, collection_request
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.host_page import Guest

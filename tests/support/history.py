@@ -50,8 +50,8 @@ from tests.support.store import bodies_left, count_bodiless
 from tests.support.tasks import HELPER_URL, LAPLACE, LEADER_URL, NO_NOISE, TIME_PRECISION, make_task
 
 if TYPE_CHECKING:
+    from aggregator.collector.results.result import Result
     from aggregator.dap.hpke import HpkeConfig
-    from aggregator.protocol.results import Result
     from aggregator.protocol.task import Task
 
 HISTORIES = 75

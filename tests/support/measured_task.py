@@ -14,6 +14,7 @@ import httpx
 from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.client import Client, UploadSummary
 from aggregator.codec import decode, encode
+from aggregator.collector.results.result import open_result
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import (
@@ -24,7 +25,6 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Interval
-from aggregator.protocol.results import open_result
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import LedgerState

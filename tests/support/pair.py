@@ -16,6 +16,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.codec import decode, encode
+from aggregator.collector.results.result import Result, open_result
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
@@ -34,7 +35,6 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import HelperSettings, LeaderSettings

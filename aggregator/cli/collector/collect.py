@@ -13,7 +13,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.options import Config, TaskArgument, parse_time
 from aggregator.collector.patience import WAIT_SECONDS
-from aggregator.dp.post_processing import Rule
+from aggregator.collector.results.post_processing import Rule
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ async def _collect(
     from aggregator.cli.service.parties import task_id_of
     from aggregator.collector import AsyncCollector
     from aggregator.collector.documents import with_post_processing
-    from aggregator.dp.post_processing import post_process
+    from aggregator.collector.results.post_processing import post_process
     from aggregator.service.telemetry.compiling import said_of_compiling
 
     async with AsyncCollector.open(config) as collector:

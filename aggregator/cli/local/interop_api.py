@@ -20,6 +20,7 @@ from aggregator.cli.service.task_making import collector_config_of
 from aggregator.client import Client
 from aggregator.codec import encode
 from aggregator.collector.collect import Collection, Pending, TaskCollector
+from aggregator.collector.results.result import Result, collection_request
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair
 from aggregator.dap.ids import TaskId, encode_base64url
@@ -28,7 +29,6 @@ from aggregator.dap.profile import BatchMode, Profile, Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import AggregatorError, ParameterError
 from aggregator.protocol.provisioning import provision_text
-from aggregator.protocol.results import Result, collection_request
 from aggregator.protocol.task import Task
 
 PREFIX = "/internal/test/"

@@ -21,6 +21,7 @@ from typing_extensions import override
 from aggregator.cli.files import read_task
 from aggregator.client import Client
 from aggregator.collector.collect import TaskCollector
+from aggregator.collector.results.result import open_agg_shares
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
@@ -31,7 +32,6 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provision
 from aggregator.protocol.reports import prepare_reports
-from aggregator.protocol.results import open_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.service.config import read_text
 from aggregator.steward.audit.noise_table import LARGEST, Integers

@@ -125,8 +125,8 @@ def _interval(
     task: "Task", start: str | None, end: str | None, window: str | None
 ) -> tuple[int, int]:
     """Return the first second to collect, and the one after the last."""
+    from aggregator.collector.results.result import collection_request
     from aggregator.dap.problems import BatchInvalid
-    from aggregator.protocol.results import collection_request
 
     if task.batching.leader_selects:
         raise ParameterError(

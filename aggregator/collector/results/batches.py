@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.collector.results.ratios import Ratio, ratio
+from aggregator.collector.results.result import Result
 from aggregator.collector.results.selection import Selected
 from aggregator.collector.results.tables import Table
 from aggregator.collector.results.values import Noised, Quantity, not_noised, total
@@ -14,7 +15,6 @@ from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.in_short import guarantee_in_short
-from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
 
 

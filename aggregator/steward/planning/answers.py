@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.dp import composition, pld
-from aggregator.dp.composition import PLANNED, Bound, Releases
-from aggregator.dp.decimals import integer_in, rational_in
-from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.partial_knowledge import (
+from aggregator.collector.results.partial_knowledge import (
     CAVEATS,
     SuppressionBound,
     Thresholding,
     against_active_attacker,
     level_in,
 )
+from aggregator.dp import composition, pld
+from aggregator.dp.composition import PLANNED, Bound, Releases
+from aggregator.dp.decimals import integer_in, rational_in
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.utility import DEFAULT_CONFIDENCE

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from aggregator.dp.partial_knowledge import Thresholding
+from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.steward.planning.figures import Curve, Panel, Picture
 from aggregator.steward.planning.partition_selection import OptimalSelection
 from aggregator.steward.planning.selection_plan import MIDPOINTS, SelectionPlan

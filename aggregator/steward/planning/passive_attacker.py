@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.dp.binomial import DIGITS, Binomial
+from aggregator.collector.results.binomial import DIGITS, Binomial
+from aggregator.collector.results.partial_knowledge import (
+    SuppressionBound,
+    Thresholding,
+    epsilon_of,
+    level_in,
+)
 from aggregator.dp.decimals import Number, integer_in, to_decimal, working
-from aggregator.dp.partial_knowledge import SuppressionBound, Thresholding, epsilon_of, level_in
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 

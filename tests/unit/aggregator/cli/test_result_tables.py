@@ -6,10 +6,10 @@ import pytest
 
 from aggregator.cli.collector.tables import print_result
 from aggregator.collector.documents import Document, result_document, with_post_processing
+from aggregator.collector.results.disclosure import disclose
+from aggregator.collector.results.post_processing import Rule, post_process
+from aggregator.collector.results.result import Result
 from aggregator.dap.times import Interval
-from aggregator.dp.disclosure import disclose
-from aggregator.dp.post_processing import Rule, post_process
-from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 

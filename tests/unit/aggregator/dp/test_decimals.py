@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.dp.decimals import expm1, log1p, working
-from aggregator.dp.partial_knowledge import Thresholding
 
 
 @pytest.mark.parametrize("function", [expm1, log1p])

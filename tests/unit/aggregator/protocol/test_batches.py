@@ -2,6 +2,7 @@
 
 import pytest
 
+from aggregator.collector.results.result import collection_request
 from aggregator.dap.extensions import Extension, Extensions
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages import (
@@ -19,7 +20,6 @@ from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import check_aggregate_share_request, check_collection_request
 from aggregator.protocol.leader_selected import LeaderSelected, new_bucket
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.time_interval import TimeInterval, batch_of_interval, interval_of_batch
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import LAPLACE, make_task

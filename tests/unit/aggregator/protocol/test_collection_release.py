@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.codec import encode
+from aggregator.collector.results.result import UnusableResult, collection_request, open_result
 from aggregator.dap.hpke import aggregate_share_info, generate_keypair, seal
 from aggregator.dap.messages import (
     CollectionJobReq,
@@ -26,7 +27,6 @@ from aggregator.protocol.collection import (
     check_size,
     release,
 )
-from aggregator.protocol.results import UnusableResult, collection_request, open_result
 from aggregator.protocol.task import Task
 from aggregator.protocol.time_interval import batch_of_interval
 from field import Vector

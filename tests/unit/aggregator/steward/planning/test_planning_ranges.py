@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.collector.results.partial_knowledge import Thresholding, against_active_attacker
 from aggregator.dp.decimals import exact, find_root, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.partial_knowledge import Thresholding, against_active_attacker
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.advise import advise
 from aggregator.steward.planning.answers_error import error

@@ -12,9 +12,9 @@ import dataclasses
 from collections.abc import Sequence
 from decimal import Decimal
 
+from aggregator.collector.results.partial_knowledge import CAVEATS, Thresholding
 from aggregator.dp.certified import to_float
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.partial_knowledge import CAVEATS, Thresholding
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.sensitivity import is_one_count
 from aggregator.dp.suppression import Suppression

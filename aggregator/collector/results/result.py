@@ -16,6 +16,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
+from aggregator.collector.results.disclosure import Disclosure, disclose
 from aggregator.dap.hpke import (
     DecryptError,
     HpkeCiphertext,
@@ -25,7 +26,6 @@ from aggregator.dap.hpke import (
 )
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggregate_share_aad
 from aggregator.dap.profile import Role
-from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError, PeerError

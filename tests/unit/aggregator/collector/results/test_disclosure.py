@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.dp.disclosure import WITHHELD, disclose
+from aggregator.collector.results.disclosure import WITHHELD, disclose
+from aggregator.collector.results.partial_knowledge import CAVEATS
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.no_privacy import NoPrivacy
-from aggregator.dp.partial_knowledge import CAVEATS
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds

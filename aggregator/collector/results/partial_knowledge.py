@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.dp.binomial import DIGITS, Binomial
+from aggregator.collector.results.binomial import DIGITS, Binomial
 from aggregator.dp.decimals import (
     Number,
     expm1,

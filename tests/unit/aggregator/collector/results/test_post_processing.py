@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.dp.post_processing import Rule, post_process, project_on_simplex, round_to_sum
+from aggregator.collector.results.post_processing import (
+    Rule,
+    post_process,
+    project_on_simplex,
+    round_to_sum,
+)
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Count, Histogram, Sum, SumVec
 
