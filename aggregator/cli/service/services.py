@@ -15,6 +15,7 @@ from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_less_often
 from aggregator.cli.service.health_checks import SumWatch, repeating, service_of
 from aggregator.cli.service.heap import keep_memory
+from aggregator.cli.service.listening import listen
 from aggregator.cli.service.processes import (
     Part,
     become_one_of,
@@ -110,7 +111,12 @@ def serve_leader(
 
 def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
     """Run the leader's workers, and the health listener if there is one."""
-    _run(reading, lambda settings, _: _leader(settings, serve=False, work=True), processes)
+    _run(
+        reading,
+        lambda settings, _: _leader(settings, serve=False, work=True),
+        processes,
+        is_open=False,
+    )
 
 
 def serve_helper(
@@ -122,7 +128,12 @@ def serve_helper(
 
 def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
     """Run the helper's workers, and the health listener if there is one."""
-    _run(reading, lambda settings, _: _helper(settings, serve=False, work=True), processes)
+    _run(
+        reading,
+        lambda settings, _: _helper(settings, serve=False, work=True),
+        processes,
+        is_open=False,
+    )
 
 
 def make_runtime(
@@ -186,11 +197,16 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
 
 
 def _run(
-    reading: Reading[S], opening: Callable[[S, Part], Opening], processes: int | None = 1
+    reading: Reading[S],
+    opening: Callable[[S, Part], Opening],
+    processes: int | None = 1,
+    *,
+    is_open: bool = True,
 ) -> None:
     """Run a service of these settings, in as many processes as asked for.
 
-    By default there is one for each core, but one alone if the system is to choose the port.
+    By default there is one for each core, but one alone if the system is to choose the port. With
+    `is_open` it listens at `listen`, and not only at `health_listen`.
     """
     settings = reading.now
     keep_memory()
@@ -208,6 +224,10 @@ def _run(
     if processes > 1 or _uses_objects(settings):
         do_apart(lambda: _open_once(settings))
     if processes > 1:
+        # Our processes share an address, and would share it with another service unnoticed.
+        for address in (settings.listen if is_open else None, settings.health_listen):
+            if address is not None:
+                listen(address, reuse_port=False).close()
         part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
     with traces:
         anyio.run(

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.service import services
+from aggregator.cli.service.listening import listen
 from aggregator.cli.service.processes import Part, processes_by_default
 from aggregator.cli.service.reading import Reading
 from aggregator.service.config import LeaderSettings
 from tests.support.commands import run_here
+from tests.support.ports import free_ports
 
 
 @pytest.mark.parametrize("role", ["leader", "helper"])
@@ -28,6 +30,23 @@ def test_where_traces_may_not_go_is_said_once_before_any_process_begins(tmp_path
     done = run_here("helper", "serve", "--processes", "2", "--config", config)
     assert done.returncode == 2
     assert done.stderr.count("traces_endpoint") == 1
+
+
+@pytest.mark.parametrize("setting", ["listen", "health_listen"])
+def test_an_address_of_another_service_is_named_before_any_process_begins(
+    tmp_path: Path, setting: str
+) -> None:
+    """Both may be called so that their processes share it, and neither would notice."""
+    config = tmp_path / "service.toml"
+    ports = dict(zip(("listen", "health_listen"), free_ports(2), strict=True))
+    config.write_text(
+        'role = "leader"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n'
+        + "".join(f'{name} = "127.0.0.1:{port}"\n' for name, port in ports.items())
+    )
+    with listen(f"127.0.0.1:{ports[setting]}", reuse_port=True):
+        done = run_here("leader", "serve", "--processes", "2", "--config", config)
+    assert done.returncode == 2
+    assert done.stderr == f"prio: listen: 127.0.0.1:{ports[setting]}: Address already in use\n"
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (3, 3), (64, 4)])
