@@ -134,7 +134,7 @@ def new(
         _add_to_local_parties(folder, survey, text)
         return
     for name, value in given.items():
-        if value is None:
+        if not value:  # also an empty text, of a file that is not there: "$(cat collector.config)"
             raise ParameterError(f"{name}: missing")
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)

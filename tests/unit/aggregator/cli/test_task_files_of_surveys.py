@@ -181,3 +181,16 @@ def test_the_json_that_survey_new_writes_is_its_toml(tmp_path: Path) -> None:
     assert [each["configuration"] for each in json.loads(document)["task"]]
     shown = [run_here("survey", "show", made / f"task.{kind}") for kind in ("toml", "json")]
     assert shown[0] == shown[1]
+
+
+def test_a_collectors_configuration_from_a_file_that_is_not_there_is_named_as_missing(
+    tmp_path: Path,
+) -> None:
+    survey = tmp_path / "survey.toml"
+    survey.write_text(VISITS + department() + AGE)
+    done = run_here(
+        *("survey", "new", survey, "--out", tmp_path / "made", "--collector-config", ""),
+        *("--leader", "https://leader.example/", "--helper", "https://helper.example/"),
+    )
+    assert (done.returncode, done.stderr) == (2, "prio: collector-config: missing\n")
+    assert not (tmp_path / "made").exists()
