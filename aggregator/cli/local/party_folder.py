@@ -47,9 +47,15 @@ _PAGES: Final = """\
 def prepare(party: str, folder: Path) -> list[Path]:
     """Make one party's folder, or complete it; start nothing; return the files that were made now.
 
-    Raises OSError, or `ConfigurationError` for an existing file that is another party's or that
-    others may read, and for a store without its key.
+    Raises OSError, or `ConfigurationError` for a folder or an existing file that is another
+    party's, for a file that others may read, and for a store without its key.
     """
+    for other in PORTS.keys() - {party}:
+        if service_file(other, folder).exists():
+            raise ConfigurationError(
+                f"{folder}: is the {other}'s folder, and one operator must not have two parties' "
+                "keys: name another folder"
+            )
     folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     file, made = service_file(party, folder), []
     if create_private(file, _service_text(party)):

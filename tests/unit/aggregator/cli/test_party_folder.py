@@ -129,6 +129,16 @@ def test_the_file_of_another_party_under_its_name_is_refused(place: Path) -> Non
     assert f"prio: {place}/leader.toml: has the helper's settings, not the leader's" in done.stderr
 
 
+@pytest.mark.parametrize("party", ["leader", "collector"])
+def test_a_folder_of_another_party_gets_no_second_one(place: Path, party: str) -> None:
+    prepared("helper", place)
+    before = sorted(place.rglob("*"))
+    done = run_here("up", "--party", party, place)
+    assert done.returncode == 2
+    assert f"prio: {place}: is the helper's folder" in done.stderr
+    assert sorted(place.rglob("*")) == before
+
+
 def test_a_folder_that_others_may_enter_is_refused(place: Path) -> None:
     prepared("leader", place)
     (place / "key").chmod(0o711)
