@@ -71,11 +71,12 @@ def trouble_lines(troubles: Sequence[Trouble]) -> list[str]:
         groups.setdefault(_NUMBER.sub("", each.reason), []).append(each)
     lines = []
     for same in groups.values():
-        first = same[0]
-        place = first.window
-        if len(same) > 1:
-            place = f"{len(same)} windows ({place}, and {len(same) - 1:,} more)"
-        lines.append(f"{place}: {first.reason}")
+        # The tasks of a text question have one window.
+        windows = list(dict.fromkeys(each.window for each in same))
+        place = windows[0]
+        if len(windows) > 1:
+            place = f"{len(windows)} windows ({place}, and {len(windows) - 1:,} more)"
+        lines.append(f"{place}: {same[0].reason}")
     return lines
 
 

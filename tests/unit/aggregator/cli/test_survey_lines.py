@@ -129,6 +129,13 @@ def test_what_failed_for_one_reason_is_one_line() -> None:
     assert trouble_lines([]) == []
 
 
+def test_the_tasks_of_a_text_question_that_failed_in_one_window_are_one_window() -> None:
+    reason = "batch is invalid: fewer than 300 reports"
+    troubles = [Trouble(f"day {day}", reason) for day in (1, 1, 1, 2, 2, 2)]
+    assert trouble_lines(troubles[:3]) == [f"day 1: {reason}"]
+    assert trouble_lines(troubles) == [f"2 windows (day 1, and 1 more): {reason}"]
+
+
 def test_collect_prints_one_document_of_what_was_found_and_what_was_not(
     made: tuple[Path, Path],
 ) -> None:
