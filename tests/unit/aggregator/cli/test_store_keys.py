@@ -84,6 +84,23 @@ async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
         await hpke_config_ids(settings_in(tmp_path))
 
 
+def test_no_hpke_key_is_made_under_another_key_than_the_rest_of_a_store(tmp_path: Path) -> None:
+    """The store would then need both, and with the right one alone its service would not start."""
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "s.sqlite"\nstore_key_file = "s.key"\n')
+    task = tmp_path / "task.toml"
+    task.write_text(provision(make_task(), SeededEntropy(b"another key"))[Role.HELPER])
+    task.chmod(0o600)
+    assert run_here("task", "add", "--config", config, task).returncode == 0
+    key = (tmp_path / "s.key").read_text()
+    (tmp_path / "s.key").write_text(new_store_key(SystemEntropy()))
+    refused = run_here("hpke", "new", "--config", config)
+    assert refused.returncode == 2
+    assert "tasks.verify_key was written under the store key" in refused.stderr
+    (tmp_path / "s.key").write_text(key)
+    assert run_here("hpke", "new", "--config", config).stdout == "0\n"
+
+
 def test_a_directory_in_the_place_of_a_key_is_called_one(tmp_path: Path) -> None:
     (tmp_path / "helper.sqlite.key").mkdir()
     with pytest.raises(ConfigurationError, match=r"helper\.sqlite\.key: is a directory") as caught:
