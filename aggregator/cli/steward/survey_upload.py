@@ -107,9 +107,10 @@ def upload(
 
     Each row is one report, of the same size whatever is in it: a person who gave no answer to a
     question, or to any, is counted as having given none. Each text question has one more report, to
-    the task that the person is in; these are sent first, and nobody's twice. Everything is read and
-    checked before the first report is sent. The exit status is 1 if some reports were refused, 2 if
-    the table is bad and nothing was sent, and 3 if an aggregator could not be reached.
+    the task that the person is in; these are sent first, and nobody's twice. All other reports are
+    counted again by a second call. Everything is read and checked before the first one is sent. The
+    exit status is 1 if some reports were refused, 2 if the table is bad and nothing was sent, and 3
+    if an aggregator could not be reached.
     """
     import anyio
 
