@@ -1,4 +1,4 @@
-"""To whom reports and tokens may travel over plain HTTP: to this machine, unless it is allowed."""
+"""Which URLs a task may name: two, and plain HTTP only on this machine unless it is allowed."""
 
 import ipaddress
 from typing import TYPE_CHECKING
@@ -35,14 +35,17 @@ def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
 
 
 def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
-    """Refuse a task whose reports and tokens would travel in the clear.
+    """Refuse a task of one aggregator, or whose reports and tokens would travel in the clear.
 
     Raises:
-        ParameterError: See `check_scheme`.
+        ParameterError: Leader and helper have one URL; or see `check_scheme`.
     """
-    configuration = task.configuration
-    check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
-    check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
+    leader = task.configuration.leader_aggregator_endpoint
+    helper = task.configuration.helper_aggregator_endpoint
+    check_scheme(leader, "leader", insecure_http=insecure_http)
+    check_scheme(helper, "helper", insecure_http=insecure_http)
+    if leader.rstrip("/") == helper.rstrip("/"):
+        raise ParameterError(f"helper: {helper} is the leader's URL; name the other aggregator's")
 
 
 def is_loopback(host: str) -> bool:
