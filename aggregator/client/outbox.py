@@ -304,6 +304,12 @@ class Outbox:
             ).fetchone()
         return None if row is None else Outcome(State(row[0]), row[1])
 
+    def claims(self, task: bytes) -> dict[str, Outcome]:
+        """Return what became of each claim of a task."""
+        with self._transaction() as execute:
+            rows = execute("SELECT claim, state, reason FROM claims WHERE task = ?", (task,))
+            return {claim: Outcome(State(state), reason) for claim, state, reason in rows}
+
     def keep_tosses(self, tosses: Mapping[tuple[bytes, str], int]) -> list[int]:
         """Keep tosses, by question and person, unless one is kept already; return those kept.
 

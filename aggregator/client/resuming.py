@@ -10,6 +10,7 @@ both shares and so the measurement anyway. It is deleted with them: a measuremen
 values, so anyone could hash them all, and a key in the same file would be no secret.
 """
 
+import dataclasses
 import hashlib
 import json
 import time
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from aggregator.client.outbox import Outbox, Outcome
+from aggregator.client.outbox import Outbox, Outcome, State
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import Reason
@@ -33,6 +34,7 @@ ATTEMPTS = 5
 
 _AT_ONCE = 1000
 _MOST_BYTES = 2**40
+_WAITING = Outcome(State.WAITING)
 _PATIENCE_SECONDS = 10 * 366 * 86_400  # the leader decides whether a report is too old
 
 
@@ -103,16 +105,103 @@ def upload_from(
             max_age_seconds=_PATIENCE_SECONDS,
             reports_per_request=per_request,
         )
-        with closing(sender):
-            reason = None
-            settled(len(measurements) - outbox.waiting(task_id))
-            for attempt in range(1, ATTEMPTS + 1):
-                reason = sender.flush(now=True).reason
-                settled(len(measurements) - outbox.waiting(task_id))
-                if reason is None or attempt == ATTEMPTS:
-                    break
-                sleep(2**attempt)
+        reason = _sent(sender, sleep, lambda: settled(len(measurements) - outbox.waiting(task_id)))
         return outbox.outcomes(task_id), reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OnlyReport:
+    """The one report that a claim has: its time, in seconds since the epoch, and what it says."""
+
+    claim: str
+    seconds: int
+    measurement: Measurement
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of reports of which each claim has one.
+
+    Attributes:
+        before: How many were settled by an earlier call, whatever is measured now.
+        outcomes: Of all others.
+        reason: Why some still wait; None if none does.
+    """
+
+    before: int
+    outcomes: Counter[Outcome]
+    reason: Reason | None
+
+
+def upload_once(
+    file: Path,
+    task: Task,
+    reports: Sequence[OnlyReport],
+    *,
+    per_request: int,
+    floor: Floor | None = None,
+    posting: Posting | None = None,
+    clock: Clock | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    settled: Callable[[int], None] = lambda _: None,
+) -> Sent:
+    """Make the reports whose claims have none in `file`, and send those that wait there.
+
+    A claim is remembered for ever, and its first report is the one that is sent. Takes what
+    `upload_from` takes; `file` may have claims of other reports, whose reports are sent too.
+
+    Raises:
+        ParameterError: A measurement is out of range, and nothing is sent. Or the task is below
+            the floor.
+        ConfigurationError, OutboxFull: The file cannot be used, or its disk is full.
+    """
+    clock = SystemClock() if clock is None else clock
+    task_id = task.task_id.value
+    with closing(Outbox(file, _MOST_BYTES)) as outbox:
+        known = outbox.claims(task_id)
+        missing: dict[int, list[OnlyReport]] = {}
+        for each in reports:
+            if each.claim not in known:
+                missing.setdefault(each.seconds, []).append(each)
+        for seconds, made in sorted(missing.items()):
+            maker = Reporter(task, outbox, clock=_At(seconds), posting=posting, floor=floor)
+            with closing(maker):
+                for start in range(0, len(made), _AT_ONCE):
+                    some = made[start : start + _AT_ONCE]
+                    claims = [each.claim for each in some]
+                    maker.put_many([each.measurement for each in some], claims)
+        waiting = [each.claim for each in reports if known.get(each.claim, _WAITING) == _WAITING]
+        sender = Reporter(
+            task,
+            outbox,
+            clock=clock,
+            posting=posting,
+            floor=floor,
+            max_age_seconds=_PATIENCE_SECONDS,
+            reports_per_request=per_request,
+        )
+        reason = _sent(
+            sender, sleep, lambda: settled(max(0, len(waiting) - outbox.waiting(task_id)))
+        )
+        known = outbox.claims(task_id)
+        outcomes = Counter(known[claim] for claim in waiting)
+        return Sent(len(reports) - len(waiting), outcomes, reason)
+
+
+def _sent(
+    sender: Reporter, sleep: Callable[[float], None], show: Callable[[], None]
+) -> Reason | None:
+    """Send what waits; return why some still does, after as many tries as a call makes."""
+    reason = None
+    with closing(sender):
+        show()
+        for attempt in range(1, ATTEMPTS + 1):
+            reason = sender.flush(now=True).reason
+            show()
+            if reason is None or attempt == ATTEMPTS:
+                break
+            sleep(2**attempt)
+    return reason
 
 
 def _digest(measurement: Measurement) -> bytes:

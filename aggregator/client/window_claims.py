@@ -65,6 +65,16 @@ class WindowClaim:
         return True
 
 
+MARK = ": "
+
+
+def claim_of(task: "Task", person: str, seconds: int) -> str:
+    """Return the claim to the one report of a person in the window that holds a time."""
+    window = task.policy.window
+    first = 0 if window is None else window.first_unit(task.time(seconds).units)
+    return f"window {first}{MARK}{person}"
+
+
 def survey_name(task: "Task") -> str | None:
     """Return the name that a survey keeps through its changes; None if the task is of no survey."""
     try:

@@ -162,6 +162,23 @@ def test_a_collector_opened_from_its_file_finds_what_was_collected(asked: Asked)
         assert [row["label"] for row in first.table().rows][:4] == [*DEPARTMENTS, "no answer"]
 
 
+def test_a_second_call_with_a_state_sends_nobodys_answers_again(
+    asked: Asked, tmp_path: Path
+) -> None:
+    now, answers = datetime.now(UTC), tmp_path / "persons.csv"
+    rows = [f"{now.isoformat()},{person},surgery,40,20" for person in ("17", "18", "19")]
+    upload = ("upload", asked.tasks, answers, "--time-column", "when", "--person-column", "person")
+    for people, said in (
+        (rows[:2], "2 of 2 reports accepted\n"),
+        (rows[::-1], "1 of 1 reports accepted, 2 left out, who had answered before\n"),
+        (rows, "0 of 0 reports accepted, 3 left out, who had answered before\n"),
+    ):
+        answers.write_text("\n".join(["when,person,department,age,waiting", *people, ""]))
+        assert said in asked.survey(*upload, "--state", tmp_path / "state")
+    said = asked.survey(*upload[:5], "--state", tmp_path / "state", status=2)
+    assert "state: needs --person-column" in said
+
+
 def test_what_is_no_answer_is_refused_before_anything_is_sent(asked: Asked, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("when,department,age,waiting\n2026-11-03,dentist,4,10\n")

@@ -1,7 +1,6 @@
 """`prio survey upload`: uploads a table of answers to all questions."""
 
 import json
-from collections import Counter
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,22 +11,27 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
+from aggregator.cli.steward.survey_sending import (
+    print_sent,
+    print_texts,
+    upload_all,
+    upload_once,
+    upload_texts,
+)
 from aggregator.cli.steward.survey_tasks import task_of_survey
 from aggregator.cli.steward.text_files import texts_of
 from aggregator.client.posting import REPORTS_PER_REQUEST
-from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from collections.abc import Set as AbstractSet
 
+    from aggregator.cli.steward.survey_sending import Sent
     from aggregator.client import UploadSummary
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.floor import Floor
-    from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning
-    from aggregator.steward.survey.written import Written
 
 
 @takes_floor
@@ -83,8 +87,10 @@ def upload(
     state: Annotated[
         Path | None,
         typer.Option(
-            help="For text questions: the folder that keeps each person's toss and counts "
-            "their reports, for ever. Needs --person-column."
+            help="The folder that keeps whose answers were sent, and for text questions each "
+            "person's toss, for ever: a second call leaves these people out, and sends what an "
+            "interrupted one did not. Needs --person-column. With --environment-proxy it keeps "
+            "text questions only."
         ),
     ] = None,
     time_zone: Annotated[
@@ -107,10 +113,10 @@ def upload(
 
     Each row is one report, of the same size whatever is in it: a person who gave no answer to a
     question, or to any, is counted as having given none. Each text question has one more report, to
-    the task that the person is in; these are sent first, and nobody's twice. All other reports are
-    counted again by a second call. Everything is read and checked before the first one is sent. The
-    exit status is 1 if some reports were refused, 2 if the table is bad and nothing was sent, and 3
-    if an aggregator could not be reached.
+    the task that the person is in; these are sent first. With --state nobody's answers are counted
+    twice; without it, a second call counts every row again. Everything is read and checked before
+    the first report is sent. The exit status is 1 if some reports were refused, 2 if the table is
+    bad and nothing was sent, and 3 if an aggregator could not be reached.
     """
     import anyio
 
@@ -147,29 +153,37 @@ def upload(
     sent, of_texts = None, {}
     if not dry_run:
         http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
-        if state is not None and texts:
+        if state is not None:
             state.mkdir(mode=0o700, exist_ok=True)
-            of_texts = anyio.run(_upload_texts, texts, written, state, floor, http_options)
-        sent = anyio.run(_upload, task, meaning, given, per_request, floor, http_options)
+            of_texts = anyio.run(upload_texts, texts, written, state, floor, http_options)
+        sent = (
+            anyio.run(upload_all, task, meaning, given, per_request, floor, http_options)
+            if state is None or environment_proxy
+            else upload_once(task, meaning, given, per_request, floor, state)
+        )
     if as_json:
         of_text = {"texts": [_text_document(*each) for each in of_texts.items()]} if texts else {}
         print(json.dumps(_document(meaning, given, sent) | of_text))
     elif sent is not None:
-        _print_sent(sent)
-        _print_texts(of_texts)
-    if sent is not None and any(
-        each.refused for each in (sent, *(one for one, _ in of_texts.values()))
-    ):
+        print_sent(sent)
+        print_texts(of_texts)
+    if sent is not None and sent.waiting:
+        raise PeerError(
+            f"{sent.waiting} reports wait in {state} ({sent.reason}); the same command sends them"
+        )
+    if any(each.refused for each in (sent, *(one for one, _ in of_texts.values())) if each):
         raise SystemExit(faults.PARTLY)
 
 
 def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "AskedTexts":
-    """Return a survey's text questions, which need --state and --person-column."""
+    """Return a survey's text questions, which need --state; that needs --person-column."""
     if texts and (state is None or person is None):
         raise ParameterError(
             f"state: the survey has text questions ({', '.join(texts)}), of whose tasks a person "
             "is in one: give --state and --person-column"
         )
+    if state is not None and person is None:
+        raise ParameterError("state: needs --person-column, which says whose row is whose")
     return texts
 
 
@@ -197,73 +211,6 @@ def _check_names(given: "Iterable[str]", known: "AbstractSet[str]") -> None:
     for name in given:
         if name not in known:
             raise ParameterError(f"column: the survey has no question {name!r}")
-
-
-async def _upload(
-    task: "Task",
-    meaning: "Meaning",
-    answers: "Answers",
-    per_request: int,
-    floor: "Floor",
-    http_options: dict[str, bool],
-) -> "UploadSummary":
-    """Send all answers, and return how many reports were taken and refused."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from aggregator.client import Client, UploadSummary
-    from aggregator.dap.report_errors import AnyReportError
-    from aggregator.service.transport.client import open_client
-
-    console = Console(stderr=True)
-    accepted, refused, sent = 0, Counter[AnyReportError](), 0
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("uploading", total=answers.count)
-
-        def advance(count: int) -> None:
-            nonlocal sent
-            sent += count
-            progress.advance(bar, count)
-
-        async with open_client(
-            insecure_http=http_options["insecure_http"],
-            environment_proxy=http_options["environment_proxy"],
-        ) as http:
-            client = Client(task, http, floor=floor)
-            for start, of_window in sorted(answers.by_start.items()):
-                try:
-                    summary = await client.upload(
-                        [meaning.sheet.measurement(given) for given in of_window],
-                        time=start,
-                        reports_per_request=per_request,
-                        progress=advance,
-                    )
-                except PeerError:
-                    console.print(
-                        f"prio: {sent} reports are settled, window after window; it ended in "
-                        f"{meaning.windows.describe(start)}"
-                    )
-                    raise
-                accepted += summary.accepted
-                refused.update(summary.refused)
-    return UploadSummary(accepted, refused)
-
-
-async def _upload_texts(
-    texts: "AskedTexts",
-    written: "Written",
-    state: Path,
-    floor: "Floor",
-    http_options: dict[str, bool],
-) -> "dict[str, tuple[UploadSummary, int]]":
-    from aggregator.cli.steward.survey_texts import send_texts
-    from aggregator.service.transport.client import open_client
-
-    async with open_client(
-        insecure_http=http_options["insecure_http"],
-        environment_proxy=http_options["environment_proxy"],
-    ) as http:
-        return await send_texts(texts, written, state, http, SystemEntropy(), floor)
 
 
 def _columns_of(text: str) -> tuple[str, list[str]]:
@@ -296,23 +243,6 @@ def _print_answers(meaning: "Meaning", answers: "Answers") -> None:
         )
 
 
-def _print_sent(summary: "UploadSummary") -> None:
-    from aggregator.cli.client.upload import MEANINGS
-
-    print(f"{summary.accepted} of {summary.total} reports accepted")
-    for error, count in summary.refused.items():
-        said = f" ({MEANINGS[error]})" if error in MEANINGS else ""
-        print(f"{count} refused: {error.draft_name}{said}")
-
-
-def _print_texts(of_texts: "Mapping[str, tuple[UploadSummary, int]]") -> None:
-    for name, (summary, before) in of_texts.items():
-        left_out = f", {before} left out, who had answered before" if before else ""
-        print(f"{name}: {summary.accepted} of {summary.total} reports accepted{left_out}")
-        for error, count in summary.refused.items():
-            print(f"{name}: {count} refused: {error.draft_name}")
-
-
 def _text_document(name: str, sent: "tuple[UploadSummary, int]") -> dict[str, object]:
     refused = {error.draft_name: count for error, count in sent[0].refused.items()}
     return {
@@ -323,9 +253,7 @@ def _text_document(name: str, sent: "tuple[UploadSummary, int]") -> dict[str, ob
     }
 
 
-def _document(
-    meaning: "Meaning", answers: "Answers", sent: "UploadSummary | None"
-) -> dict[str, object]:
+def _document(meaning: "Meaning", answers: "Answers", sent: "Sent | None") -> dict[str, object]:
     """Return what was read for each question and, unless it was a dry run, the outcome."""
     questions = [
         {
@@ -344,6 +272,10 @@ def _document(
         "questions": questions,
     }
     if sent is not None:
-        refused = {error.draft_name: count for error, count in sent.refused.items()}
-        document |= {"accepted": sent.accepted, "refused": refused}
+        document |= {
+            "accepted": sent.accepted,
+            "refused": dict(sent.refused),
+            "answered_before": sent.before,
+            "waiting": sent.waiting,
+        }
     return document

@@ -17,7 +17,7 @@ from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
 from aggregator.client.survey.sheet import AnswerSheet
-from aggregator.client.window_claims import WindowClaim, survey_digest
+from aggregator.client.window_claims import MARK, WindowClaim, claim_of, survey_digest
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from aggregator.client.text.beside_survey import AskedTexts
 
 _OUTBOX = "outbox.sqlite"
-_MARK = ": "
 
 Settled = Callable[[bytes, str | None, Outcome, str | None], None]
 """Called with a report's id, its person if one was named, its outcome, and the text question that
@@ -194,9 +193,7 @@ class SurveyClient:
 
     def _claim(self, person: str, seconds: int) -> str:
         """Return the claim to the one report of a person in the window that holds a time."""
-        window = self._task.policy.window
-        first = 0 if window is None else window.first_unit(self._task.time(seconds).units)
-        return f"window {first}{_MARK}{person}"
+        return claim_of(self._task, person, seconds)
 
     def _windows(self, person: str, seconds: int) -> list[WindowClaim]:
         """Return that the person has no other report, even if survey or questions change."""
@@ -230,5 +227,5 @@ class SurveyClient:
         self, question: str | None, report: bytes, claim: str | None, outcome: Outcome
     ) -> None:
         if self._on_settled is not None:
-            person = None if claim is None else claim.partition(_MARK)[2]
+            person = None if claim is None else claim.partition(MARK)[2]
             self._on_settled(report, person, outcome, question)

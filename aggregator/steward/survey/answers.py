@@ -95,11 +95,13 @@ class Answers:
 
     Attributes:
         by_start: By the beginning of their window, the answers of each row, even if it has none.
+        persons: Likewise whose row each is; empty if no column says so.
         missing: For each question's name, how many rows have no answer to it.
         clipped: For each question's name, how many numbers beyond the range count as the nearest.
     """
 
     by_start: Mapping[datetime, Sequence[Given]]
+    persons: Mapping[datetime, Sequence[str]]
     missing: Mapping[str, int]
     clipped: Mapping[str, int]
 
@@ -170,7 +172,7 @@ class _Reader:
         self._answers: dict[datetime, list[Given]] = {}
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()
-        self._seen: set[tuple[datetime, str]] = set()
+        self._persons: dict[datetime, dict[str, None]] = {}
         self._readings: dict[tuple[str, tuple[Cell, ...]], Reading] = {}
         self._faults: dict[str, list[str]] = {}
         self._fault_counts: Counter[str] = Counter()
@@ -215,7 +217,8 @@ class _Reader:
     def finish(self) -> Answers:
         if self._faults:
             raise AnswerError("\n".join(self._fault_lines()))
-        return Answers(self._answers, self._missing, self._clipped)
+        persons = {start: [*of_window] for start, of_window in self._persons.items()}
+        return Answers(self._answers, persons, self._missing, self._clipped)
 
     def _check_person(self, number: int, row: Row, start: datetime) -> None:
         if self._columns.person is None:
@@ -223,11 +226,11 @@ class _Reader:
         person = row[self._columns.person]
         if person is None or not str(person).strip():
             self._fault(number, self._columns.person, AnswerError("names no person"))
-        elif (start, str(person)) in self._seen:
+        elif str(person) in (of_window := self._persons.setdefault(start, {})):
             message = f"a second row of one person in {self._windows.describe(start)}"
             self._fault(number, self._columns.person, AnswerError(message))
         else:
-            self._seen.add((start, str(person)))
+            of_window[str(person)] = None
 
     def _check_asked(self, number: int, given: Given, row: Row) -> None:
         for question, answer, is_asked in zip(

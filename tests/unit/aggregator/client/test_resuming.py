@@ -10,8 +10,10 @@ import pytest
 
 from aggregator.client.outbox import Outbox, Outcome, State
 from aggregator.client.posting import Later
-from aggregator.client.resuming import ATTEMPTS, upload_from
+from aggregator.client.resuming import ATTEMPTS, OnlyReport, Sent, upload_from, upload_once
 from aggregator.client.sending import Reason
+from aggregator.codec import decode
+from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task_file import task_to_toml
@@ -147,8 +149,8 @@ def test_the_command_says_what_waits_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aggregator.client.resuming.ATTEMPTS", 1)
-    nobody = f"http://127.0.0.1:{free_ports(1)[0]}/"
-    task = make_task({"type": "Prio3Count"}, leader=nobody, helper=nobody)
+    leader, helper = [f"http://127.0.0.1:{port}/" for port in free_ports(2)]
+    task = make_task({"type": "Prio3Count"}, leader=leader, helper=helper)
     file, reports = tmp_path / "task.toml", tmp_path / "reports"
     file.write_text(task_to_toml(task))
     for _ in range(2):
@@ -176,3 +178,39 @@ def test_the_command_adds_up_refusals_of_one_reason(
     done = run_here("upload", file, "1", "0", "1", "0", "--resume", tmp_path / "reports")
     assert (done.returncode, "4 refused: told" in done.stdout) == (1, True)
     assert "nothing was sent: all of them were settled before" in done.stderr
+
+
+def once(file: Path, leader: ToldLeader, reports: list[OnlyReport]) -> Sent:
+    clock = ManualClock(NOW)
+    return upload_once(
+        file,
+        TASK,
+        reports,
+        per_request=2,
+        posting=leader,
+        clock=clock,
+        sleep=lambda pause: clock.advance(int(pause)),
+    )
+
+
+def test_nobody_is_sent_twice_whatever_the_order_and_whoever_is_new(tmp_path: Path) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.turns = [stores, *[fails(Later("busy")) for _ in range(ATTEMPTS)]]
+    people = [OnlyReport(name, NOW, 1) for name in "abcde"]
+    assert once(file, leader, people) == Sent(0, Counter({COUNTED: 2, WAITING: 3}), Reason.BUSY)
+    more = [OnlyReport("f", NOW, 1), *people[::-1]]
+    assert once(file, leader, more) == Sent(2, Counter({COUNTED: 4}), None)
+    assert once(file, leader, more) == Sent(6, Counter(), None)
+    assert len(leader.stored) == 6
+
+
+def test_a_persons_first_answer_stays_and_is_of_its_time(tmp_path: Path) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    hour = TASK.time_precision
+    first = [OnlyReport("a", NOW, 1), OnlyReport("b", NOW - 24 * hour, 0)]
+    assert once(file, leader, first).outcomes == Counter({COUNTED: 2})
+    reports = [report for body in leader.posts for report in decode(UploadRequest, body).reports]
+    times = {report.report_metadata.time for report in reports}
+    assert times == {TASK.time(NOW), TASK.time(NOW - 24 * hour)}
+    assert once(file, leader, [OnlyReport("a", NOW, 0)]) == Sent(1, Counter(), None)
+    assert len(leader.stored) == 2
