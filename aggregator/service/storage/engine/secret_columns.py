@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Column, Table
+from sqlalchemy import Column, Table, func, select
 
 from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.secrets.crypter import FINGERPRINT_SIZE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,3 +42,19 @@ SECRETS = (
     SecretColumn(tables.collector_tasks.c.token, tables.collector_tasks.c.task_id),
 )
 """All except the keys of buckets, which lie outside the database or in a table of their own."""
+
+
+def prove_store_key(tx: Transaction) -> None:
+    """Raise `CrypterError` if the store has secrets, and none is under a store key of ours."""
+    found = []
+    for secret in SECRETS:
+        start = func.substr(secret.column, 1, FINGERPRINT_SIZE)
+        there = secret.column.is_not(None)
+        starts = {*map(bytes, tx.connection.scalars(select(start).where(there).distinct()))}
+        if starts & tx.crypter.fingerprints:
+            return
+        if starts:
+            found.append((secret, select(secret.key, secret.column).where(there).limit(1)))
+    for secret, one in found:
+        key, stored = tx.connection.execute(one).one()
+        tx.crypter.decrypt(secret.table.name, secret.row(key), secret.column.name, stored)

@@ -8,14 +8,13 @@ key.
 
 import dataclasses
 
-from sqlalchemy import Select, delete, func, insert, or_, select, update
+from sqlalchemy import Select, delete, insert, or_, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
-from aggregator.service.storage.engine.secret_columns import SECRETS
+from aggregator.service.storage.engine.secret_columns import prove_store_key
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import LATE_SECONDS
-from aggregator.service.storage.secrets.crypter import FINGERPRINT_SIZE
 from aggregator.service.storage.tasks.version import settings_changed
 
 CONFIG_IDS = 256
@@ -56,7 +55,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
         CrypterError: All secrets of the store are under other store keys than ours: this one would
             need a key that the others do not.
     """
-    _prove_store_key(tx)
+    prove_store_key(tx)
     if key.config_id in {stored.config_id for stored in list_hpke_configs(tx)}:
         raise tx.refuse(Conflict(f"the HPKE config id {key.config_id} is taken"))
     row = bytes([key.config_id])
@@ -171,19 +170,3 @@ def _keys(tx: Transaction, query: Select[tuple[int, bytes, bytes]]) -> list[Hpke
         )
         for config_id, config, private_key in tx.run(query)
     ]
-
-
-def _prove_store_key(tx: Transaction) -> None:
-    """Raise `CrypterError` if the store has secrets, and none is under a store key of ours."""
-    found = []
-    for secret in SECRETS:
-        start = func.substr(secret.column, 1, FINGERPRINT_SIZE)
-        there = secret.column.is_not(None)
-        starts = {*map(bytes, tx.connection.scalars(select(start).where(there).distinct()))}
-        if starts & tx.crypter.fingerprints:
-            return
-        if starts:
-            found.append((secret, select(secret.key, secret.column).where(there).limit(1)))
-    for secret, one in found:
-        key, stored = tx.connection.execute(one).one()
-        tx.crypter.decrypt(secret.table.name, secret.row(key), secret.column.name, stored)
