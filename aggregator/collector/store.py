@@ -8,6 +8,7 @@ from sqlalchemy import Row, func, insert, select, update
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.secret_columns import prove_store_key
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 
@@ -71,7 +72,8 @@ class StoredCollection:
 def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
     """Store a task; storing the same task again changes nothing.
 
-    Raises `Conflict` if the id is taken by a task with another definition or token.
+    Raises `Conflict` if the id is taken by a task with another definition or token, and
+    `CrypterError`: see `prove_store_key`.
     """
     stored = get_collector_task(tx, task.task_id)
     if stored is not None:
@@ -80,6 +82,7 @@ def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
                 Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
             )
         return
+    prove_store_key(tx)
     tx.connection.execute(
         insert(tables.collector_tasks).values(
             task_id=task.task_id,

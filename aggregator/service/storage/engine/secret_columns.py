@@ -45,7 +45,10 @@ SECRETS = (
 
 
 def prove_store_key(tx: Transaction) -> None:
-    """Raise `CrypterError` if the store has secrets, and none is under a store key of ours."""
+    """Raise `CrypterError` if the store has secrets, and none is under a store key of ours.
+
+    A new secret would then need a key that the others do not, so no key alone would open the store.
+    """
     found = []
     for secret in SECRETS:
         start = func.substr(secret.column, 1, FINGERPRINT_SIZE)

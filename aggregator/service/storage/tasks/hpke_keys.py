@@ -52,8 +52,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
 
     Raises:
         Conflict: The config id is taken, perhaps by a retired key that reports still need.
-        CrypterError: All secrets of the store are under other store keys than ours: this one would
-            need a key that the others do not.
+        CrypterError: See `prove_store_key`.
     """
     prove_store_key(tx)
     if key.config_id in {stored.config_id for stored in list_hpke_configs(tx)}:

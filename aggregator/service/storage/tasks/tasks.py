@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, insert, select, update
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.secret_columns import prove_store_key
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import CrypterError
 from aggregator.service.storage.tasks.version import settings_changed
@@ -83,6 +84,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
         Conflict: The id is taken by a task with another definition, key or token. A task never gets
             a second verification key: a report verified under two keys reveals its measurement.
             Or the task was forgotten, and with it which reports were counted.
+        CrypterError: See `prove_store_key`.
     """
     named = tables.tasks.c.task_id == task.task_id
     if tx.connection.execute(select(tables.tasks.c.id).where(named, ~_SERVED)).first() is not None:
@@ -93,6 +95,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
         if stored.record != task:
             raise tx.refuse(_conflict(stored.record, task))
         return
+    prove_store_key(tx)
     settings_changed(tx)
     tx.connection.execute(
         insert(tables.tasks).values(

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from aggregator.cli.collector.collector import make_token
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
@@ -95,6 +96,13 @@ def test_no_hpke_key_is_made_under_another_key_than_the_rest_of_a_store(tmp_path
     key = (tmp_path / "s.key").read_text()
     (tmp_path / "s.key").write_text(new_store_key(SystemEntropy()))
     refused = run_here("hpke", "new", "--config", config)
+    assert refused.returncode == 2
+    assert "tasks.verify_key was written under the store key" in refused.stderr
+    other = tmp_path / "other.toml"
+    task_id = str(TaskId(bytes(32)))
+    other.write_text(provision(make_task(id=task_id), SeededEntropy(b"other"))[Role.HELPER])
+    other.chmod(0o600)
+    refused = run_here("task", "add", "--config", config, other)
     assert refused.returncode == 2
     assert "tasks.verify_key was written under the store key" in refused.stderr
     (tmp_path / "s.key").write_text(key)
