@@ -99,6 +99,8 @@ def _text(fault: BaseException) -> str:
         case UnicodeDecodeError():
             # The offending bytes are not shown: they may belong to a secret.
             return "a file is not UTF-8 text"
+        case FileExistsError(filename=str() | Path() as path):
+            return f"{path}: exists already; give a name that is free"
         case OSError(filename=str() | Path() as path, strerror=str(reason)):
             return f"{path}: {reason}"
         case OSError(filename=None, errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):

@@ -94,6 +94,10 @@ def task_from_table(table: Mapping[str, object]) -> Task:
     """
     if table.keys() & {"role", "service"}:
         raise ParameterError("task file: this is a service file; name the task's file")
+    if "version" not in table and table.keys() & {"question", "budget"}:
+        raise ParameterError(
+            "task file: this is a survey; name the task.toml that `prio survey new` makes of it"
+        )
     reader = TomlTable(table, "")
     version = reader.integer("version")
     if version != TASK_FILE_VERSION:

@@ -138,8 +138,10 @@ class SurveyClient:
             AlreadyAnswered: The person has a report in this window; or in one that meets it, of
                 another task of this survey or of one of its text questions, in the same outbox.
             OutboxFull: There is no room for it.
-            ParameterError: There are text questions, and no person is named.
+            ParameterError: There are text questions, and no person is named; or not by text.
         """
+        if person is not None and not isinstance(person, str):
+            raise ParameterError(f"person: must be text, not {type(person).__name__}")
         # Before any answer is read: the tasks that a person is in must not depend on answers.
         tosses = [] if self._texts is None else self._texts.tosses(person)
         entries = self.sheet.entries(answers)

@@ -14,6 +14,7 @@ first batch that the store knows. Windows before that are closed, but not charge
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from aggregator.dap.ids import BatchId
 from aggregator.dap.profile import Role
@@ -71,11 +72,18 @@ def presume_released(
     newest = newest_entry_at(tx)
     if not newest <= backup_time <= tx.now:
         raise ParameterError(
-            f"backup-time: must be from {newest}, when the store's newest entry was made, to now, "
-            f"{tx.now}, not {backup_time}"
+            f"backup-time: must be from {_utc(newest)}, when the store's newest entry was made, to "
+            f"now, {_utc(tx.now)}, not {_utc(backup_time)}"
         )
     tasks = [task_from_toml(each.definition) for each in list_tasks(tx)]
     return [_presume(tx, task, role, backup_time, tx.now + skew_seconds) for task in tasks]
+
+
+def _utc(seconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (OverflowError, ValueError, OSError):  # beyond the calendar's end
+        return str(seconds)
 
 
 def close_without_keys(tx: Transaction, gone: bytes | None = None) -> tuple[int, dict[bytes, int]]:

@@ -233,7 +233,10 @@ def test_a_privacy_setting_is_text_a_number_or_a_boolean_as_in_the_task_file(
 def test_a_folder_that_exists_is_named_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "task").mkdir()
     done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1")
-    assert (done.returncode, done.stderr) == (2, f"prio: {tmp_path / 'task'}: File exists\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"prio: {tmp_path / 'task'}: exists already; give a name that is free\n",
+    )
 
 
 def test_another_file_of_the_same_name_is_not_taken_for_the_public_task_file(

@@ -159,7 +159,7 @@ def test_a_task_whose_files_could_not_be_written_is_not_there(tmp_path: Path) ->
     assert {each.name for each in out.iterdir()} == {
         *("task.toml", "leader.toml", "helper.toml", "collector.toml")
     }
-    assert "File exists" in run_here(*command).stderr
+    assert "exists already" in run_here(*command).stderr
 
 
 def test_a_backup_without_room_names_where_it_goes_and_leaves_nothing(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_file_in_its_place_is_named(tmp_path: Path) -> None:
     (tmp_path / "prio").write_text("")
     done = run_here("up", tmp_path / "prio")
     assert done.returncode == 2
-    assert done.stderr == f"prio: {tmp_path}/prio: File exists\n"
+    assert done.stderr == f"prio: {tmp_path}/prio: exists already; give a name that is free\n"
 
 
 def test_one_that_others_may_read_is_refused(tmp_path: Path) -> None:

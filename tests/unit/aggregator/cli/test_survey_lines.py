@@ -226,3 +226,11 @@ def test_a_time_column_need_not_be_named_and_without_one_upload_says_what_to_do(
     assert (done.returncode, done.stdout) == (2, "")
     assert "time-column: give the column that says when each row was answered" in done.stderr
     assert "department, age, visited_at; a table without one needs a column time" in done.stderr
+
+
+def test_a_survey_in_the_place_of_its_task_is_called_one(tmp_path: Path) -> None:
+    survey = tmp_path / "survey.toml"
+    survey.write_text(VISITS + AGE)
+    done = run_here("survey", "show", survey)
+    assert done.returncode == 2
+    assert "this is a survey; name the task.toml that `prio survey new` makes of it" in done.stderr

@@ -67,6 +67,11 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
+def test_a_person_is_named_by_text(world: World) -> None:
+    with pytest.raises(ParameterError, match="person: must be text, not int"):
+        world.begin().put({}, person=17)  # type: ignore[arg-type]  # what it refuses
+
+
 def test_a_person_has_one_report_in_a_window_and_another_in_the_next(world: World) -> None:
     """A person who is counted twice could be told from the others by a difference."""
     survey = world.begin()
