@@ -17,7 +17,7 @@ from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.probe import Probe
-from aggregator.service.transport.answers import Answers
+from aggregator.service.transport.answer_times import Answers
 from aggregator.service.web.health import create_health_app
 from tests.support.album import Album
 from tests.support.browser import visiting

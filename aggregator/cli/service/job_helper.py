@@ -49,7 +49,7 @@ async def delete_at_helper(
 ) -> str:
     """Ask the helper to delete the job at `location`; return the outcome, for a person."""
     from aggregator.dap.ids import TaskId
-    from aggregator.protocol.answers import Refusal
+    from aggregator.protocol.helper_answers import Refusal
     from aggregator.protocol.task_file import task_from_toml
     from aggregator.service.storage.tasks.tasks import get_task
     from aggregator.service.transport.interpretation import PeerRefused

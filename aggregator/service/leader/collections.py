@@ -26,7 +26,6 @@ from aggregator.dap.ids import AggregateShareId, TaskId
 from aggregator.dap.messages import AggregateShare, CollectionJobReq
 from aggregator.dap.problems import BatchOverlap, InvalidBatchSize, Problem, problem_document
 from aggregator.dap.profile import Role
-from aggregator.protocol.answers import Refusal, after_refused_collection, retry_delay
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
     aggregate_share_request,
@@ -34,6 +33,7 @@ from aggregator.protocol.collection import (
     release,
     sealed_share_size,
 )
+from aggregator.protocol.helper_answers import Refusal, after_refused_collection, retry_delay
 from aggregator.protocol.task import Task
 from aggregator.protocol.witness import HEADER, from_header, to_header
 from aggregator.service.leader.lease_driver import LeaseDriver

@@ -32,7 +32,7 @@ from aggregator.protocol.aggregation import (
     leader_init,
     leader_resume,
 )
-from aggregator.protocol.answers import (
+from aggregator.protocol.helper_answers import (
     Refusal,
     Then,
     after_refused_aggregation,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from typing_extensions import override
 
-from aggregator.service.transport.answers import Answers
+from aggregator.service.transport.answer_times import Answers
 from aggregator.service.transport.clear_text import check_scheme
 
 if TYPE_CHECKING:

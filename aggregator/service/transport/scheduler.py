@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 
 from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
-from aggregator.protocol.answers import retry_delay
+from aggregator.protocol.helper_answers import retry_delay
 from aggregator.protocol.task import Task
 from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from aggregator.service.transport.answers import MAX_HOSTS, REMEMBERED, Answers
+from aggregator.service.transport.answer_times import MAX_HOSTS, REMEMBERED, Answers
 from aggregator.service.transport.client import Client
 
 

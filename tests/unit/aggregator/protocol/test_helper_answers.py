@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from aggregator.dap.problems import PROBLEM_TYPES, CollectionFailed, OtherProblem, Problem, is_final
-from aggregator.protocol.answers import (
+from aggregator.protocol.helper_answers import (
     LONGEST_DELAY_SECONDS,
     Refusal,
     Then,
