@@ -17,7 +17,7 @@ from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.probe import Probe
-from aggregator.service.transport.answer_times import Answers
+from aggregator.service.transport.answer_times import AnswerTimes
 from aggregator.service.web.health import create_health_app
 from tests.support.album import Album
 from tests.support.browser import visiting
@@ -54,7 +54,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def app_of(service: Service) -> FastAPI:
     """Return the service's health listener, on a disk and in a minute that are always the same."""
     role = service.role.name.lower()
-    answers = Answers()
+    answers = AnswerTimes()
     answers.note("helper.example:8002", 0.012, is_answer=True)
 
     def examine() -> Health:

@@ -34,7 +34,7 @@ class _Host:
         }
 
 
-class Answers:
+class AnswerTimes:
     """Notes the outcomes of requests, by host; may be used from several threads."""
 
     def __init__(self) -> None:

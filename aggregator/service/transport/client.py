@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from typing_extensions import override
 
-from aggregator.service.transport.answer_times import Answers
+from aggregator.service.transport.answer_times import AnswerTimes
 from aggregator.service.transport.clear_text import check_scheme
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Client(httpx.AsyncClient):
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  as httpx takes them
         super().__init__(**options)
-        self.answers = Answers()
+        self.answers = AnswerTimes()
 
     @override
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:

@@ -3,12 +3,12 @@
 import httpx
 import pytest
 
-from aggregator.service.transport.answer_times import MAX_HOSTS, REMEMBERED, Answers
+from aggregator.service.transport.answer_times import MAX_HOSTS, REMEMBERED, AnswerTimes
 from aggregator.service.transport.client import Client
 
 
 def test_times_are_of_the_last_answers_and_failures_are_counted_apart() -> None:
-    answers = Answers()
+    answers = AnswerTimes()
     for _ in range(REMEMBERED):
         answers.note("helper:1", 9.0, is_answer=True)
     for place in range(REMEMBERED):
@@ -26,7 +26,7 @@ def test_times_are_of_the_last_answers_and_failures_are_counted_apart() -> None:
 
 
 def test_a_host_that_never_answered_has_no_times_and_old_hosts_make_room() -> None:
-    answers = Answers()
+    answers = AnswerTimes()
     for place in range(MAX_HOSTS + 5):
         answers.note(f"host{place:03}", 1.0, is_answer=False)
     rows = answers.document()
