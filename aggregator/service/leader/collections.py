@@ -336,7 +336,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         await self._runtime.database.run("await aggregate share", wait)
 
     async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
-        """Act on a refusal as `protocol.answers` says."""
+        """Act on a refusal as `protocol.helper_answers` says."""
         log.error("helper refused an aggregate share", reason=str(error))
         note_outcome(Outcome.REFUSED)
         was_located = leased.job.helper_location is not None

@@ -4,8 +4,8 @@ The exact request is stored before it is sent. After a crash, the next driver to
 the same bytes again, gets the same answer, recomputes our half and commits the out shares, the
 report ids and the job's end in one transaction.
 
-No answer of the helper loses a report: `protocol.answers` says what follows from each answer, and
-this driver carries it out.
+No answer of the helper loses a report: `protocol.helper_answers` says what follows from each
+answer, and this driver carries it out.
 
 Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
@@ -294,7 +294,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         await self._runtime.database.run("await aggregation job", wait)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
-        """Act on a refusal as `protocol.answers` says."""
+        """Act on a refusal as `protocol.helper_answers` says."""
         log.error("helper refused an aggregation job", reason=str(error))
         note_outcome(Outcome.REFUSED)
         was_sent = leased.job.helper_location is None

@@ -177,9 +177,10 @@ async def test_a_task_that_is_being_forgotten_stops_no_other(store: Database) ->
         put_reports(tx, OTHER, new_reports([1]), MAX_REPORTS)
         create_aggregation_job(tx, OTHER, JobSize(1, 1000))
         end_task(tx, OTHER)
-        begin_to_forget(tx, OTHER)  # the process about to delete its rows has been killed
 
     store.run_sync("provision", provision)
+    # The process that was about to delete its rows has been killed.
+    store.run_sync("forget", lambda tx: begin_to_forget(tx, OTHER))
     ended: list[bytes] = []
 
     async def step(leased: Leased[AggregationJob]) -> None:
