@@ -80,6 +80,11 @@ class Pass:
     waiting: int = 0
     reason: Reason | None = None
 
+    @property
+    def settled(self) -> int:
+        """How many have an outcome."""
+        return self.counted + self.late + self.refused
+
 
 Settled = Callable[[bytes, str | None, Outcome], None]
 """Hears of a report's id, its claim and its outcome."""
@@ -134,7 +139,7 @@ class Sending:
             self._tell([(record, Outcome(State.LATE, "too_old")) for record in old], done)
             seen: set[bytes] = set()
             answered: set[bytes] = set()
-            while records := self._turn(None if now else started, seen):
+            while records := self._turn(None if now else started, seen, done.settled - len(old)):
                 seen |= {record.key for record in records}
                 try:
                     self._send(records, done, answered)
@@ -150,9 +155,10 @@ class Sending:
             done.waiting = self._outbox.waiting(self._id)
             return done
 
-    def _turn(self, now: int | None, seen: set[bytes]) -> list[Record]:
+    def _turn(self, now: int | None, seen: set[bytes], settled: int) -> list[Record]:
+        """Return the next records; of those seen in this pass, so many are settled, and gone."""
         most = min(self.group, max(1, _MOST_REQUEST_BYTES // room_of(self.task)))
-        records = self._outbox.due(self._id, now, most + len(seen))
+        records = self._outbox.due(self._id, now, most + len(seen) - settled)
         return [record for record in records if record.key not in seen][:most]
 
     def _send(self, records: Sequence[Record], done: Pass, answered: set[bytes]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
+from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, Record, State
 from aggregator.client.posting import Later, Refused, TooLarge
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import KEYS_SECONDS, Reason
@@ -285,6 +285,26 @@ def test_a_request_is_bounded_by_bytes(tmp_path: Path) -> None:
     assert reporter.flush().counted == 4
     assert max(len(body) for body in world.leader.posts) <= 1_000_000
     world.close()
+
+
+def test_a_pass_reads_each_report_about_once_however_many_there_are(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, due = 0, Outbox.due
+
+    def counted(outbox: Outbox, task: bytes, now: int | None, limit: int) -> list[Record]:
+        nonlocal read
+        found = due(outbox, task, now, limit)
+        read += len(found)
+        return found
+
+    monkeypatch.setattr(Outbox, "due", counted)
+    reporter = world.begin()  # three in a request
+    world.leader.turns = [says(ReportError.REPORT_TOO_EARLY)]
+    reporter.put_many([1] * 60)
+    passed = reporter.flush(now=True)
+    assert (passed.counted, passed.waiting) == (59, 1)
+    assert read <= 60 + 2 * 20  # one more in each turn, for the one that is put off
 
 
 def test_what_was_answered_before_the_network_went_is_settled(world: World) -> None:
