@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from aggregator.client.outbox import Outbox, Outcome, State
+from aggregator.client.outbox import AlreadyAnswered, Outbox, Outcome, State
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import Reason
@@ -159,17 +159,16 @@ def upload_once(
     task_id = task.task_id.value
     with closing(Outbox(file, _MOST_BYTES)) as outbox:
         known = outbox.claims(task_id)
-        missing: dict[int, list[OnlyReport]] = {}
+        missing: dict[int, dict[str, Measurement]] = {}
         for each in reports:
             if each.claim not in known:
-                missing.setdefault(each.seconds, []).append(each)
+                missing.setdefault(each.seconds, {})[each.claim] = each.measurement
         for seconds, made in sorted(missing.items()):
             maker = Reporter(task, outbox, clock=_At(seconds), posting=posting, floor=floor)
             with closing(maker):
-                for start in range(0, len(made), _AT_ONCE):
-                    some = made[start : start + _AT_ONCE]
-                    claims = [each.claim for each in some]
-                    maker.put_many([each.measurement for each in some], claims)
+                pairs = [*made.items()]
+                for start in range(0, len(pairs), _AT_ONCE):
+                    _put_missing(maker, outbox, dict(pairs[start : start + _AT_ONCE]))
         waiting = [each.claim for each in reports if known.get(each.claim, _WAITING) == _WAITING]
         sender = Reporter(
             task,
@@ -186,6 +185,18 @@ def upload_once(
         known = outbox.claims(task_id)
         outcomes = Counter(known[claim] for claim in waiting)
         return Sent(len(reports) - len(waiting), outcomes, reason)
+
+
+def _put_missing(maker: Reporter, outbox: Outbox, made: dict[str, Measurement]) -> None:
+    """Put measurements by their claims, except where another call gave a claim a report first."""
+    while made:
+        try:
+            maker.put_many([*made.values()], [*made])
+        except AlreadyAnswered:
+            known = outbox.claims(maker.task.task_id.value)
+            made = {claim: each for claim, each in made.items() if claim not in known}
+        else:
+            break
 
 
 def _sent(

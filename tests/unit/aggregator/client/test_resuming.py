@@ -214,3 +214,21 @@ def test_a_persons_first_answer_stays_and_is_of_its_time(tmp_path: Path) -> None
     assert times == {TASK.time(NOW), TASK.time(NOW - 24 * hour)}
     assert once(file, leader, [OnlyReport("a", NOW, 0)]) == Sent(1, Counter(), None)
     assert len(leader.stored) == 2
+
+
+def test_a_call_at_the_same_time_takes_nothing_from_the_other_and_neither_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, file = ToldLeader(), tmp_path / "reports"
+    people = [OnlyReport(name, NOW, 1) for name in "abcde"]
+    read = Outbox.claims
+
+    def another_follows(outbox: Outbox, task: bytes) -> dict[str, Outcome]:
+        found = read(outbox, task)
+        monkeypatch.undo()
+        assert once(file, leader, people[1:3]) == Sent(0, Counter({COUNTED: 2}), None)
+        return found
+
+    monkeypatch.setattr(Outbox, "claims", another_follows)
+    assert once(file, leader, people) == Sent(0, Counter({COUNTED: 5}), None)
+    assert len(leader.stored) == 5
