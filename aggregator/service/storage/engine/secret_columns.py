@@ -52,12 +52,11 @@ def prove_store_key(tx: Transaction) -> None:
     found = []
     for secret in SECRETS:
         start = func.substr(secret.column, 1, FINGERPRINT_SIZE)
-        there = secret.column.is_not(None)
-        starts = {*map(bytes, tx.connection.scalars(select(start).where(there).distinct()))}
-        if starts & tx.crypter.fingerprints:
+        # The first row is nearly always ours, however many there are.
+        ours = select(secret.key).where(start.in_(tx.crypter.fingerprints)).limit(1)
+        if tx.connection.execute(ours).first() is not None:
             return
-        if starts:
-            found.append((secret, select(secret.key, secret.column).where(there).limit(1)))
-    for secret, one in found:
-        key, stored = tx.connection.execute(one).one()
+        one = select(secret.key, secret.column).where(secret.column.is_not(None)).limit(1)
+        found += [(secret, *row) for row in tx.connection.execute(one)]
+    for secret, key, stored in found:
         tx.crypter.decrypt(secret.table.name, secret.row(key), secret.column.name, stored)

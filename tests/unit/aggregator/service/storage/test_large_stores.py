@@ -4,6 +4,7 @@ Steps are the same on every run, whatever else the machine does.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import delete, insert
@@ -91,6 +92,21 @@ def test_a_job_is_leased_and_made_without_a_look_at_all_that_have_ended(store: D
     alone = steps_of(store, make_and_lease)
     store.run_sync("jobs", lambda tx: put_ended_jobs(tx, ROWS))
     assert steps_of(store, make_and_lease) < 2 * alone
+
+
+def test_a_task_is_added_without_a_look_at_all_others(store: Database) -> None:
+    """A survey's text questions may have hundreds."""
+
+    def add(first: int, count: int) -> Callable[[Transaction], None]:
+        def put(tx: Transaction) -> None:
+            for number in range(first, first + count):
+                put_task(tx, dataclasses.replace(leader_task(), task_id=number.to_bytes(32, "big")))
+
+        return put
+
+    alone = steps_of(store, add(1, 10))
+    store.run_sync("tasks", add(100, 1000))
+    assert steps_of(store, add(2000, 10)) < 2 * alone
 
 
 def close_every_other_window(tx: Transaction, count: int) -> None:
