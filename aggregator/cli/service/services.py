@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TypedDict, TypeVar
 
@@ -225,9 +225,10 @@ def _run(
         do_apart(lambda: _open_once(settings))
     if processes > 1:
         # Our processes share an address, and would share it with another service unnoticed.
-        for address in (settings.listen if is_open else None, settings.health_listen):
-            if address is not None:
-                listen(address, reuse_port=False).close()
+        with ExitStack() as tried:
+            for address in (settings.listen if is_open else None, settings.health_listen):
+                if address is not None:
+                    tried.enter_context(listen(address, reuse_port=False))
         part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
     with traces:
         anyio.run(

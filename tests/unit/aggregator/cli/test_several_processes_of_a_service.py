@@ -49,6 +49,18 @@ def test_an_address_of_another_service_is_named_before_any_process_begins(
     assert done.stderr == f"prio: listen: 127.0.0.1:{ports[setting]}: Address already in use\n"
 
 
+def test_one_address_for_two_purposes_is_refused_before_any_process_begins(tmp_path: Path) -> None:
+    """Half of the reports would go to the health listener, which does not know them."""
+    config, address = tmp_path / "service.toml", f"127.0.0.1:{free_ports(1)[0]}"
+    config.write_text(
+        'role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n'
+        f'listen = "{address}"\nhealth_listen = "{address}"\n'
+    )
+    done = run_here("helper", "serve", "--processes", "2", "--config", config)
+    assert done.returncode == 2
+    assert done.stderr == f"prio: listen: {address}: Address already in use\n"
+
+
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (3, 3), (64, 4)])
 def test_a_service_has_a_process_for_each_core_and_no_more_than_four(
     monkeypatch: pytest.MonkeyPatch, cores: int, expected: int
