@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
+from decimal import Decimal
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
@@ -21,6 +22,8 @@ DELIMITERS = ",;\t|"
 _MOST_OF_A_COLUMN = 5
 _MOST_COLUMNS = 5
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_EXACT = 2**53
+"""Whole numbers below it are exact as floats."""
 
 Row = Mapping[str, Cell | datetime | date]
 
@@ -75,6 +78,26 @@ class Columns:
         if start <= _EPOCH:
             raise AnswerError(f"must be a time after 1970, not {shown(moment.isoformat(' '))}")
         return start
+
+    def person_of(self, row: Row) -> str:
+        """Return whose row it is, by the column of persons, which there must be.
+
+        A person has one name in tables of every kind: 17, "17 ", and 17.0, which a column of whole
+        numbers has where some are missing. Raises `AnswerError`.
+        """
+        match row[self.person or ""]:
+            case str(name) if name.strip():
+                return name.strip()
+            case float(number) if abs(number) < _EXACT and number.is_integer():
+                return str(int(number))
+            case Decimal() as amount if amount == amount.to_integral_value():
+                return str(int(amount))
+            case int(number) if not isinstance(number, bool):
+                return str(number)
+            case None | str():
+                raise AnswerError("names no person")
+            case _:
+                raise AnswerError("names no person: must be text or a whole number")
 
     def is_missing(self, cell: Cell) -> bool:
         """Whether a cell holds no answer."""
@@ -221,16 +244,19 @@ class _Reader:
         return Answers(self._answers, persons, self._missing, self._clipped)
 
     def _check_person(self, number: int, row: Row, start: datetime) -> None:
-        if self._columns.person is None:
+        column = self._columns.person
+        if column is None:
             return
-        person = row[self._columns.person]
-        if person is None or not str(person).strip():
-            self._fault(number, self._columns.person, AnswerError("names no person"))
-        elif str(person) in (of_window := self._persons.setdefault(start, {})):
+        try:
+            person = self._columns.person_of(row)
+        except AnswerError as error:
+            self._fault(number, column, error)
+            return
+        of_window = self._persons.setdefault(start, {})
+        if person in of_window:
             message = f"a second row of one person in {self._windows.describe(start)}"
-            self._fault(number, self._columns.person, AnswerError(message))
-        else:
-            of_window[str(person)] = None
+            self._fault(number, column, AnswerError(message))
+        of_window[person] = None
 
     def _check_asked(self, number: int, given: Given, row: Row) -> None:
         for question, answer, is_asked in zip(

@@ -32,20 +32,23 @@ def with_written(
     def rows() -> Iterator[Row]:
         for row in table.rows:
             try:
-                start = columns.start(row, windows)
+                start, person = columns.start(row, windows), columns.person_of(row)
             except AnswerError:
                 pass  # the reader of the other answers reports it
             else:
-                _take(row, names, columns, written.setdefault(start, {}))
+                _take(row, person, names, columns, written.setdefault(start, {}))
             yield row
 
     return AnswerTable(table.names, rows()), written
 
 
 def _take(
-    row: Row, names: Mapping[str, str], columns: Columns, of_window: dict[str, dict[str, str]]
+    row: Row,
+    person: str,
+    names: Mapping[str, str],
+    columns: Columns,
+    of_window: dict[str, dict[str, str]],
 ) -> None:
-    person = str(row[columns.person or ""])
     for question, column in names.items():
         cell: Cell = row[column]  # type: ignore[assignment]  # columns of answers hold no times
         is_answer = not columns.is_missing(cell)

@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,8 @@ from aggregator.steward.survey import (
     survey_from_toml,
     table_in,
 )
-from aggregator.steward.survey.answers import Answers
+from aggregator.steward.survey.answers import Answers, AnswerTable
+from aggregator.steward.survey.cells import Cell
 from tests.support.surveys import VISITS, department
 
 WINDOWS = Windows.of("week", datetime(2026, 11, 2, tzinfo=UTC))
@@ -160,6 +162,27 @@ def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
     with pytest.raises(AnswerError, match="row 3, who: a second row of one person") as refusal:
         read(table(tmp_path, rows + "2026-11-03,surgery,40,ann\n"), columns)
     assert "ann" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("cell", ["17", " 17\t", 17, 17.0, Decimal("17.00")], ids=repr)
+def test_a_person_has_one_name_in_tables_of_every_kind(cell: Cell) -> None:
+    """Who was sent under a name before would be counted again under another."""
+    columns = Columns(time="day", person="who")
+    row: dict[str, Cell] = {"day": "2026-11-02", "department": "surgery", "age": "40"}
+    row["who"] = cell
+    given = read_answers(AnswerTable([*row], [row]), QUESTIONS, WINDOWS, columns)
+    assert [*given.persons.values()] == [["17"]]
+
+
+@pytest.mark.parametrize(
+    "cell", [None, " ", float("nan"), float("inf"), 17.5, 2.0**53, True, b"17", ["17"]], ids=repr
+)
+def test_what_names_no_person_is_refused(cell: Cell) -> None:
+    columns = Columns(time="day", person="who")
+    row: dict[str, Cell] = {"day": "2026-11-02", "department": "surgery", "age": "40"}
+    row["who"] = cell
+    with pytest.raises(AnswerError, match=r"^row 1, who: names no person"):
+        read_answers(AnswerTable([*row], [row]), QUESTIONS, WINDOWS, columns)
 
 
 @pytest.mark.parametrize(
