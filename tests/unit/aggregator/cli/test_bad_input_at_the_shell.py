@@ -390,7 +390,9 @@ def test_an_aggregator_at_no_address_is_refused_when_its_task_is_made(
     assert "helper: must name a host, and a port up to 65535" in done.stderr
 
 
-@pytest.mark.parametrize("url", ["https://a.example/", "https://a.example"])
+@pytest.mark.parametrize(
+    "url", ["https://a.example/", "https://a.example", "https://A.example:443/"]
+)
 def test_one_aggregator_is_not_leader_and_helper_of_a_task(tmp_path: Path, url: str) -> None:
     done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon=1", "--helper", url)
     assert done.returncode == 2
