@@ -177,6 +177,9 @@ def test_a_second_call_with_a_state_sends_nobodys_answers_again(
         assert said in asked.survey(*upload, "--state", tmp_path / "state")
     said = asked.survey(*upload[:5], "--state", tmp_path / "state", status=2)
     assert "state: needs --person-column" in said
+    proxied = ("--state", tmp_path / "state", "--environment-proxy")
+    said = asked.survey(*upload, *proxied, status=2)
+    assert "state: with --environment-proxy it keeps text questions only" in said
 
 
 def test_what_is_no_answer_is_refused_before_anything_is_sent(asked: Asked, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def upload(
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
     place = public_file(public[0] if public else None, up)[0]
     task, meaning = task_of_survey(place)
-    texts = _checked(texts_of(place), state, person_column)
+    texts = _checked(texts_of(place), state, person_column, environment_proxy)
     check_endpoints(task, insecure_http=insecure_http)
     check_floor(task, floor, "this client")
     of_question = dict(_columns_of(text) for text in column or [])
@@ -175,7 +175,9 @@ def upload(
         raise SystemExit(faults.PARTLY)
 
 
-def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "AskedTexts":
+def _checked(
+    texts: "AskedTexts", state: Path | None, person: str | None, environment_proxy: bool
+) -> "AskedTexts":
     """Return a survey's text questions, which need --state; that needs --person-column."""
     if texts and (state is None or person is None):
         raise ParameterError(
@@ -184,6 +186,11 @@ def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "As
         )
     if state is not None and person is None:
         raise ParameterError("state: needs --person-column, which says whose row is whose")
+    if state is not None and environment_proxy and not texts:
+        raise ParameterError(
+            "state: with --environment-proxy it keeps text questions only, and the survey has "
+            "none: give one of the two"
+        )
     return texts
 
 
