@@ -123,12 +123,12 @@ class Sent:
     """What became of reports of which each claim has one.
 
     Attributes:
-        before: How many were settled by an earlier call, whatever is measured now.
+        before: What became of those that an earlier call settled, whatever is measured now.
         outcomes: Of all others.
         reason: Why some still wait; None if none does.
     """
 
-    before: int
+    before: Counter[Outcome]
     outcomes: Counter[Outcome]
     reason: Reason | None
 
@@ -169,7 +169,9 @@ def upload_once(
                 pairs = [*made.items()]
                 for start in range(0, len(pairs), _AT_ONCE):
                     _put_missing(maker, outbox, dict(pairs[start : start + _AT_ONCE]))
-        waiting = [each.claim for each in reports if known.get(each.claim, _WAITING) == _WAITING]
+        found = [(each.claim, known.get(each.claim, _WAITING)) for each in reports]
+        waiting = [claim for claim, outcome in found if outcome == _WAITING]
+        before = Counter(outcome for _, outcome in found if outcome != _WAITING)
         sender = Reporter(
             task,
             outbox,
@@ -184,7 +186,7 @@ def upload_once(
         )
         known = outbox.claims(task_id)
         outcomes = Counter(known[claim] for claim in waiting)
-        return Sent(len(reports) - len(waiting), outcomes, reason)
+        return Sent(before, outcomes, reason)
 
 
 def _put_missing(maker: Reporter, outbox: Outbox, made: dict[str, Measurement]) -> None:

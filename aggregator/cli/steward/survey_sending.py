@@ -28,12 +28,14 @@ class Sent:
         accepted: How many were counted.
         refused: How many were not, by the draft's name of the reason.
         before: How many people had answered before, whose rows were left out.
+        refused_before: How many reports of these were refused then, by the name of the reason.
         waiting: How many reports still wait, and `reason` why.
     """
 
     accepted: int
     refused: Mapping[str, int]
     before: int = 0
+    refused_before: Mapping[str, int] = dataclasses.field(default_factory=dict)
     waiting: int = 0
     reason: str = ""
 
@@ -122,14 +124,15 @@ def upload_once(
             floor=floor,
             settled=lambda count: progress.update(bar, completed=count),
         )
-    states, refused = Counter[State](), Counter[str]()
-    for outcome, count in sent.outcomes.items():
-        states[outcome.state] += count
-        if outcome.state in (State.LATE, State.REFUSED):
-            refused[outcome.reason] += count
-    return Sent(
-        states[State.COUNTED], refused, sent.before, states[State.WAITING], sent.reason or ""
+    accepted, waiting = (
+        sum(count for outcome, count in sent.outcomes.items() if outcome.state is state)
+        for state in (State.COUNTED, State.WAITING)
     )
+    refused, refused_before = (
+        Counter({each.reason: count for each, count in outcomes.items() if each.reason})
+        for outcomes in (sent.outcomes, sent.before)
+    )
+    return Sent(accepted, refused, sent.before.total(), refused_before, waiting, sent.reason or "")
 
 
 async def upload_texts(
@@ -158,8 +161,9 @@ def print_sent(sent: Sent) -> None:
     count = sent.accepted + sum(sent.refused.values()) + sent.waiting
     left_out = f", {sent.before} left out, who had answered before" if sent.before else ""
     print(f"{sent.accepted} of {count} reports accepted{left_out}")
-    for name, refused in sent.refused.items():
-        print(f"{refused} refused: {name}{meanings.get(name, '')}")
+    for refusals, then in ((sent.refused, ""), (sent.refused_before, " before")):
+        for name, refused in refusals.items():
+            print(f"{refused} refused{then}: {name}{meanings.get(name, '')}")
 
 
 def print_texts(of_texts: "Mapping[str, tuple[UploadSummary, int]]") -> None:

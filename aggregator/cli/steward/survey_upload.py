@@ -283,6 +283,7 @@ def _document(meaning: "Meaning", answers: "Answers", sent: "Sent | None") -> di
             "accepted": sent.accepted,
             "refused": dict(sent.refused),
             "answered_before": sent.before,
+            "refused_before": dict(sent.refused_before),
             "waiting": sent.waiting,
         }
     return document

@@ -197,11 +197,24 @@ def test_nobody_is_sent_twice_whatever_the_order_and_whoever_is_new(tmp_path: Pa
     leader, file = ToldLeader(), tmp_path / "reports"
     leader.turns = [stores, *[fails(Later("busy")) for _ in range(ATTEMPTS)]]
     people = [OnlyReport(name, NOW, 1) for name in "abcde"]
-    assert once(file, leader, people) == Sent(0, Counter({COUNTED: 2, WAITING: 3}), Reason.BUSY)
+    assert once(file, leader, people) == Sent(
+        Counter(), Counter({COUNTED: 2, WAITING: 3}), Reason.BUSY
+    )
     more = [OnlyReport("f", NOW, 1), *people[::-1]]
-    assert once(file, leader, more) == Sent(2, Counter({COUNTED: 4}), None)
-    assert once(file, leader, more) == Sent(6, Counter(), None)
+    assert once(file, leader, more) == Sent(Counter({COUNTED: 2}), Counter({COUNTED: 4}), None)
+    assert once(file, leader, more) == Sent(Counter({COUNTED: 6}), Counter(), None)
     assert len(leader.stored) == 6
+
+
+def test_what_was_refused_of_a_person_is_said_again_and_not_sent_again(tmp_path: Path) -> None:
+    """The call that heard of it may have died before it said so."""
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.turns = [says(ReportError.BATCH_COLLECTED)]
+    late = Counter({Outcome(State.LATE, ReportError.BATCH_COLLECTED.draft_name): 1, COUNTED: 1})
+    people = [OnlyReport(name, NOW, 1) for name in "ab"]
+    assert once(file, leader, people) == Sent(Counter(), late, None)
+    assert once(file, leader, people) == Sent(late, Counter(), None)
+    assert len(leader.posts) == 1
 
 
 def test_a_persons_first_answer_stays_and_is_of_its_time(tmp_path: Path) -> None:
@@ -212,7 +225,9 @@ def test_a_persons_first_answer_stays_and_is_of_its_time(tmp_path: Path) -> None
     reports = [report for body in leader.posts for report in decode(UploadRequest, body).reports]
     times = {report.report_metadata.time for report in reports}
     assert times == {TASK.time(NOW), TASK.time(NOW - 24 * hour)}
-    assert once(file, leader, [OnlyReport("a", NOW, 0)]) == Sent(1, Counter(), None)
+    assert once(file, leader, [OnlyReport("a", NOW, 0)]) == Sent(
+        Counter({COUNTED: 1}), Counter(), None
+    )
     assert len(leader.stored) == 2
 
 
@@ -226,9 +241,9 @@ def test_a_call_at_the_same_time_takes_nothing_from_the_other_and_neither_fails(
     def another_follows(outbox: Outbox, task: bytes) -> dict[str, Outcome]:
         found = read(outbox, task)
         monkeypatch.undo()
-        assert once(file, leader, people[1:3]) == Sent(0, Counter({COUNTED: 2}), None)
+        assert once(file, leader, people[1:3]) == Sent(Counter(), Counter({COUNTED: 2}), None)
         return found
 
     monkeypatch.setattr(Outbox, "claims", another_follows)
-    assert once(file, leader, people) == Sent(0, Counter({COUNTED: 5}), None)
+    assert once(file, leader, people) == Sent(Counter(), Counter({COUNTED: 5}), None)
     assert len(leader.stored) == 5
