@@ -156,7 +156,7 @@ class Sending:
             return done
 
     def _turn(self, now: int | None, seen: set[bytes], settled: int) -> list[Record]:
-        """Return the next records; of those seen in this pass, so many are settled, and gone."""
+        """Return the next records; `settled` of those that this pass has seen are gone."""
         most = min(self.group, max(1, _MOST_REQUEST_BYTES // room_of(self.task)))
         records = self._outbox.due(self._id, now, most + len(seen) - settled)
         return [record for record in records if record.key not in seen][:most]
