@@ -96,15 +96,7 @@ def upload_from(
                 some = measurements[start : start + _AT_ONCE]
                 places = [str(start + place) for place in range(len(some))]
                 maker.put_many(some, places, [_digest(each) for each in some])
-        sender = Reporter(
-            task,
-            outbox,
-            clock=clock,
-            posting=posting,
-            floor=floor,
-            max_age_seconds=_PATIENCE_SECONDS,
-            reports_per_request=per_request,
-        )
+        sender = _sender(task, outbox, per_request, floor, posting, clock)
         reason = _sent(sender, sleep, lambda: settled(len(measurements) - outbox.waiting(task_id)))
         return outbox.outcomes(task_id), reason
 
@@ -172,15 +164,7 @@ def upload_once(
         found = [(each.claim, known.get(each.claim, _WAITING)) for each in reports]
         waiting = [claim for claim, outcome in found if outcome == _WAITING]
         before = Counter(outcome for _, outcome in found if outcome != _WAITING)
-        sender = Reporter(
-            task,
-            outbox,
-            clock=clock,
-            posting=posting,
-            floor=floor,
-            max_age_seconds=_PATIENCE_SECONDS,
-            reports_per_request=per_request,
-        )
+        sender = _sender(task, outbox, per_request, floor, posting, clock)
         reason = _sent(
             sender, sleep, lambda: settled(max(0, len(waiting) - outbox.waiting(task_id)))
         )
@@ -199,6 +183,26 @@ def _put_missing(maker: Reporter, outbox: Outbox, made: dict[str, Measurement]) 
             made = {claim: each for claim, each in made.items() if claim not in known}
         else:
             break
+
+
+def _sender(
+    task: Task,
+    outbox: Outbox,
+    per_request: int,
+    floor: Floor | None,
+    posting: Posting | None,
+    clock: Clock,
+) -> Reporter:
+    """Return what sends an outbox's reports, however old they are."""
+    return Reporter(
+        task,
+        outbox,
+        clock=clock,
+        posting=posting,
+        floor=floor,
+        max_age_seconds=_PATIENCE_SECONDS,
+        reports_per_request=per_request,
+    )
 
 
 def _sent(
