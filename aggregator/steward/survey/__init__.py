@@ -23,27 +23,15 @@ from aggregator.steward.survey.sheet import Part, Sheet
 from aggregator.steward.survey.windows import Windows
 
 if TYPE_CHECKING:
-    from aggregator.steward.survey.answers import (
-        Answers,
-        AnswerTable,
-        Columns,
-        csv_table,
-        read_answers,
-        table_in,
-    )
+    from aggregator.steward.survey.answer_table import AnswerTable, csv_table, table_in
+    from aggregator.steward.survey.answers import Answers, Columns, read_answers
     from aggregator.steward.survey.results import SurveyResults
 else:
     __getattr__ = exports(
         __name__,
         {
-            "answers": (
-                "AnswerTable",
-                "Answers",
-                "Columns",
-                "csv_table",
-                "read_answers",
-                "table_in",
-            ),
+            "answer_table": ("AnswerTable", "csv_table", "table_in"),
+            "answers": ("Answers", "Columns", "read_answers"),
             "results": ("SurveyResults",),
         },
     )

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TypeAlias
 
-from aggregator.steward.survey.answers import AnswerTable, Columns, Row
+from aggregator.steward.survey.answer_table import AnswerTable, Row
+from aggregator.steward.survey.answers import Columns
 from aggregator.steward.survey.cells import AnswerError, Cell
 from aggregator.steward.survey.windows import Windows
 

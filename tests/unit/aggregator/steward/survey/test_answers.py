@@ -18,7 +18,8 @@ from aggregator.steward.survey import (
     survey_from_toml,
     table_in,
 )
-from aggregator.steward.survey.answers import Answers, AnswerTable
+from aggregator.steward.survey.answer_table import AnswerTable
+from aggregator.steward.survey.answers import Answers
 from aggregator.steward.survey.cells import Cell
 from tests.support.surveys import VISITS, department
 

@@ -10,7 +10,7 @@ from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Columns, plan, read_answers, survey_from_toml
-from aggregator.steward.survey.answers import AnswerTable
+from aggregator.steward.survey.answer_table import AnswerTable
 from aggregator.steward.survey.bundle import task_tables, text_tables
 from aggregator.steward.survey.cells import AnswerError
 from aggregator.steward.survey.meaning import Meaning
