@@ -27,6 +27,7 @@ from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import is_final, problem_document
+from aggregator.dap.resources import origin
 from aggregator.errors import AggregatorError, PeerError, StoreError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
@@ -34,7 +35,6 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.telemetry.lines import log
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
-from aggregator.service.transport.peer import origin
 from aggregator.service.transport.permits import Demand, Permits
 
 RETRY_SECONDS = 5

@@ -101,6 +101,14 @@ def is_endpoint(url: str) -> bool:
     return all(host.removesuffix(".").split("."))
 
 
+def origin(endpoint: str) -> str:
+    """Return the scheme, host and port of an endpoint, without its path; a log may show them."""
+    parts = urlsplit(endpoint)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
 def _is_address(kind: type[IPv4Address | IPv6Address], host: str) -> bool:
     try:
         kind(host)

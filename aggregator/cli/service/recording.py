@@ -3,10 +3,10 @@
 import importlib
 from contextlib import AbstractContextManager, nullcontext
 
+from aggregator.dap.resources import origin
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.transport.clear_text import check_scheme
-from aggregator.service.transport.peer import origin
 
 
 def recording(settings: LeaderSettings | HelperSettings) -> AbstractContextManager[None]:

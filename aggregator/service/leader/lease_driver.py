@@ -8,9 +8,10 @@ from typing import ClassVar, Generic
 import anyio
 import httpx
 
+from aggregator.dap.resources import origin
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.jobs.leases import Leased
-from aggregator.service.transport.peer import Peer, origin
+from aggregator.service.transport.peer import Peer
 from aggregator.service.transport.permits import Permits
 from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
 

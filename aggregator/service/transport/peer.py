@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Literal
-from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -23,6 +22,7 @@ from typing_extensions import override
 
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.problems import Problem
+from aggregator.dap.resources import origin
 from aggregator.service.telemetry.metrics import PEER_REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import SpanKind, note, span, traceparent
 from aggregator.service.transport.interpretation import (
@@ -320,14 +320,6 @@ class Peer:
         if (url.scheme, url.host, url.port) != (base.scheme, base.host, base.port):
             raise PeerRefused(Problem("the peer named a resource of another origin"), 502)
         return url
-
-
-def origin(endpoint: str) -> str:
-    """Return the scheme, host and port of an endpoint, without its path; a log may show them."""
-    parts = urlsplit(endpoint)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def _wait(attempt: int, retry_after: int | None) -> float:

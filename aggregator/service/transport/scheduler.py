@@ -23,6 +23,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from aggregator.dap.ids import TaskId
+from aggregator.dap.resources import origin
 from aggregator.errors import AggregatorError, StoreError
 from aggregator.protocol.helper_answers import retry_delay
 from aggregator.protocol.task import Task
@@ -34,7 +35,6 @@ from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome, timed_step
 from aggregator.service.telemetry.tracing import new_trace, span
-from aggregator.service.transport.peer import origin
 from aggregator.service.transport.permits import Demand, Permits
 
 _RENEWALS = 4

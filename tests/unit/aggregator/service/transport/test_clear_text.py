@@ -5,10 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator.dap.resources import is_endpoint
+from aggregator.dap.resources import is_endpoint, origin
 from aggregator.errors import ParameterError
 from aggregator.service.transport.clear_text import check_scheme, is_loopback
-from aggregator.service.transport.peer import origin
 
 PIECES = (
     *("http", "https", "HTTP", "HTTPS", "ftp", "://", "/", "//", "\\", ":", "?", "#", "@"),
