@@ -4,7 +4,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from aggregator.dap.resources import names_host
+from aggregator.dap.resources import names_host, origin
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -44,15 +44,9 @@ def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
     helper = task.configuration.helper_aggregator_endpoint
     check_scheme(leader, "leader", insecure_http=insecure_http)
     check_scheme(helper, "helper", insecure_http=insecure_http)
-    if _place(leader) == _place(helper):
+    places = {(origin(url), urlsplit(url).path.rstrip("/")) for url in (leader, helper)}
+    if len(places) == 1:
         raise ParameterError(f"helper: {helper} is the leader's URL; name the other aggregator's")
-
-
-def _place(url: str) -> tuple[str, str | None, int | None, str]:
-    """Return what a URL names, alike for all ways to write it."""
-    parts = urlsplit(url)
-    port = {"http": 80, "https": 443}.get(parts.scheme) if parts.port is None else parts.port
-    return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
 
 
 def is_loopback(host: str) -> bool:
