@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand
 from typing_extensions import override
 
+from aggregator.clock import utc_text
 from aggregator.errors import ParameterError
 
 _TASK_ID_WITH_HYPHEN = re.compile(r"-[A-Za-z0-9_-]{42}")
@@ -111,12 +112,9 @@ def not_yet(*, is_driven: bool) -> str:
 
 
 def time_text(seconds: int) -> str:
-    """Return a time as `parse_time` reads it; beyond the calendar's end, seconds since 1970."""
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)
-    return moment.strftime("%Y-%m-%dT%H:%MZ" if seconds % 60 == 0 else "%Y-%m-%dT%H:%M:%SZ")
+    """Return a time as `parse_time` reads it, without seconds if it is of a whole minute."""
+    text = utc_text(seconds)
+    return f"{text.removesuffix(':00Z')}Z" if text.endswith(":00Z") else text
 
 
 def with_options(

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
+from aggregator.clock import utc_text
 from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
@@ -63,12 +63,5 @@ def _span(definition: str, first: bytes, last: bytes) -> str:
     if task.batching.leader_selects:
         return ""
     bounds = task.batching.described(Batch(first, last), task.time_precision)
-    start, end = (_time(int(bounds[name])) for name in ("start", "end"))
+    start, end = (utc_text(int(bounds[name])) for name in ("start", "end"))
     return f" from {start} to {end}"
-
-
-def _time(seconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    except (OverflowError, ValueError, OSError):  # beyond the calendar's end
-        return str(seconds)

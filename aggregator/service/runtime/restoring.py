@@ -14,8 +14,8 @@ first batch that the store knows. Windows before that are closed, but not charge
 import dataclasses
 import itertools
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
+from aggregator.clock import utc_text
 from aggregator.dap.ids import BatchId
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
@@ -72,18 +72,11 @@ def presume_released(
     newest = newest_entry_at(tx)
     if not newest <= backup_time <= tx.now:
         raise ParameterError(
-            f"backup-time: must be from {_utc(newest)}, when the store's newest entry was made, to "
-            f"now, {_utc(tx.now)}, not {_utc(backup_time)}"
+            f"backup-time: must be from {utc_text(newest)}, when the store's newest entry was "
+            f"made, to now, {utc_text(tx.now)}, not {utc_text(backup_time)}"
         )
     tasks = [task_from_toml(each.definition) for each in list_tasks(tx)]
     return [_presume(tx, task, role, backup_time, tx.now + skew_seconds) for task in tasks]
-
-
-def _utc(seconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    except (OverflowError, ValueError, OSError):  # beyond the calendar's end
-        return str(seconds)
 
 
 def close_without_keys(tx: Transaction, gone: bytes | None = None) -> tuple[int, dict[bytes, int]]:
