@@ -21,6 +21,7 @@ from aggregator.service.storage.operator.interventions import (
     retry_aggregation_job,
 )
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.giving_up import give_up_unreadable
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
@@ -378,7 +379,7 @@ async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) ->
 
 
 @pytest.mark.parametrize("left", ["none", "short", "long"])
-async def test_a_stored_body_that_is_lost_or_of_another_length_stops_no_other(
+async def test_a_stored_body_that_is_lost_or_of_another_length_waits_and_stops_no_other(
     pair: Pair, left: str
 ) -> None:
     await pair.upload(await pair.reports([0, 1]))
@@ -394,20 +395,27 @@ async def test_a_stored_body_that_is_lost_or_of_another_length_stops_no_other(
     await pair.leader.database.run("spoil", spoil)
     await pair.upload(await pair.reports([2, 1, 0]))
     with capture_logs() as logs:
-        assert (await pair.collect()).report_count == 3
-    (said,) = (line for line in logs if line["event"].startswith("stored reports are damaged"))
+        await pair.work()
+    (said,) = (line for line in logs if line["event"].startswith("stored reports cannot be read"))
     assert said["reports"] == 2
-    assert await counts(pair) == {"aggregated": 3, "invalid_message": 2}
+    assert await counts(pair) == {"aggregated": 3}
+    # Only an operator gives them up.
+    (loss,) = give_up_unreadable(pair.leader.database).losses.values()
+    assert loss.spent == 2
+    assert (await pair.collect()).report_count == 3
+    assert await counts(pair) == {"aggregated": 3, "dropped_by_operator": 2}
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
 
 
-async def test_a_job_of_nothing_but_damaged_bodies_ends(pair: Pair) -> None:
+async def test_a_job_of_nothing_but_unreadable_bodies_ends_and_they_wait(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1]))
     body, task_id = tables.report_bodies[0], pair.task.task_id.value
     await pair.leader.database.run("spoil", lambda tx: tx.connection.execute(body.delete()))
-    await pair.work_until_idle()
-    assert await counts(pair) == {"invalid_message": 2}
+    await pair.work()
+    assert await counts(pair) == {}
     assert [state for state, *_ in await jobs(pair)] == ["finished"]
+    (loss,) = give_up_unreadable(pair.leader.database).losses.values()
+    assert loss.reports == 2
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
 
 

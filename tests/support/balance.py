@@ -6,35 +6,50 @@ from sqlalchemy import func, select
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.bodies import bodies_of
-from aggregator.service.storage.reports.counters import STORED, Stage, report_counts
-from aggregator.service.storage.reports.groups import ID_SIZE, as_groups
+from aggregator.service.storage.reports.counters import AGGREGATED, STORED, Stage, report_counts
+from aggregator.service.storage.reports.groups import as_groups, rows_of_groups
 
 
-def check_books(tx: Transaction, task_id: bytes) -> None:
-    """Check that no report of a task is lost, or there twice, and that all counts of them agree."""
+def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
+    """Check that no report of a task is lost, or there twice, and that all counts of them agree.
+
+    Args:
+        tx: A transaction.
+        task_id: The task.
+        again: How many were stored once more, after an operator had given them up.
+    """
     task, group, seen = tx.task_key(task_id), tables.report_groups, tables.report_ids.c
     groups = as_groups(tx.connection.execute(group.select().where(group.c.task == task)))
-    bodies = bodies_of(tx, {each.id: each.generation for each in groups})
+    rows = rows_of_groups(tx, groups)
     live: list[bytes] = []
+    given_up = 0
     waiting: Counter[bytes] = Counter()
     for each in groups:
-        body = bodies[each.id]
-        assert len(body) == each.size * each.width
+        row = rows[each.id]
         assert 0 < len(each.places) == each.reports <= each.size
-        live += [body[place * each.width :][:ID_SIZE] for place in each.places]
+        if row.is_given_up:
+            given_up += each.reports
+        else:
+            assert row.is_of(each.size, each.width)
+            live += [row.ids(each.width)[place] for place in each.places]
         waiting[each.bucket] += each.reports
     assert len(set(live)) == len(live)
 
     ids = set(tx.connection.execute(select(seen.report_id).where(seen.task == task)).scalars())
     stored = report_counts(tx, task_id, Stage.UPLOAD).get(STORED, 0)
-    gone = sum(report_counts(tx, task_id, Stage.AGGREGATION).values())
-    assert stored == len(live) + gone
+    ended = report_counts(tx, task_id, Stage.AGGREGATION)
+    gone = sum(ended.values())
+    assert stored == len(live) + given_up + gone
+    rejected = tables.rejected_reports.c
+    query = select(rejected.report_id).where(rejected.task == task)
+    uncounted = set(tx.connection.execute(query).scalars())
+    assert not uncounted & set(live)
+    assert len(uncounted) + again <= gone - ended.get(AGGREGATED, 0)
     memory = tables.id_memories.c
     forgotten = select(func.max(memory.from_day)).where(memory.task == task)
     if not tx.connection.execute(forgotten).scalar():
         assert ids >= set(live)
-        assert len(ids) == stored
+        assert len(ids) == stored - again
 
     count = tables.waiting_reports.c
     of_each = select(count.bucket, func.sum(count.reports)).where(count.task == task)

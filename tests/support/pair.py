@@ -66,6 +66,7 @@ from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_
 
 if TYPE_CHECKING:
     from aggregator.service.leader.uploads import Grouping
+    from aggregator.service.storage.engine.objects import Objects
 
 NOW = 1_700_000_050
 LEADER_TOKEN = "shown by the leader".replace(" ", "-")
@@ -112,6 +113,7 @@ class Service:
         self.entropy = SeededEntropy(role.name.encode())
         self.starts = 0
         self.store_keys = [bytes(32)]
+        self.make_objects: Callable[[], Objects] | None = None
         upgraded(self.url)
         self.start()
 
@@ -126,6 +128,7 @@ class Service:
             self.clock,
             self._report_moment,
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
+            None if self.make_objects is None else self.make_objects(),
         )
         try:
             reconcile(self.database, self.journal, may_be_damaged=True)

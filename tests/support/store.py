@@ -35,14 +35,13 @@ from aggregator.service.storage.jobs.collection_jobs import (
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.charges import Charge
-from aggregator.service.storage.reports.bodies import bodies_of
 from aggregator.service.storage.reports.claims import JobReports, JobSize, reports_of_job
 from aggregator.service.storage.reports.generations import (
     TURN_SECONDS,
     UNUSED_SECONDS,
     rotate_generations,
 )
-from aggregator.service.storage.reports.groups import StoredReport, as_groups
+from aggregator.service.storage.reports.groups import StoredReport, as_groups, bodies
 from aggregator.service.storage.reports.ids import admit
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
@@ -236,9 +235,9 @@ def job_reports(tx: Transaction, job: int) -> list[StoredReport]:
     """Return the reports of a job, each with its bucket."""
     table = tables.report_groups
     groups = as_groups(tx.connection.execute(table.select().where(table.c.job == job)))
-    bodies = bodies_of(tx, {each.id: each.generation for each in groups})
+    read = bodies(tx, groups)
     buckets = {
-        bodies[each.id][place * each.width :][:16]: each.bucket
+        read[each.id][place * each.width :][:16]: each.bucket
         for each in groups
         for place in each.places
     }

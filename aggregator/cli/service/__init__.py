@@ -154,8 +154,8 @@ GROUPS: Final = {
         "upgrade": (
             "Upgrade a store to this program's schema in one transaction; stop its processes first."
         ),
-        "moved-bodies": (
-            "Look for waiting reports where report_bodies says now, and give up what is not there."
+        "give-up-bodies": (
+            "Give up the waiting reports whose bodies are lost; stop the leader's processes first."
         ),
         "restored": (
             "Close and charge what may have been released since the backup that this store is from."

@@ -28,22 +28,49 @@ def upgrade(config: Config = None) -> None:
     print(f"{place}: schema {found}" + (f", now {made}" if made != found else ""))
 
 
-@app.command(name="moved-bodies")
-def moved_bodies(config: Config = None) -> None:
-    """Look for waiting reports where report_bodies says now, and give up what is not there."""
+@app.command(name="give-up-bodies")
+def give_up_bodies(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be given up.")
+    ] = False,
+    even_all: Annotated[
+        bool,
+        typer.Option("--even-all", help="Give them up even if none of the objects is there."),
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Give up the waiting reports whose bodies are lost; stop the leader's processes first.
+
+    Each waiting body is looked for where report_bodies says now, and compared with what was stored.
+    """
+    from aggregator.dap.ids import TaskId
     from aggregator.service.config import LeaderSettings, read_settings_of
     from aggregator.service.storage.opening import open_aggregator_store
-    from aggregator.service.storage.reports.places import give_up_what_is_not_there
+    from aggregator.service.storage.reports.giving_up import give_up_unreadable
 
     settings = read_settings_of(LeaderSettings, config)
     database, journal = open_aggregator_store(settings, may_make=False)
     try:
-        database.prove_objects()
-        found, gone = give_up_what_is_not_there(database)
+        if settings.report_bodies is not None:
+            database.prove_objects()
+        looked = give_up_unreadable(database, only_look=dry_run, even_all=even_all)
     finally:
         database.close()
         journal.close()
-    print(f"{settings.report_bodies}: {found:,} reports wait there, {gone:,} are given up")
+    lost = sum(each.reports for each in looked.losses.values())
+    print(f"{looked.readable:,} waiting reports can be read, {lost:,} cannot")
+    for task_id, loss in looked.losses.items():
+        since = "" if loss.since is None else f", since {time_text(loss.since)}"
+        print(f"{TaskId(task_id)}: {loss.reports:,} reports in {loss.bodies:,} bodies{since}")
+        for reports, what in (
+            (loss.free, "whoever sends one of them again is counted"),
+            (loss.spent, "one that is sent again is refused"),
+            (loss.asked, "in requests to the helper; their jobs end as it answers"),
+        ):
+            if reports:
+                print(f"  {reports:,}: {what}")
+    if lost:
+        print("nothing is given up yet" if dry_run else "given up")
 
 
 @app.command()

@@ -44,7 +44,7 @@ from aggregator.protocol.verified import Verified
 from aggregator.service.leader.lease_driver import LeaseDriver, helper_of
 from aggregator.service.leader.rejects import Rejects, log_outcome
 from aggregator.service.runtime import ServedTask, aggregate_verified
-from aggregator.service.storage.engine.backends import BodyGone
+from aggregator.service.storage.engine.backends import UnreadableBodies
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AggregationJob,
@@ -56,21 +56,17 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     note_failure,
     note_sending,
     note_unprocessed,
-    reject_damaged_reports,
     release_aggregation_job,
     renew_aggregation_job,
+    set_reports_aside,
     split_aggregation_job,
     store_job_location,
     store_request,
 )
 from aggregator.service.storage.jobs.leases import Leased
-from aggregator.service.storage.reports.claims import (
-    JobReports,
-    readable_reports,
-    reports_in_job,
-    reports_of_job,
-)
+from aggregator.service.storage.reports.claims import JobReports, reports_in_job, reports_of_job
 from aggregator.service.storage.reports.counters import counted_reason
+from aggregator.service.storage.reports.unreadable import note_readable, note_unreadable
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
@@ -129,6 +125,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
             return
         try:
             verified, rejected, lost = await self._finish(served, job, request, answer)
+        except UnreadableBodies as error:
+            await self._wait_for_bodies(leased, error)
         except ReportsLost as error:
             log.error("reports of a job are damaged", reason=str(error))
             note_outcome(Outcome.FAILED)
@@ -143,11 +141,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
         """Start verification and store the request; None if no report is left to ask about."""
-        try:
-            keypairs, stored = await self._reports(leased.job)
-        except BodyGone:
-            await self._reject_damaged(leased)
-            keypairs, stored = await self._reports(leased.job)
+        keypairs, stored = await self._readable(leased)
         sizes = report_sizes(served.task)
         reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
         init = await self._runtime.verify(
@@ -186,14 +180,23 @@ class JobDriver(LeaseDriver[AggregationJob]):
         )
         return _Request(body, init.state)
 
-    async def _reject_damaged(self, leased: Leased[AggregationJob]) -> None:
-        """Reject the job's reports whose bodies are lost, so that its others need not wait."""
-        rejected = await self._runtime.database.run(
-            "reject damaged reports", lambda tx: reject_damaged_reports(tx, leased.lease)
+    async def _readable(self, leased: Leased[AggregationJob]) -> _Reports:
+        """Return what `_reports` does, without the reports that cannot be read now."""
+        while True:
+            try:
+                return await self._reports(leased.job)
+            except UnreadableBodies as error:
+                if not await self._set_aside(leased, error):
+                    raise
+
+    async def _set_aside(self, leased: Leased[AggregationJob], error: UnreadableBodies) -> int:
+        """Give the reports back that cannot be read now, for the job's others; say how many."""
+        aside = await self._runtime.database.run(
+            "set reports aside", lambda tx: set_reports_aside(tx, leased.lease, error.groups)
         )
-        if rejected:
-            job = leased.job.job_id.hex()
-            log.error("stored reports are damaged, and were rejected", job=job, reports=rejected)
+        job = leased.job.job_id.hex()
+        log.error("stored reports cannot be read, and wait", job=job, reports=aside, why=str(error))
+        return aside
 
     async def _ask(
         self, served: ServedTask, leased: Leased[AggregationJob], request: _Request
@@ -213,15 +216,16 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
-    ) -> tuple[Verified, list[Rejected], int]:
-        """Return what `leader_finish` returns, and how many unreadable reports were rejected.
+    ) -> tuple[Verified, list[Rejected], list[bytes]]:
+        """Return what `leader_finish` returns, and the ids of lost reports that were rejected.
 
         Raises:
+            UnreadableBodies: The state must be recomputed, and bodies cannot be read now.
             ReportsLost, IncompatibleResponse, DecodeError: See `leader_finish`.
         """
-        again = await self._readable(job) if request.state is None else ({}, JobReports(b"", 0))
+        again = await self._reports(job) if request.state is None else ({}, JobReports(b"", 0))
 
-        def finish() -> tuple[Verified, list[Rejected], int]:
+        def finish() -> tuple[Verified, list[Rejected], list[bytes]]:
             state = request.state
             if state is None:
                 keypairs, stored = again
@@ -229,10 +233,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 reports, _ = ReportColumns.joined(stored.body, stored.width, sizes)
                 key = served.verification_key
                 state = leader_resume(served.task, key, keypairs, request.body, reports)
-            is_final = job.failures + 1 >= self._settings.max_attempts
             answered = served.task.profile.framing.read_answer(answer.body)
-            verified, rejected = leader_finish(served.task, state, answered, is_final=is_final)
-            return verified, rejected, len(state.lost)
+            verified, rejected = leader_finish(served.task, state, answered)
+            return verified, rejected, [*state.lost.values()]
 
         return await self._runtime.verify(served.task, finish)
 
@@ -242,7 +245,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         body: bytes,
         verified: Verified,
         rejected: list[Rejected],
-        lost: int,
+        lost: list[bytes],
     ) -> None:
         digest = hashlib.sha256(body).digest()
 
@@ -257,7 +260,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 aggregated,
                 rejects.reasons | left_out,
                 rejects.too_early,
-                damaged=lost,
+                lost=lost,
             )
             return len(aggregated), [*left_out.values()]
 
@@ -279,6 +282,16 @@ class JobDriver(LeaseDriver[AggregationJob]):
             await helper.delete(location)
         except PeerError as error:
             log.warning("helper keeps a job with reports that were too early", reason=str(error))
+
+    async def _wait_for_bodies(
+        self, leased: Leased[AggregationJob], error: UnreadableBodies
+    ) -> None:
+        """Keep the job, which the helper has answered, until its reports can be read again."""
+        log.error("stored reports cannot be read, and their job waits", reason=str(error))
+        note_outcome(Outcome.FAILED)
+        await self._scheduler.release(
+            leased, str(error), note=lambda tx, lease: note_unreadable(tx, lease.key, error.groups)
+        )
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
         """Store where the helper will answer, and ask again later."""
@@ -352,19 +365,17 @@ class JobDriver(LeaseDriver[AggregationJob]):
             log.info("job waits", next_in=f"{delay}s")
 
     async def _reports(self, job: AggregationJob) -> _Reports:
-        """Return our HPKE key pairs, and the reports of a job."""
+        """Return our HPKE key pairs, and the reports of a job.
+
+        Raises:
+            UnreadableBodies: Some cannot be read now.
+        """
         keys, reports = await self._runtime.database.read(
             "reports of job", lambda tx: (list_hpke_keys(tx), reports_of_job(tx, job.key))
         )
+        if reports.were_unreadable:
+            await self._runtime.database.run(
+                "reports readable again", lambda tx: note_readable(tx, job.key)
+            )
         note(reports=len(reports))
         return self._runtime.keypairs_of(keys), reports
-
-    async def _readable(self, job: AggregationJob) -> _Reports:
-        """Return the same, but without the reports whose bodies are lost."""
-        try:
-            return await self._reports(job)
-        except BodyGone:
-            reports = await self._runtime.database.run(
-                "readable reports of job", lambda tx: readable_reports(tx, job.key)
-            )
-            return await self._runtime.keypairs(), reports

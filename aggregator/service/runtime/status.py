@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from aggregator.clock import utc_text
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
@@ -27,11 +28,12 @@ from aggregator.service.storage.engine.condition import (
     disk_faults,
 )
 from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.states import AggregationJobState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal import Journal, journal_faults
 from aggregator.service.storage.operator.job_lists import (
     COLLECTION,
-    REPORTS,
+    TOO_EARLY,
     ListedJob,
     list_blocked_jobs,
 )
@@ -47,6 +49,7 @@ from aggregator.service.storage.operator.progress import (
 )
 from aggregator.service.storage.reports.counters import AGGREGATED, STORED
 from aggregator.service.storage.reports.generations import bodies_held
+from aggregator.service.storage.reports.unreadable import Unreadable, unreadable_reports
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs
 from aggregator.service.storage.tasks.tasks import undecryptable_tasks
 from aggregator.service.telemetry.health import Document, Health, Metric
@@ -106,7 +109,15 @@ def read_aggregator_health(
     )
     waiting = sum(task.waiting for task in tasks)
     stalls = [*journal]
-    if stalled:
+    unreadable = unreadable_reports(tx)
+    if unreadable is not None:
+        stalls.append(_unreadable(unreadable))
+    if jobs.held:
+        held = AggregationJobState.HELD
+        reasons = (f", one because: {each.reason}" for each in blocked if each.state == held)
+        reason = next(reasons, "")
+        stalls.append(f"{jobs.held:,} jobs are held until you decide (`prio job list`){reason}")
+    elif stalled:
         stalls.append(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
@@ -139,6 +150,7 @@ def read_aggregator_health(
         **common_details(tx, role.name.lower()),
         "waiting_reports": waiting,
         "oldest_report_seconds": _since(tx.now, oldest_at),
+        "unreadable_reports": 0 if unreadable is None else unreadable.reports,
         "last_finished_job_seconds": _since(tx.now, finished_at),
         "aggregation_jobs": dataclasses.asdict(jobs),
         "collection_jobs": dataclasses.asdict(collecting),
@@ -157,6 +169,12 @@ def read_aggregator_health(
             "About how many groups of reports have bodies, by the table that holds them.",
             "gauge",
             [({"generation": str(each)}, held) for each, held in sorted(bodies_held(tx).items())],
+        ),
+        Metric(
+            "prio_unreadable_reports",
+            "Stored reports that wait because their bodies cannot be read.",
+            "gauge",
+            [({}, 0 if unreadable is None else unreadable.reports)],
         ),
         Metric(
             "prio_oldest_report_seconds",
@@ -199,18 +217,26 @@ def read_aggregator_health(
     return Health(faults, document, metrics, stalls)
 
 
+def _unreadable(unreadable: Unreadable) -> str:
+    """Return what an operator is told of reports that cannot be read."""
+    return (
+        f"{unreadable.reports:,} reports in {unreadable.bodies:,} bodies cannot be read, the first "
+        f"since {utc_text(unreadable.since)}: {unreadable.named} is not there, or not what was "
+        "stored. They wait, and are tried again every few minutes: put back what is missing; if it "
+        "is lost for good, `prio store give-up-bodies --dry-run`"
+    )
+
+
 def _cause(jobs: JobProgress, collecting: JobProgress, blocked: Sequence[ListedJob]) -> str:
     """Return what an operator should look at first."""
     driven, postponed = jobs.driven + collecting.driven, jobs.postponed + collecting.postponed
     why = next((f", one because: {each.reason}" for each in blocked if each.reason), "")
-    if jobs.held:
-        return f"{jobs.held:,} jobs are held until you decide (`prio job list`){why}"
     if driven:
         return f"workers drive {driven:,} jobs"
     if postponed:
         attempts = max(jobs.attempts, collecting.attempts)
         return f"{postponed:,} jobs wait for another try (attempt {attempts}){why}"
-    early = sum(each.reports or 0 for each in blocked if each.kind == REPORTS)
+    early = sum(each.reports or 0 for each in blocked if each.state == TOO_EARLY)
     if early:
         return f"{early:,} reports are too early for the clock of one of the aggregators: set it"
     return "no worker holds a job; `prio leader work`, or `prio leader serve --work`, must run"

@@ -64,7 +64,20 @@ class LostRace(Conflict):
     """Another transaction stored the same row first, at each of several attempts."""
 
 
-class BodyGone(StoreError):
+class UnreadableBodies(StoreError):
+    """Bodies are not what was stored, or not there: nobody knows yet whether they are lost.
+
+    Attributes:
+        groups: The groups that have them, each with the generation in which its body lies.
+    """
+
+    def __init__(self, message: str, groups: Mapping[int, int]) -> None:
+        """Say which body it is; of several, the first."""
+        super().__init__(message)
+        self.groups = groups
+
+
+class BodyGone(UnreadableBodies):
     """A body is no longer where the transaction's snapshot says, at each of several attempts."""
 
 

@@ -16,7 +16,7 @@ rolled back.
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -165,8 +165,8 @@ class Database:
         if self._objects is not None:
             self._objects.know_place()
 
-    def missing_objects(self, names: Iterable[bytes]) -> set[bytes]:
-        """Return those of the named objects that are not in the object storage.
+    def wrong_objects(self, right: Mapping[bytes, Callable[[bytes], bool]]) -> set[bytes]:
+        """Return those of the named objects that are not what they should be (`Objects.wrong`).
 
         With many it takes long, and a server ends a transaction that is idle meanwhile.
 
@@ -175,7 +175,7 @@ class Database:
         """
         if self._objects is None:
             raise StoreError("report_bodies: is not set")
-        return self._objects.missing(names)
+        return self._objects.wrong(right)
 
     def object_faults(self) -> list[str]:
         """Return why this process cannot use the object storage, if so, and begin to try again."""

@@ -1,11 +1,11 @@
 """Object storage: S3 and compatible services, Google's, Azure's, or a folder.
 
-An object is written once, under a name drawn for it, before the transaction that names it commits,
-and deleted by its name when no row names it any more. Nothing is ever listed: several stores may
-share a bucket. Credentials must allow put, get and delete; and on S3 list, for it tells nobody else
-that an object is gone ("GetObject", permissions). Objects that a killed process has put and not
-committed stay until a rule of the bucket, or the operator, deletes what is older than any report
-that waits.
+An object is written once, under a name drawn for it, and read back, before the transaction that
+names it commits, and deleted by its name when no row names it any more. Nothing is ever listed:
+several stores may share a bucket. Credentials must allow put, get and delete; and on S3 list, for
+it tells nobody else that an object is gone ("GetObject", permissions). Objects that a killed
+process has put and not committed stay until a rule of the bucket, or the operator, deletes what is
+older than any report that waits.
 """
 
 import errno
@@ -81,7 +81,10 @@ class Objects:
         return self._place.name
 
     def put(self, contents: Mapping[bytes, bytes]) -> None:
-        """Store objects; on failure, try to delete them again.
+        """Store objects, and see that they are stored; on failure, try to delete them again.
+
+        A storage that answers before it has stored an object, or stores half of it, is found out
+        here, where the upload can still be refused.
 
         Raises:
             Unreachable: One could not be stored, or not where the object of `know_place` is.
@@ -90,14 +93,22 @@ class Objects:
             with self._noting_faults():
                 # Before as well: the disk may be mounted again after the put and before the check.
                 self._check_cover()
-                self._all(lambda each: self._place.put(each[0].hex(), each[1]), contents.items())
+                self._all(lambda each: self._put(*each), contents.items())
                 self._check_cover()
         except BaseException:
             self.try_delete(contents)
             raise
 
+    def _put(self, name: bytes, content: bytes) -> None:
+        self._place.put(name.hex(), content)
+        if self._place.get(name.hex()) != content:
+            self._check_cover()
+            raise Unreachable(
+                f"object storage {self.name}: does not return what was put there a moment ago"
+            )
+
     def get(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return those of the named objects that exist.
+        """Return what there is under the names, which may be anything; compare it.
 
         Raises:
             Unreachable: We cannot tell whether an object exists; also when the place does not even
@@ -111,16 +122,23 @@ class Objects:
                 self._check_place()
         return {name: body for name, body in zip(some, found, strict=True) if body is not None}
 
-    def missing(self, names: Iterable[bytes]) -> set[bytes]:
-        """Return those of the named objects that do not exist; few are in memory at once.
+    def wrong(self, right: Mapping[bytes, Callable[[bytes], bool]]) -> set[bytes]:
+        """Return those of the named objects that are not what they should be.
+
+        Args:
+            right: By its name, whether what there is is the object. Few are in memory at once.
 
         Raises:
             Unreachable: We cannot tell whether an object exists.
         """
-        some = list(names)
+
+        def is_wrong(name: bytes) -> bool:
+            found = self._place.get(name.hex())
+            return found is None or not right[name](found)
+
         with self._noting_faults():
-            gone = self._all(lambda name: self._place.get(name.hex()) is None, some)
-        return {name for name, is_gone in zip(some, gone, strict=True) if is_gone}
+            wrong = self._all(is_wrong, right)
+        return {name for name, each in zip(right, wrong, strict=True) if each}
 
     def delete(self, names: Iterable[bytes]) -> None:
         """Delete objects.
@@ -184,8 +202,8 @@ class Objects:
             raise Unreachable(
                 f"object storage {self.name}: has nothing any more of what was put there, so no "
                 "report is taken for lost, and none is put there: is it the same bucket, or the "
-                "disk still there? If it was deleted, restart the leader, which then rejects the "
-                "reports whose bodies are gone"
+                "disk still there? If it was deleted, stop the leader, and give up what waits with "
+                "`prio store give-up-bodies`"
             )
 
     def _is_elsewhere(self) -> bool:

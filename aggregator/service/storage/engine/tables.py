@@ -292,6 +292,24 @@ report_ids = _table(
     sqlite_with_rowid=False,
 )
 
+rejected_reports = _table(
+    "rejected_reports",
+    _task(primary_key=True),
+    _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
+    _integer("day", "Days since 1970; when the report was rejected or given up."),
+    _text("reason", "Why it does not count: the name of an error in the drafts, or our own."),
+    _bytes(
+        "sha256",
+        "SHA-256 of the encoded Report if an operator gave it up before any request to the Helper "
+        "had it: the same bytes are taken again. Otherwise null.",
+        32,
+        nullable=True,
+    ),
+    comment="Leader: reports that were stored and left without being counted, so that a client "
+    "that sends one again is told so. Rows leave with the ids in `report_ids`.",
+    sqlite_with_rowid=False,
+)
+
 report_groups = _table(
     "report_groups",
     _key("Key; its order is the order of arrival, and of the groups of a job."),
@@ -317,12 +335,25 @@ report_groups = _table(
     ),
     _integer("reports", "How many those are; a group without any is deleted."),
     _integer("generation", "In which table its body lies, 0 for `report_bodies_0`."),
+    _seconds(
+        "asked_at",
+        "Seconds; when its reports came back from a request to the Helper, if they did: the Helper "
+        "may have seen them.",
+        nullable=True,
+    ),
+    _seconds(
+        "unreadable_since",
+        "Seconds; when its body was first found missing, or not to be what was stored. Null once "
+        "it is read, or an operator has given it up.",
+        nullable=True,
+    ),
     # Serves claiming (job null, first bucket first), a job's groups, and counting a batch's.
     Index(None, "task", "job", "bucket"),
     # With the task, because the index above begins with it: otherwise deleting a job would look at
     # all groups.
     ForeignKeyConstraint(["job", "task"], ["aggregation_jobs.id", "aggregation_jobs.task"]),
     Index(None, "generation"),
+    Index(None, "unreadable_since", **_only("unreadable_since IS NOT NULL")),
     comment="Leader: reports that are not aggregated yet, those together that one transaction has "
     "stored for one bucket. What is rejected or put into another group leaves `live`; a row leaves "
     "with its job.",
@@ -368,14 +399,21 @@ report_bodies = tuple(
         _number(
             "report_group",
             "Its key in `report_groups`. 0, which no group has, for the name of the place in which "
-            "the objects lie, if `body` names any.",
+            "the objects lie, if there are any.",
             _BIGINT,
         ),
         _bytes(
             "body",
             "The encoded Reports as they came, one after another, each beginning with its "
-            "ReportID: both input shares are still HPKE ciphertext. Or the name of an object that "
-            "holds them, 16 bytes.",
+            "ReportID: both input shares are still HPKE ciphertext. If an object holds them, the "
+            "ReportID and the SHA-256 of each.",
+        ),
+        _bytes(
+            "object_name",
+            "The name of the object that holds its reports, 16 bytes; null if `body` does. Empty "
+            "if an operator has given them up while they were in a request to the Helper.",
+            16,
+            nullable=True,
         ),
         comment="Leader: bodies of groups. Rows without one in `report_groups` are of no use; all "
         "rows leave together.",

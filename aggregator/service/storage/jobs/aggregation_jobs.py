@@ -24,17 +24,20 @@ from aggregator.service.storage.reports.claims import (
     JobSize,
     claim_reports,
     claimable_reports,
+    mark_asked,
     move_half,
     postpone_reports,
     reports_in_job,
 )
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
+from aggregator.service.storage.reports.rejected import remember_rejected
 from aggregator.service.storage.reports.rejecting import (
     drop_reports,
-    reject_damaged,
+    reject_given_up,
     reject_late,
     reject_reports,
 )
+from aggregator.service.storage.reports.unreadable import set_aside
 
 TOO_EARLY_SECONDS = 60
 """How long a report waits that one of the aggregators found too early."""
@@ -152,13 +155,20 @@ def _postpone(tx: Transaction, task_id: bytes, job: int, too_early: Collection[b
     reject_late(tx, task_id, postponed)
 
 
-def reject_damaged_reports(tx: Transaction, lease: Lease) -> int:
-    """Reject the reports whose bodies cannot be read of a job without a request; return how many.
+def set_reports_aside(tx: Transaction, lease: Lease, groups: Mapping[int, int]) -> int:
+    """Give back the reports of a job without a request whose bodies cannot be read; say how many.
 
-    The Helper has not seen them. Those of a stored request stay: it may have counted them.
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        groups: Their groups, as in `UnreadableBodies`.
     """
+    task_id = _task_of(tx, lease.key)
+    locks.keep_batches(tx, task_id)
     leases.write(tx, tables.aggregation_jobs, lease, {"request": None})
-    return reject_damaged(tx, _task_of(tx, lease.key), lease.key)
+    aside = set_aside(tx, lease.key, groups)
+    reject_late(tx, task_id, aside)
+    return aside.total()
 
 
 def note_sending(tx: Transaction, lease: Lease) -> None:
@@ -201,6 +211,8 @@ def _take_request_back(tx: Transaction, lease: Lease) -> None:
     }
     table = tables.aggregation_jobs
     leases.advance(tx, table, AGGREGATION_JOB, "forget_request", lease, values, ends=False)
+    reject_given_up(tx, _task_of(tx, lease.key), lease.key)
+    mark_asked(tx, lease.key)
 
 
 def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
@@ -212,9 +224,10 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
         Conflict: The job has a single report.
     """
     size = len(_get(tx, lease.key).request or b"")
+    reports = reports_in_job(tx, lease.key)
     _take_request_back(tx, lease)
     job = _get(tx, lease.key)
-    if reject_damaged(tx, job.task_id, job.key) and reports_in_job(tx, job.key) <= 1:
+    if reports_in_job(tx, job.key) <= 1 < reports:  # an operator has given the others up
         return
     _bound_jobs(tx, job.task_id, size // 2)
     other = _put_job(tx, job.task_id, job.bucket)
@@ -271,7 +284,7 @@ def finish_aggregation_job(
     rejected: Mapping[bytes, str],
     too_early: Collection[bytes] = (),
     *,
-    damaged: int = 0,
+    lost: Collection[bytes] = (),
 ) -> None:
     """End the job, in the transaction in which the out shares of `aggregated` were added.
 
@@ -283,7 +296,7 @@ def finish_aggregation_job(
         aggregated: Ids of the reports that were merged.
         rejected: Ids of others, each with its reason.
         too_early: Ids of those whose time has not come: they wait for another job.
-        damaged: How many more are rejected, which nothing stored names any more.
+        lost: Ids of more that are rejected, which an operator has given up or which we cannot open.
 
     Raises:
         Conflict: The reports named are not exactly the job's.
@@ -297,13 +310,17 @@ def finish_aggregation_job(
     with tx.backend.unscrubbed(tx.connection):
         verb = "finish_aggregation_job"
         leases.advance(tx, table, AGGREGATION_JOB, verb, lease, values, ends=True)
-    named = [*aggregated, *rejected, *too_early]
+    named = [*aggregated, *rejected, *too_early, *lost]
+    if too_early and sent is not None:
+        mark_asked(tx, lease.key)
     _postpone(tx, task_id, lease.key, too_early)
     reject_reports(tx, task_id, lease.key, rejected)
+    unreadable = ReportError.INVALID_MESSAGE.draft_name
+    remember_rejected(tx, tx.task_key(task_id), dict.fromkeys(lost, unreadable))
     dropped = drop_reports(tx, task_id, lease.key)
-    if len(set(named)) != len(named) or dropped != len(aggregated) + damaged:
+    if len(set(named)) != len(named) or dropped != len(aggregated) + len(lost):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
-    ended = {AGGREGATED: len(aggregated), ReportError.INVALID_MESSAGE.draft_name: damaged}
+    ended = {AGGREGATED: len(aggregated), unreadable: len(lost)}
     counted = {why: reports for why, reports in ended.items() if reports}
     count_reports(tx, task_id, Stage.AGGREGATION, counted)
     if _is_outgrown(bound, sent):  # last, for others wait for the task's row

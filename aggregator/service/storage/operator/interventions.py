@@ -21,12 +21,13 @@ from aggregator.service.storage.engine.states import (
 )
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
-from aggregator.service.storage.reports.claims import return_reports
-from aggregator.service.storage.reports.counters import Stage, count_reports
-from aggregator.service.storage.reports.rejecting import drop_reports, reject_late
-
-DROPPED = "dropped_by_operator"
-"""The reason that counts reports that an operator dropped together with their job."""
+from aggregator.service.storage.reports.claims import mark_asked, return_reports
+from aggregator.service.storage.reports.counters import DROPPED, Stage, count_reports
+from aggregator.service.storage.reports.rejecting import (
+    drop_uncounted,
+    reject_given_up,
+    reject_late,
+)
 
 _AT_ONCE = 0  # sorts before all due jobs, which are leased in order of time
 
@@ -71,13 +72,17 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
     )
     key, task_id = tx.connection.execute(query).one_or_none() or (0, b"")
     locks.keep_batches(tx, task_id)
+    was_asked = _state(tx, table, job_id) != AggregationJobState.CREATED
     end = _end(tx, table, AGGREGATION_JOB, "abandon_aggregation_job", job_id)
     _set(tx, table, job_id, {**end, "request": None, "reason": None})
     if returned:
+        reject_given_up(tx, task_id, key)
+        if was_asked:
+            mark_asked(tx, key)
         given_back = return_reports(tx, key)
         reject_late(tx, task_id, given_back)
         return given_back.total()
-    dropped = drop_reports(tx, task_id, key)
+    dropped = drop_uncounted(tx, task_id, key, DROPPED)
     if dropped:
         count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: dropped})
     return dropped

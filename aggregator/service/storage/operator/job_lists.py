@@ -19,6 +19,8 @@ COLLECTION = "collection"
 REPORTS = "reports"
 DEFERRED = "deferred"
 """The state of a job that a helper has deferred."""
+TOO_EARLY, UNREADABLE = "too_early", "unreadable"
+"""The states of reports that wait by themselves."""
 
 _WAITING = (
     AggregationJobState.CREATED,
@@ -37,11 +39,11 @@ class ListedJob:
     """A job, or reports that wait outside of one.
 
     Attributes:
-        kind: `aggregation`, `collection`, or `reports` for reports that wait for their time.
+        kind: `aggregation`, `collection`, or `reports` for reports that wait by themselves.
         task_id: Its task, 32 bytes.
         job_id: Its id, 16 bytes, as in logs; empty for reports.
-        state: One of its kind's states, as operators know it; `deferred` at a helper, and
-            `too_early` for reports.
+        state: One of its kind's states, as operators know it; `deferred` at a helper;
+            for reports `too_early`, or `unreadable` if their bodies cannot be read.
         created_at: Seconds.
         ended_at: Seconds; None while it waits.
         reports: How many it has left; None if that is not known.
@@ -88,7 +90,7 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
         *_aggregations(tx, tables.aggregation_jobs.c.state.in_(_WAITING), *of_task),
         *_collections(tx, tables.collection_jobs.c.state.in_(_WAITING), *of_task),
         *_deferred(tx, *of_task),
-        *_too_early(tx, *of_task),
+        *_postponed(tx, *of_task),
     ]
 
 
@@ -108,7 +110,7 @@ def list_blocked_jobs(tx: Transaction, limit: int) -> list[ListedJob]:
         *_aggregations(tx, first(job.id, job.state == AggregationJobState.HELD)),
         *_aggregations(tx, first(job.id, job.state.in_(driven), job.reason.is_not(None))),
         *_collections(tx, first(collection.id, collection.state.in_(_WAITING))),
-        *_too_early(tx),
+        *_postponed(tx),
     ]
 
 
@@ -225,28 +227,33 @@ def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:
     )
 
 
-def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+def _postponed(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
     group = tables.report_groups.c
+    is_unreadable = group.unreadable_since.is_not(None).label("is_unreadable")
     query = (
         select(
             tables.tasks.c.task_id,
+            is_unreadable,
             func.sum(group.reports).label("reports"),
             func.min(group.received_at).label("received_at"),
             func.min(group.waits_until).label("next_at"),
         )
         .join(tables.tasks, tables.tasks.c.id == group.task)
         .where(group.job.is_(None), ~is_due(tx.now), *conditions)
-        .group_by(tables.tasks.c.task_id)
+        .group_by(tables.tasks.c.task_id, is_unreadable)
+        .order_by(tables.tasks.c.task_id, is_unreadable)
     )
     return [
         ListedJob(
             kind=REPORTS,
             task_id=row.task_id,
             job_id=b"",
-            state="too_early",
+            state=UNREADABLE if row.is_unreadable else TOO_EARLY,
             created_at=row.received_at,
             reports=int(row.reports),
-            reason="too early for the clock of one of the aggregators",
+            reason="their bodies cannot be read now"
+            if row.is_unreadable
+            else "too early for the clock of one of the aggregators",
             next_at=row.next_at,
         )
         for row in tx.connection.execute(query)

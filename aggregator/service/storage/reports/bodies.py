@@ -10,29 +10,90 @@ added a body holds the table until its rows in `report_groups` are visible; one 
 adds it afterwards. On SQLite there is one writer.
 
 If object storage is configured (`report_bodies`), a large body lies there, and its row has the
-object's name, 16 random bytes; every body is longer than that. The objects are put just before the
-transaction commits, and deleted row by row before the generation is emptied.
+object's name and the digest of each report. The objects are put, and got again, just before the
+transaction commits, and deleted row by row before the generation is emptied. What the storage
+returns is compared with the digests: anything else than the very bytes tells us nothing.
 
 A table with such names says in the row of group 0, which is no group, where the objects lie. A
-service that looked for them elsewhere would take them for lost, and reject their reports.
+service that looked for them elsewhere would wait for ever for what was never there.
 """
 
+import dataclasses
+import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Table, bindparam, delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import AS_BYTES, Busy
-from aggregator.service.storage.engine.objects import LEAST_BYTES, NAME_SIZE, Objects
+from aggregator.service.storage.engine.objects import LEAST_BYTES, Objects
 from aggregator.service.storage.engine.transaction import Transaction
+
+ID_SIZE = 16
+"""Bytes of a report's id, with which an encoded Report begins."""
 
 MOST_DELETED = 500
 """The most objects that one transaction deletes."""
 
 PLACE = 0
 """The key, in a table of bodies, of the name of the place in which its objects lie."""
+
+_DIGEST_SIZE = hashlib.sha256().digest_size
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Body:
+    """The row of a group's body.
+
+    Attributes:
+        content: Its reports, one after another; of an object, their `digests`.
+        object_name: The object that holds the reports; None if `content` does. Empty if an operator
+            has given them up while they were in a request.
+    """
+
+    content: bytes = dataclasses.field(repr=False)
+    object_name: bytes | None = None
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether an operator has given the reports up."""
+        return self.object_name == b""
+
+    def is_of(self, size: int, width: int) -> bool:
+        """Return whether it can be that of `size` reports of `width` bytes."""
+        each = width if self.object_name is None else ID_SIZE + _DIGEST_SIZE
+        return len(self.content) == size * each
+
+    def ids(self, width: int) -> list[bytes]:
+        """Return the ids of its reports, each of which has `width` bytes."""
+        each = width if self.object_name is None else ID_SIZE + _DIGEST_SIZE
+        return [self.content[start : start + ID_SIZE] for start in _starts(self.content, each)]
+
+    def sha256(self, width: int) -> list[bytes]:
+        """Return the SHA-256 of each of its reports."""
+        known = digests(self.content, width) if self.object_name is None else self.content
+        each = ID_SIZE + _DIGEST_SIZE
+        return [known[start + ID_SIZE : start + each] for start in _starts(known, each)]
+
+
+GIVEN_UP = Body(b"", b"")
+
+
+def digests(reports: bytes, width: int) -> bytes:
+    """Return the id and the SHA-256 of each report of `width` bytes, one after another."""
+    pieces = (reports[start : start + width] for start in _starts(reports, width))
+    return b"".join([piece[:ID_SIZE] + hashlib.sha256(piece).digest() for piece in pieces])
+
+
+def are_right(body: Body, width: int) -> Callable[[bytes], bool]:
+    """Return whether given bytes are what the object of a body should hold."""
+    return lambda found: digests(found, width) == body.content
+
+
+def _starts(content: bytes, each: int) -> range:
+    return range(0, len(content), each)
 
 
 def current_generation(tx: Transaction) -> int:
@@ -48,26 +109,65 @@ _CURRENT = (
 )
 
 
-def put_bodies(tx: Transaction, generation: int, bodies: Mapping[int, bytes]) -> None:
-    """Add bodies, by their groups' keys, to the generation that the groups' rows name."""
-    before = len(tx.new_objects)
-    rows = [{"report_group": key, "body": _row_of(tx, body)} for key, body in bodies.items()]
-    if len(tx.new_objects) > before:
+def put_bodies(tx: Transaction, generation: int, bodies: Iterable[tuple[int, bytes, int]]) -> None:
+    """Add bodies to the generation that the rows of their groups name.
+
+    Args:
+        tx: The transaction.
+        generation: The generation.
+        bodies: For each group its key, its reports, and how many bytes each of these has.
+    """
+    _put_rows(tx, generation, {key: _made(tx, body, width) for key, body, width in bodies})
+
+
+def _made(tx: Transaction, reports: bytes, width: int) -> Body:
+    """Return the row of a body, which may be that of an object that will hold it."""
+    if tx.objects is None or len(reports) < LEAST_BYTES:
+        return Body(reports)
+    name = tx.random_id()
+    tx.new_objects[name] = reports
+    return Body(digests(reports, width), name)
+
+
+def _put_rows(tx: Transaction, generation: int, bodies: Mapping[int, Body]) -> None:
+    if any(body.object_name for body in bodies.values()):
         _keep_place(tx, generation)
     # One by one: in an array, the server copies each body three times more.
-    tx.run(_INSERTS[generation], *rows)
+    tx.run(_INSERTS[generation], *(_row(key, body) for key, body in bodies.items()))
 
 
-def _row_of(tx: Transaction, body: bytes) -> bytes:
-    """Return what a body's row holds: the body, or the name of the object that will hold it."""
-    if tx.objects is None or len(body) < LEAST_BYTES:
-        return body
-    name = tx.random_id()
-    tx.new_objects[name] = body
-    return name
+def _row(key: int, body: Body) -> dict[str, object]:
+    return {"report_group": key, "body": body.content, "object_name": body.object_name}
 
 
 _INSERTS = [insert(table) for table in tables.report_bodies]
+
+
+def set_place(tx: Transaction, generation: int) -> None:
+    """Take the object storage of the settings for where the objects of a generation lie, if any."""
+    table = tables.report_bodies[generation]
+    values = table.update().where(table.c.report_group == PLACE)
+    tx.connection.execute(values.values(body=_objects(tx).name.encode()))
+
+
+def move_rows(tx: Transaction, bodies: Mapping[int, Body], before: int, after: int) -> None:
+    """Move rows of bodies as they are, with the objects that they name, to another generation."""
+    if bodies:
+        _put_rows(tx, after, bodies)
+        # Or else the object would be deleted with the generation that it has left.
+        remove_rows(tx, before, bodies)
+
+
+def remove_rows(tx: Transaction, generation: int, groups: Iterable[int]) -> None:
+    """Delete the rows of some groups' bodies, and leave the objects that they name."""
+    table = tables.report_bodies[generation]
+    tx.connection.execute(delete(table).where(table.c.report_group.in_([*groups])))
+
+
+def give_up_row(tx: Transaction, generation: int, group: int) -> None:
+    """Store that an operator has given up the body of a group."""
+    remove_rows(tx, generation, [group])
+    tx.run(_INSERTS[generation], _row(group, GIVEN_UP))
 
 
 def _keep_place(tx: Transaction, generation: int) -> None:
@@ -89,8 +189,8 @@ def place_of(tx: Transaction, generation: int) -> str | None:
     return bytes(found[0][1]).decode() if found else None
 
 
-def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, bytes]:
-    """Return the bodies of groups by their keys, except those that are missing.
+def rows_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, Body]:
+    """Return the rows of groups' bodies by their keys, except those that are missing.
 
     Only the tables of the given generations are read, since a reader keeps a table from being
     emptied.
@@ -102,27 +202,42 @@ def bodies_of(tx: Transaction, generations: Mapping[int, int]) -> dict[int, byte
     keys: defaultdict[int, list[int]] = defaultdict(list)
     for key, generation in generations.items():
         keys[generation].append(key)
-    found: dict[int, bytes] = {}
-    for generation, some in keys.items():
-        read = tx.run(_READING[generation], {"keys": [PLACE, *some]})
-        rows: dict[int, bytes] = {row[0]: row[1] for row in read}
-        place = rows.pop(PLACE, None)
-        if any(len(body) == NAME_SIZE for body in rows.values()):
-            _objects(tx, None if place is None else place.decode())
-        found.update(rows)
-    named = {key: body for key, body in found.items() if len(body) == NAME_SIZE}
-    return _with_objects(tx, found, named) if named else found
+    return {
+        key: Body(content, name)
+        for generation, some in keys.items()
+        for key, content, name in tx.run(_READING[generation], {"keys": some})
+    }
 
 
-def _with_objects(
-    tx: Transaction, found: Mapping[int, bytes], named: Mapping[int, bytes]
+def reports_of(
+    tx: Transaction, bodies: Mapping[int, Body], kinds: Mapping[int, tuple[int, int]]
 ) -> dict[int, bytes]:
-    """Return the bodies in `found`, and those in object storage by the names in `named`, if any."""
-    objects = tx.new_objects | _objects(tx).get(
+    """Return the reports of bodies by their groups' keys, except those that cannot be read now.
+
+    Args:
+        tx: The transaction.
+        bodies: The rows, as `rows_of` returns them.
+        kinds: By the group's key, the generation in which its body lies, and the bytes of each of
+            its reports.
+
+    Raises:
+        Unreachable: Nobody can tell what the object storage has.
+        StoreError: The objects lie in another place than the settings say.
+    """
+    named = {key: body.object_name for key, body in bodies.items() if body.object_name is not None}
+    found = {key: body.content for key, body in bodies.items() if key not in named}
+    if not named:
+        return found
+    for generation in {kinds[key][0] for key in named}:
+        _objects(tx, place_of(tx, generation))
+    got = tx.new_objects | _objects(tx).get(
         name for name in named.values() if name not in tx.new_objects
     )
-    bodies = {key: body for key, body in found.items() if key not in named}
-    return bodies | {key: objects[name] for key, name in named.items() if name in objects}
+    for key, name in named.items():
+        reports = got.get(name)
+        if reports is not None and are_right(bodies[key], kinds[key][1])(reports):
+            found[key] = reports
+    return found
 
 
 def _objects(tx: Transaction, place: str | None = None) -> Objects:
@@ -140,21 +255,17 @@ def _objects(tx: Transaction, place: str | None = None) -> Objects:
 def delete_objects(tx: Transaction, generation: int) -> int:
     """Delete some objects of an unused generation, and their rows; return how many."""
     table = tables.report_bodies[generation]
-    query = select(table.c.report_group, table.c.body).where(*are_names(table)).limit(MOST_DELETED)
-    names = dict(tx.connection.execute(query).all())
+    query = select(table.c.report_group, table.c.object_name)
+    named = query.where(func.length(table.c.object_name) > 0).limit(MOST_DELETED)
+    names: dict[int, bytes] = dict(tx.connection.execute(named).all())
     if names:
         _objects(tx, place_of(tx, generation)).delete(names.values())
-        tx.connection.execute(delete(table).where(table.c.report_group.in_([*names])))
+        remove_rows(tx, generation, names)
     return len(names)
 
 
-def are_names(table: Table) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions that a row of a table of bodies has the name of an object."""
-    return table.c.report_group != PLACE, func.length(table.c.body) == NAME_SIZE
-
-
 _READING = [
-    select(table.c.report_group, table.c.body)
+    select(table.c.report_group, table.c.body, table.c.object_name)
     .where(table.c.report_group.in_(bindparam("keys", expanding=True)))
     .execution_options(**{AS_BYTES: True})
     for table in tables.report_bodies

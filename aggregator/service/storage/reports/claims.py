@@ -6,7 +6,7 @@ reports costs more than an extra job.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, func, null, select, update
@@ -14,17 +14,16 @@ from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, func, nul
 from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.closed import is_closed
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.backends import Conflict, UnreadableBodies
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.reports.bodies import ID_SIZE
 from aggregator.service.storage.reports.groups import (
     GROUPS,
-    ID_SIZE,
     Group,
     as_groups,
     bodies,
-    damaged,
+    rows_of_groups,
     split_off,
-    whole_bodies,
 )
 from aggregator.service.storage.reports.waiting import count_waiting
 
@@ -68,10 +67,12 @@ class JobReports:
     Attributes:
         body: The encoded Reports, one after another.
         width: The bytes of each.
+        were_unreadable: Whether some could not be read before.
     """
 
     body: bytes = dataclasses.field(repr=False)
     width: int
+    were_unreadable: bool = False
 
     def __len__(self) -> int:
         """Return how many reports there are."""
@@ -175,12 +176,10 @@ def claim_reports(
         key, reports = claimable.part
         found = as_groups(tx.connection.execute(_UNCLAIMED, {"key": key}))
         for group in found:
-            if damaged(tx, [group]):  # cannot be split; the job rejects it
-                split_off(tx, group, b"", group.places, **values)
-                claimed += group.reports
-                continue
-            body = bodies(tx, [group])[key]
-            some = group.places[:reports]
+            try:
+                body, some = bodies(tx, [group])[key], group.places[:reports]
+            except UnreadableBodies:  # it cannot be split; the job sets it aside
+                body, some = b"", group.places
             split_off(tx, group, body, some, **values)
             claimed += len(some)
     if bucket and claimed:
@@ -204,23 +203,17 @@ _UNCLAIMED = GROUPS.where(_GROUP.id == bindparam("key"), _GROUP.job.is_(None)).w
 def reports_of_job(tx: Transaction, job: int) -> JobReports:
     """Return the reports of the job with key `job` that were not rejected, in their fixed order.
 
+    Reports that an operator has given up are left out.
+
     Raises:
-        BodyGone: They were dropped, or their bodies moved, since this snapshot.
+        UnreadableBodies: See `bodies`.
     """
     groups = as_groups(tx.run(_OF_JOB, {"job": job}))
-    return _joined(groups, bodies(tx, groups))
-
-
-def readable_reports(tx: Transaction, job: int) -> JobReports:
-    """Return the reports of a job as `reports_of_job` does, except those with damaged bodies."""
-    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
-    return _joined(groups, whole_bodies(tx, groups))
-
-
-def _joined(groups: Sequence[Group], found: Mapping[int, bytes]) -> JobReports:
-    width = groups[0].width if groups else 0
+    found = bodies(tx, groups)
     return JobReports(
-        b"".join(each.living(found[each.id]) for each in groups if each.id in found), width
+        b"".join(each.living(found[each.id]) for each in groups if each.id in found),
+        groups[0].width if groups else 0,
+        any(each.unreadable_since is not None for each in groups),
     )
 
 
@@ -235,12 +228,13 @@ OF_JOB = (_GROUP.task == _task_of_job(), _GROUP.job == bindparam("job"))
 
 _OF_JOB = GROUPS.where(*OF_JOB).order_by(_GROUP.id)
 _LOCKED_OF_JOB = _OF_JOB.with_for_update()
+_KEYS_OF_JOB = select(_GROUP.id).where(*OF_JOB)
 
 
 def places_in_job(
     tx: Transaction, job: int, report_ids: Collection[bytes]
-) -> list[tuple[Group, bytes, list[int]]]:
-    """Return where some of the job's reports are: groups, their bodies and the places in them.
+) -> list[tuple[Group, list[int]]]:
+    """Return where some of the job's reports are: groups, and the places in them.
 
     The transaction locks these groups.
 
@@ -251,27 +245,24 @@ def places_in_job(
         return []
     wanted = set(report_ids)
     groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
-    found = whole_bodies(tx, groups)
-    places: list[tuple[Group, bytes, list[int]]] = []
+    rows = rows_of_groups(tx, groups)
+    places: list[tuple[Group, list[int]]] = []
     for group in groups:
-        if group.id not in found:  # a damaged group has none of the named reports
-            continue
-        body, width = found[group.id], group.width
-        some = [
-            place
-            for place in group.places
-            if body[place * width : place * width + ID_SIZE] in wanted
-        ]
+        # One that an operator has given up has none of the named reports.
+        ids = rows[group.id].ids(group.width) if group.id in rows else []
+        some = [place for place in group.places if place < len(ids) and ids[place] in wanted]
         if some:
-            places.append((group, body, some))
-    if sum(len(some) for _, _, some in places) != len(wanted):
+            places.append((group, some))
+    if sum(len(some) for _, some in places) != len(wanted):
         raise tx.refuse(Conflict("a report that was named is not in the aggregation job"))
     return places
 
 
-def damaged_in_job(tx: Transaction, job: int) -> list[Group]:
-    """Return the job's groups whose bodies cannot be read; the transaction locks them."""
-    return damaged(tx, as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job})))
+def given_up_in_job(tx: Transaction, job: int) -> list[Group]:
+    """Return the job's groups that an operator has given up; the transaction locks them."""
+    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    rows = rows_of_groups(tx, groups)
+    return [each for each in groups if each.id in rows and rows[each.id].is_given_up]
 
 
 def reports_in_job(tx: Transaction, job: int) -> int:
@@ -297,10 +288,27 @@ def move_half(tx: Transaction, job: int, other: int) -> None:
         here = min(staying, group.reports)
         staying -= here
         moving = group.places[here:]
-        if moving:
-            # Only the group that is cut, if any, has its body read.
-            body = bodies(tx, [group])[group.id] if here else b""
-            split_off(tx, group, body, moving, job=other)
+        if not moving:
+            continue
+        body = b""
+        if here:  # only the group that is cut, if any, has its body read
+            try:
+                body = bodies(tx, [group])[group.id]
+            except UnreadableBodies:  # it cannot be cut; the other job sets it aside
+                moving = group.places
+        split_off(tx, group, body, moving, job=other)
+
+
+def mark_asked(tx: Transaction, job: int) -> None:
+    """Remember of the job's reports that they were in a request, which the Helper may have seen."""
+    set_in_job(tx, job, asked_at=tx.now)
+
+
+def set_in_job(tx: Transaction, job: int, **values: int | None) -> None:
+    """Set columns of the rows of all groups of a job."""
+    keys = tx.connection.execute(_KEYS_OF_JOB, {"job": job}).scalars().all()
+    changing = update(tables.report_groups).where(_GROUP.id.in_(keys))
+    tx.connection.execute(changing.values(**values))
 
 
 def return_reports(tx: Transaction, job: int) -> Counter[bytes]:
@@ -308,12 +316,12 @@ def return_reports(tx: Transaction, job: int) -> Counter[bytes]:
 
     Reports of a bucket that was closed meanwhile must be rejected (`rejecting.reject_late`).
     """
-    bucket = _bucket_of(tx, job)
+    bucket = bucket_of(tx, job)
     returning = _RETURNING_OUT if bucket else _RETURNING
     returned: Counter[bytes] = Counter()
     for where, reports in tx.connection.execute(returning, {"job": job}):
         returned[where] += reports
-    _leave_bucket(tx, job, bucket, returned.total())
+    leave_bucket(tx, job, bucket, returned.total())
     return returned
 
 
@@ -341,18 +349,20 @@ def postpone_reports(
     places = places_in_job(tx, job, report_ids)
     if not places:
         return postponed
-    bucket = _bucket_of(tx, job)
-    for group, body, some in places:
+    bucket = bucket_of(tx, job)
+    parted = [group for group, some in places if len(some) < group.reports]
+    found = bodies(tx, parted)
+    for group, some in places:
         waits = min(max(seconds, (tx.now - group.received_at) // 4), MOST_WAIT_SECONDS)
         values: dict[str, object] = {"job": None, "waits_until": tx.now + waits}
         where = b"" if bucket else group.bucket
-        split_off(tx, group, body, some, **values, bucket=where)
+        split_off(tx, group, found.get(group.id, b""), some, **values, bucket=where)
         postponed[where] += len(some)
-    _leave_bucket(tx, job, bucket, postponed.total())
+    leave_bucket(tx, job, bucket, postponed.total())
     return postponed
 
 
-def _bucket_of(tx: Transaction, job: int) -> bytes | None:
+def bucket_of(tx: Transaction, job: int) -> bytes | None:
     """Return the bucket that the job put its reports into; None if each report has its own."""
     bucket: bytes | None = tx.connection.execute(_BUCKET, {"job": job}).one().bucket
     return bucket
@@ -362,7 +372,7 @@ _JOBS = tables.aggregation_jobs.c
 _BUCKET = select(_JOBS.bucket, _JOBS.task).where(_JOBS.id == bindparam("job"))
 
 
-def _leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int) -> None:
+def leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int) -> None:
     """Count reports that have left the job, and thereby the bucket that it put them into."""
     if not bucket or not reports:
         return

@@ -26,6 +26,9 @@ BATCH_FULL = "batch_full"
 PAST_UNITS = "past_units"
 """It would open one more unit of the past."""
 
+DROPPED = "dropped_by_operator"
+"""An operator has given it up, by itself or with its job."""
+
 
 class Stage(StrEnum):
     """Where the outcome of a report was decided."""

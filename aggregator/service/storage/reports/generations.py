@@ -4,7 +4,8 @@ A generation stops being the current one after a minute, if another is empty; ot
 When none is empty, the bodies that are left in an old generation, whose reports are held or wait
 for something, are moved to the current one. That is done only if they are few compared with what
 came with them or has come since. So the store holds at most a few times what waits, plus a minute
-or two of uploads. Reports of a group that are no longer live are not moved.
+or two of uploads. Reports of a group that are no longer live are not moved, and neither is an
+object: only the row that names it.
 
 Why this is correct: only one transaction at a time does any of it (`locks.rotate_generations`), and
 only this module moves a row of `report_groups` to another generation, locking the row meanwhile.
@@ -20,8 +21,8 @@ from sqlalchemy import func, select, update
 
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.bodies import delete_objects, put_bodies
-from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, whole_bodies
+from aggregator.service.storage.reports.bodies import delete_objects, move_rows, put_bodies
+from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, rows_of_groups
 
 TURN_SECONDS = 60
 """The least time for which a generation is the current one."""
@@ -124,16 +125,22 @@ def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
     table = tables.report_groups
     query = GROUPS.where(table.c.generation == one.generation).order_by(table.c.id)
     # A row that another transaction has locked is most likely about to be dropped.
-    rows = query.limit(STEP_GROUPS).with_for_update(skip_locked=True)
-    moving = _first(as_groups(tx.connection.execute(rows)))
-    found = whole_bodies(tx, moving)
-    living = {each.id: each.living(found[each.id]) for each in moving if each.id in found}
+    some = query.limit(STEP_GROUPS).with_for_update(skip_locked=True)
+    moving = _first(as_groups(tx.connection.execute(some)))
+    rows = rows_of_groups(tx, moving)
+    living, as_they_are = [], {}
+    for each in moving:
+        values: dict[str, object] = {"generation": current.generation}
+        row = rows.get(each.id)
+        if row is not None and row.object_name is None and row.is_of(each.size, each.width):
+            living.append((each.id, each.living(row.content), each.width))
+            values |= {"size": each.reports, "live": None}
+        elif row is not None:  # an object, a body that cannot be read, one that was given up
+            as_they_are[each.id] = row
+        tx.connection.execute(update(table).where(table.c.id == each.id).values(values))
     if living:
         put_bodies(tx, current.generation, living)
-    for each in moving:
-        # A damaged body stays behind; its group, now without a body, still counts as damaged.
-        values = {"generation": current.generation, "size": each.reports, "live": None}
-        tx.connection.execute(update(table).where(table.c.id == each.id).values(values))
+    move_rows(tx, as_they_are, one.generation, current.generation)
     return len(moving)
 
 

@@ -7,6 +7,9 @@ part from the others, they are copied into a group of their own, which is rare.
 
 On PostgreSQL, a transaction that changes what is live in a group, or moves its body, locks the
 group's row before it reads the body: moving a body changes the places of reports in it.
+
+A body that is missing, or is not what was stored, may be what it should be a minute later: it is
+`unreadable`, and its reports wait (`unreadable`). None of it is taken for reports, or for lost.
 """
 
 import dataclasses
@@ -18,12 +21,15 @@ from sqlalchemy import Table, bindparam, delete, select, update
 from sqlalchemy.sql.dml import ReturningInsert, Update
 
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import BodyGone, Insert
+from aggregator.service.storage.engine.backends import BodyGone, Insert, UnreadableBodies
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.bodies import bodies_of, current_generation, put_bodies
-
-ID_SIZE: Final = 16
-"""Bytes of a report's id, with which an encoded Report begins."""
+from aggregator.service.storage.reports.bodies import (
+    Body,
+    current_generation,
+    put_bodies,
+    reports_of,
+    rows_of,
+)
 
 MOST_REPORTS: Final = 400
 MOST_BYTES: Final = 2 << 20
@@ -60,6 +66,8 @@ class Group:
     live: bytes | None
     reports: int
     generation: int
+    asked_at: int | None
+    unreadable_since: int | None
 
     @property
     def places(self) -> Sequence[int]:
@@ -124,7 +132,10 @@ def _put(tx: Transaction, made: Sequence[tuple[dict[str, object], bytes]]) -> No
     keys: dict[tuple[object, ...], list[int]] = {}
     for key, *kind in tx.insert_many(tx.prepared(_making), rows):
         keys.setdefault(tuple(kind), []).append(key)
-    found = {keys[row["bucket"], row["size"], row["width"]].pop(): body for row, body in made}
+    found = [
+        (keys[row["bucket"], row["size"], row["width"]].pop(), body, int(str(row["width"])))
+        for row, body in made
+    ]
     put_bodies(tx, generation, found)
 
 
@@ -133,44 +144,45 @@ def _making(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
     return insert(tables.report_groups).returning(group.id, group.bucket, group.size, group.width)
 
 
+def rows_of_groups(tx: Transaction, groups: Iterable[Group]) -> dict[int, Body]:
+    """Return the rows of the groups' bodies by the groups' keys, except those that are missing."""
+    return rows_of(tx, {each.id: each.generation for each in groups})
+
+
 def bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
-    """Return the bodies of groups by their keys.
+    """Return the bodies of groups by their keys, without those that an operator has given up.
 
     Raises:
         BodyGone: They were dropped, or their bodies moved, since this snapshot.
+        UnreadableBodies: They are not what was stored.
     """
     named = {each.id: each for each in groups}
-    found = _found(tx, named)
-    if found.keys() != named.keys():
-        raise BodyGone("the body of a group of reports has been dropped or moved since")
-    if not all(_is_whole(named[key], body) for key, body in found.items()):
-        raise BodyGone("the body of a group of reports is not of the length that it should have")
+    rows = rows_of_groups(tx, named.values())
+    missing = {key: each.generation for key, each in named.items() if key not in rows}
+    if missing:
+        raise BodyGone(f"the body of group {min(missing)} of reports is missing", missing)
+    kinds = {key: (each.generation, each.width) for key, each in named.items()}
+    whole = {
+        key: row
+        for key, row in rows.items()
+        if not row.is_given_up and row.is_of(named[key].size, named[key].width)
+    }
+    found = reports_of(tx, whole, kinds)
+    unreadable = {
+        key: named[key].generation
+        for key, row in rows.items()
+        if key not in found and not row.is_given_up
+    }
+    if unreadable:
+        raise UnreadableBodies(_unreadable(rows, min(unreadable)), unreadable)
     return found
 
 
-def damaged(tx: Transaction, groups: Iterable[Group]) -> list[Group]:
-    """Return the groups whose bodies are missing or of the wrong length.
-
-    The transaction must have locked their rows: otherwise a body may merely have been moved.
-    """
-    named = {each.id: each for each in groups}
-    whole = whole_bodies(tx, named.values())
-    return [each for key, each in named.items() if key not in whole]
-
-
-def whole_bodies(tx: Transaction, groups: Iterable[Group]) -> dict[int, bytes]:
-    """Return the bodies of the groups that are not `damaged`, by their keys."""
-    named = {each.id: each for each in groups}
-    found = _found(tx, named)
-    return {key: body for key, body in found.items() if _is_whole(named[key], body)}
-
-
-def _found(tx: Transaction, named: Mapping[int, Group]) -> dict[int, bytes]:
-    return bodies_of(tx, {key: each.generation for key, each in named.items()})
-
-
-def _is_whole(group: Group, body: bytes) -> bool:
-    return len(body) == group.size * group.width
+def _unreadable(rows: Mapping[int, Body], key: int) -> str:
+    name = rows[key].object_name
+    if name is None:
+        return f"the body of group {key} of reports is not of the length that it should have"
+    return f"the object {name.hex()} of reports is not there, or not what was stored"
 
 
 def split_off(
@@ -195,6 +207,8 @@ def split_off(
         "width": group.width,
         "live": None,
         "reports": len(chosen),
+        "asked_at": group.asked_at,
+        "unreadable_since": group.unreadable_since,
         **values,
     }
     _put(tx, [(row, group.pieces(body, chosen))])

@@ -114,6 +114,12 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
     last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
     some = left if last is None else (*left, table.c.report_id <= last)
     tx.connection.execute(delete(table).where(*some, table.c.day < row.from_day))
+    if table is tables.report_ids:
+        spent = tables.rejected_reports.c
+        of_some = [spent.task == row.task, spent.report_id > row.after_id]
+        of_some += [] if last is None else [spent.report_id <= last]
+        old = delete(tables.rejected_reports).where(*of_some, spent.day < row.from_day)
+        tx.connection.execute(old)
     looked = {"after_id": last, "looked_on": row.looked_on if last else today}
     tx.connection.execute(update(memory).where(*of_task).values(looked))
     return int(last is not None)

@@ -1,14 +1,12 @@
 """Whether reports that wait lie in the object storage that the settings name, asked at the start.
 
 `bodies` never takes a body for lost because another place was asked for it. But a service that
-starts with another place would wait for ever, and with the same name for another place (another
-account, a disk that is not mounted) reject what waits. So neither starts.
+starts with another place, or with the same name for another one (another account, a disk that is
+not mounted), would wait for ever. So neither starts.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from typing import TypeVar
+from collections.abc import Callable
 
 from sqlalchemy import Select, delete, func, select
 
@@ -17,18 +15,13 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.bodies import PLACE, are_names, place_of
-
-T = TypeVar("T")
+from aggregator.service.storage.reports.bodies import PLACE, Body, are_right, place_of
 
 _SAMPLE = 16
 """How many objects are asked for at a start."""
 
-_PIECE = 1000
-"""How many bodies are given up by one statement."""
-
 _REMEDY = (
-    "if they are lost, or have been copied to where it is to be, `prio store moved-bodies` looks "
+    "if they are lost, or have been copied to where it is to be, `prio store give-up-bodies` looks "
     "for them there and gives up the others"
 )
 
@@ -51,33 +44,26 @@ def prove_waiting(database: Database) -> None:
         StoreError: We cannot tell.
     """
 
-    def look(tx: Transaction) -> tuple[str, list[bytes]]:
+    def look(tx: Transaction) -> tuple[str, dict[bytes, Callable[[bytes], bool]]]:
         if tx.objects is None:
-            return "", []
-        rows = (tx.connection.execute(query.limit(_SAMPLE)) for query in _waiting())
-        return tx.objects.name, [row.body for found in rows for row in found][-_SAMPLE:]
+            return "", {}
+        rows = [
+            row
+            for query in _waiting()
+            for row in tx.connection.execute(query.order_by("report_group").limit(_SAMPLE))
+        ]
+        some = rows[-_SAMPLE:]
+        right = {
+            row.object_name: are_right(Body(row.body, row.object_name), row.width) for row in some
+        }
+        return tx.objects.name, right
 
-    place, names = database.read_sync("look for bodies", look)
-    if names and len(database.missing_objects(names)) == len(names):
+    place, right = database.read_sync("look for bodies", look)
+    if right and len(database.wrong_objects(right)) == len(right):
         raise ConfigurationError(
-            f"report_bodies: {place} has none of {len(names)} objects with reports that wait: is "
+            f"report_bodies: {place} has none of {len(right)} objects with reports that wait: is "
             f"it the same account and address, or the disk there? {_REMEDY}"
         )
-
-
-def give_up_what_is_not_there(database: Database) -> tuple[int, int]:
-    """Take the object storage of the settings for where the bodies are; stop services first.
-
-    Returns:
-        How many waiting reports are there, and how many are not, which jobs now reject.
-
-    Raises:
-        ConfigurationError: The settings name none, or reports came meanwhile.
-        StoreError: We cannot tell.
-    """
-    place, names = database.read_sync("names of bodies", _names)
-    gone = database.missing_objects(names)
-    return database.run_sync("give up bodies", lambda tx: _give_up(tx, place, names, gone))
 
 
 def _elsewhere(tx: Transaction) -> dict[int, str]:
@@ -100,7 +86,7 @@ def _leave(tx: Transaction) -> None:
         count = select(func.coalesce(func.sum(rows.c.reports), 0))
         waiting[place] += int(tx.connection.execute(count).scalar_one())
         # What no report needs stays there, and is deleted by the place's own rule.
-        tx.connection.execute(delete(table).where(*are_names(table)))
+        tx.connection.execute(delete(table).where(table.c.object_name.is_not(None)))
         tx.connection.execute(delete(table).where(table.c.report_group == PLACE))
     if waiting.total():
         place, reports = waiting.most_common(1)[0]
@@ -111,44 +97,12 @@ def _leave(tx: Transaction) -> None:
         )
 
 
-def _waiting() -> list[Select[tuple[int, bytes, int]]]:
-    """Return queries for the groups of each generation that are objects, the oldest first."""
+def _waiting() -> list[Select[tuple[int, bytes, bytes, int, int]]]:
+    """Return queries for the groups of each generation whose reports are in objects."""
     group = tables.report_groups.c
     return [
-        select(table.c.report_group, table.c.body, group.reports)
+        select(table.c.report_group, table.c.object_name, table.c.body, group.width, group.reports)
         .join(tables.report_groups, (group.id == table.c.report_group))
-        .where(group.generation == number, *are_names(table))
-        .order_by(table.c.report_group)
+        .where(group.generation == number, func.length(table.c.object_name) > 0)
         for number, table in enumerate(tables.report_bodies)
     ]
-
-
-def _names(tx: Transaction) -> tuple[str, set[bytes]]:
-    if tx.objects is None:
-        raise ConfigurationError("report_bodies: is not set: set it to where bodies are to be")
-    found = {row.body for query in _waiting() for row in tx.connection.execute(query)}
-    return tx.objects.name, found
-
-
-def _give_up(
-    tx: Transaction, place: str, names: AbstractSet[bytes], missing: AbstractSet[bytes]
-) -> tuple[int, int]:
-    counts = [0, 0]
-    for table, query in zip(tables.report_bodies, _waiting(), strict=True):
-        rows = tx.connection.execute(query).all()
-        if any(row.body not in names for row in rows):
-            raise ConfigurationError(
-                "report_bodies: reports came meanwhile: stop the leader's processes, and try again"
-            )
-        for row in rows:
-            counts[row.body in missing] += row.reports
-        gone = [row.report_group for row in rows if row.body in missing]
-        for some in _pieces(gone):
-            tx.connection.execute(delete(table).where(table.c.report_group.in_(some)))
-        values = table.update().where(table.c.report_group == PLACE)
-        tx.connection.execute(values.values(body=place.encode()))
-    return counts[0], counts[1]
-
-
-def _pieces(each: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (each[start : start + _PIECE] for start in range(0, len(each), _PIECE))

@@ -1,10 +1,13 @@
-"""How reports leave the store: with their job, rejected by it, or with an abandoned batch."""
+"""How reports leave the store: with their job, rejected by it, or with an abandoned batch.
+
+The ids of those that do not count are remembered (`rejected`).
+"""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete
+from sqlalchemy import ColumnElement, bindparam, delete, select
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
@@ -12,9 +15,21 @@ from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.claims import damaged_in_job, places_in_job
-from aggregator.service.storage.reports.counters import Stage, count_reports, counted_reason
-from aggregator.service.storage.reports.groups import take_away
+from aggregator.service.storage.reports.claims import OF_JOB, given_up_in_job, places_in_job
+from aggregator.service.storage.reports.counters import (
+    DROPPED,
+    Stage,
+    count_reports,
+    counted_reason,
+)
+from aggregator.service.storage.reports.groups import (
+    GROUPS,
+    Group,
+    as_groups,
+    rows_of_groups,
+    take_away,
+)
+from aggregator.service.storage.reports.rejected import remember_rejected
 from aggregator.service.storage.reports.waiting import count_left
 
 _GROUP = tables.report_groups.c
@@ -25,16 +40,46 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
     return _drop(tx, tx.task_key(task_id), _DROPPING, {"job": job})
 
 
+def drop_uncounted(tx: Transaction, task_id: bytes, job: int, why: str) -> int:
+    """Drop the job's reports, none of which counts; return how many there were."""
+    task = tx.task_key(task_id)
+    _remember(tx, task, tx.connection.execute(_OF_JOB, {"job": job}).scalars(), why)
+    return drop_reports(tx, task_id, job)
+
+
 def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> int:
     """Drop the batch's reports that are in no job, and count them; return how many.
 
     Reports in jobs are rejected when their jobs end, since their batch is closed.
     """
+    task = tx.task_key(task_id)
     place = {"first": batch.first, "last": batch.last}
-    rejected = _drop(tx, tx.task_key(task_id), _DROPPING_UNCLAIMED, place)
+    waiting = tx.connection.execute(_UNCLAIMED, {"task": task, **place}).scalars()
+    _remember(tx, task, waiting, why)
+    rejected = _drop(tx, task, _DROPPING_UNCLAIMED, place)
     if rejected:
         count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
     return rejected
+
+
+def _remember(tx: Transaction, task: int, keys: Iterable[int], why: str) -> None:
+    """Remember the ids of the reports in some groups, one group in memory at a time."""
+    for key in [*keys]:
+        for group in as_groups(tx.connection.execute(_ONE, {"key": key})):
+            remember_rejected(tx, task, dict.fromkeys(ids_of(tx, group), why))
+
+
+def ids_of(tx: Transaction, group: Group) -> list[bytes]:
+    """Return the ids of a group's live reports, as far as the database can tell."""
+    row = rows_of_groups(tx, [group]).get(group.id)
+    if row is None or not row.is_of(group.size, group.width):
+        return []
+    ids = row.ids(group.width)
+    return [ids[place] for place in group.places]
+
+
+_ONE = GROUPS.where(_GROUP.id == bindparam("key")).with_for_update()
+_OF_JOB = select(_GROUP.id).where(*OF_JOB)
 
 
 def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> int:
@@ -55,17 +100,15 @@ def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> 
     )
 
 
-def reject_damaged(tx: Transaction, task_id: bytes, job: int) -> int:
-    """Drop and count the job's reports whose bodies cannot be read; return how many."""
+def reject_given_up(tx: Transaction, task_id: bytes, job: int) -> None:
+    """Drop and count the reports of a job that an operator has given up."""
     gone: Counter[bytes] = Counter()
-    for group in damaged_in_job(tx, job):
+    for group in given_up_in_job(tx, job):
         take_away(tx, group, group.places)
         gone[group.bucket] += group.reports
     if gone:
         count_left(tx, tx.task_key(task_id), gone)
-        why = ReportError.INVALID_MESSAGE.draft_name
-        count_reports(tx, task_id, Stage.AGGREGATION, {why: gone.total()})
-    return gone.total()
+        count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: gone.total()})
 
 
 def _dropping(*conditions: ColumnElement[bool]) -> Any:  # noqa: ANN401  SQLAlchemy's own
@@ -74,9 +117,12 @@ def _dropping(*conditions: ColumnElement[bool]) -> Any:  # noqa: ANN401  SQLAlch
 
 
 _DROPPING = _dropping(_GROUP.job == bindparam("job"))
-_DROPPING_UNCLAIMED = _dropping(
-    _GROUP.job.is_(None), _GROUP.bucket.between(bindparam("first"), bindparam("last"))
+_IN_BATCH = (
+    _GROUP.job.is_(None),
+    _GROUP.bucket.between(bindparam("first"), bindparam("last")),
 )
+_DROPPING_UNCLAIMED = _dropping(*_IN_BATCH)
+_UNCLAIMED = select(_GROUP.id).where(_GROUP.task == bindparam("task"), *_IN_BATCH)
 
 
 def _drop(tx: Transaction, task: int, dropping: Any, place: Mapping[str, object]) -> int:  # noqa: ANN401  as above
@@ -95,10 +141,11 @@ def reject_reports(
     Raises:
         Conflict: One of them is not in the job.
     """
-    places = places_in_job(tx, job, rejected)
+    task = tx.task_key(task_id)
+    remember_rejected(tx, task, rejected)
     gone: Counter[bytes] = Counter()
-    for group, _, some in places:
+    for group, some in places_in_job(tx, job, rejected):
         take_away(tx, group, some)
         gone[group.bucket] += len(some)
-    count_left(tx, tx.task_key(task_id), gone)
+    count_left(tx, task, gone)
     count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))

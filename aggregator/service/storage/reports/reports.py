@@ -7,7 +7,7 @@ every report either is live in a group and still to be counted, or was counted b
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -25,8 +25,9 @@ from aggregator.service.storage.reports.counters import (
     counted_reason,
 )
 from aggregator.service.storage.reports.groups import StoredReport, packed, put_groups
-from aggregator.service.storage.reports.ids import Room, admit
+from aggregator.service.storage.reports.ids import Room, admit, let_in
 from aggregator.service.storage.reports.past_units import not_opened
+from aggregator.service.storage.reports.rejected import rejected_before, take_again
 from aggregator.service.storage.reports.room import room_to_add
 from aggregator.service.storage.reports.waiting import count_waiting
 
@@ -45,7 +46,8 @@ def put_reports(
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
     A stored report is never lost: it is aggregated, or rejected with a counted reason. A report
-    that was stored before is a replay even if its batch is closed by now.
+    that was stored before is a replay even if its batch is closed by now, unless it does not count:
+    then the answer is why, or it is stored once more (`rejected`).
 
     Args:
         tx: The transaction.
@@ -74,7 +76,9 @@ def put_reports(
     room |= dict.fromkeys(unopened, Room(0))
     closed = closed_to_uploads(tx, task_id, batches)
     arrivals = [(report.report_id, report.bucket) for report in reports]
-    errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
+    errors = admitted = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
+    if ReportError.REPORT_REPLAYED in admitted:
+        errors = _seen_again(tx, key, reports, admitted, closed, room)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     if stored:
         groups = list(packed(stored))
@@ -85,15 +89,46 @@ def put_reports(
         count_waiting(tx, key, waiting)
     reasons = Counter(
         PAST_UNITS
-        if error is ReportError.REPORT_DROPPED and report.bucket in unopened
-        else counted_reason(error)
-        for report, error in zip(reports, errors, strict=True)
-        if error is not None
+        if first is ReportError.REPORT_DROPPED and report.bucket in unopened
+        else counted_reason(first)
+        for report, first, error in zip(reports, admitted, errors, strict=True)
+        if first is not None and error is not None
     )
     if stored:
         reasons[STORED] = len(stored)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
+
+
+def _seen_again(
+    tx: Transaction,
+    task: int,
+    reports: Sequence[StoredReport],
+    errors: Sequence[ReportError | None],
+    closed: Container[bytes],
+    room: Mapping[bytes, Room],
+) -> list[ReportError | None]:
+    """Say of replays that do not count why, or None of those that an operator has freed."""
+    seen = ReportError.REPORT_REPLAYED
+    replays = [report for report, error in zip(reports, errors, strict=True) if error is seen]
+    known = rejected_before(tx, task, [report.report_id for report in replays])
+    told = []
+    for report, error in zip(reports, errors, strict=True):
+        if error is not seen or report.report_id not in known:
+            told.append(error)
+            continue
+        why, sha256 = known[report.report_id]
+        if sha256 is None:
+            told.append(why)
+            continue
+        # Only a full batch is counted report by report (`admit`); others have room for all.
+        (refused,) = let_in([report.bucket], closed, room)
+        if refused is None and take_again(tx, task, report.report_id, report.body):
+            del known[report.report_id]  # the next of this request is a replay
+            told.append(None)
+        else:
+            told.append(refused or why)
+    return told
 
 
 def tasks_with_unclaimed_reports(tx: Transaction) -> list[bytes]:

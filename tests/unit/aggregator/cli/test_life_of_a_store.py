@@ -99,8 +99,14 @@ def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_pat
     assert f"report_bodies: is not set, and 1 reports that wait lie in folder {folder}" in refused
     shutil.rmtree(folder)
     config.write_text(f'{lines}report_bodies = "file://{folder}"\n')
-    given_up = prio("store", "moved-bodies", "--config", config).stdout
-    assert given_up == f"file://{folder}: 0 reports wait there, 1 are given up\n"
+    giving_up = ("store", "give-up-bodies", "--config", config)
+    assert "is it the right place" in prio(*giving_up, status=2).stderr
+    looked = prio(*giving_up, "--dry-run").stdout
+    free = f"{TASK.task_id}: 1 reports in 1 bodies\n  1: whoever sends one of them again is counted"
+    assert looked == f"0 waiting reports can be read, 1 cannot\n{free}\nnothing is given up yet\n"
+    given_up = prio(*giving_up, "--even-all").stdout
+    assert given_up == f"0 waiting reports can be read, 1 cannot\n{free}\ngiven up\n"
+    assert prio(*giving_up).stdout == "0 waiting reports can be read, 0 cannot\n"
 
 
 @pytest.mark.slow  # a whole leader

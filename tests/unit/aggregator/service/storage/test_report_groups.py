@@ -9,18 +9,19 @@ from sqlalchemy import select
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import BodyGone, Conflict
+from aggregator.service.storage.engine.backends import Conflict, UnreadableBodies
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.jobs.aggregation_jobs import (
     create_aggregation_job,
     finish_aggregation_job,
     note_unprocessed,
-    reject_damaged_reports,
+    set_reports_aside,
     split_aggregation_job,
     store_request,
 )
 from aggregator.service.storage.reports import groups
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
+from aggregator.service.storage.reports.giving_up import give_up_unreadable
 from aggregator.service.storage.reports.groups import StoredReport, as_groups, bitmap, packed
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.reports.reports import put_reports
@@ -227,36 +228,51 @@ def test_a_body_of_another_length_is_not_taken_for_reports(store: Database) -> N
     table = tables.report_bodies[0]
     cut = table.update().values(body=bytes(2 * BODY_SIZE))
     store.run_sync("cut", lambda tx: tx.connection.execute(cut))
-    with pytest.raises(BodyGone):
+    with pytest.raises(UnreadableBodies, match="not of the length"):
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
     whole = table.update().values(body=b"".join(map(body_of, range(3))))
     store.run_sync("mend", lambda tx: tx.connection.execute(whole))
 
 
-def test_a_damaged_group_that_is_too_large_for_a_job_is_claimed_whole(store: Database) -> None:
+def test_a_group_that_cannot_be_read_is_claimed_whole_and_set_aside(store: Database) -> None:
     upload(store, range(10))
     table = tables.report_bodies[0]
-    store.run_sync("lose", lambda tx: tx.connection.execute(table.delete()))
+    (body,) = store.run_sync(
+        "lose",
+        lambda tx: [
+            tx.connection.execute(select(table.c.body)).scalar_one(),
+            tx.connection.execute(table.update().values(body=b"?")),
+        ][:1],
+    )
     few = JobSize(3, 10**6)
     store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, few))
-    lease = lease_job(store).lease
-    rejected = store.run_sync("reject", lambda tx: reject_damaged_reports(tx, lease))
-    assert rejected == 10
-    assert create_job(store) is None
+    leased = lease_job(store)
+    with pytest.raises(UnreadableBodies) as raised:
+        store.read_sync("read", lambda tx: reports_of_job(tx, leased.job.key))
+    groups = raised.value.groups
+    aside = store.run_sync("aside", lambda tx: set_reports_aside(tx, leased.lease, groups))
+    assert aside == 10
+    assert create_job(store) is None  # they are not tried again at once
+    restored = table.update().values(body=body)
+    store.run_sync("restore", lambda tx: tx.connection.execute(restored))
     store.run_sync("books", lambda tx: check_books(tx, TASK_ID))
 
 
 @pytest.mark.parametrize(("whole", "jobs"), [(1, 1), (3, 2)])
-def test_a_job_is_split_without_its_damaged_reports(store: Database, whole: int, jobs: int) -> None:
+def test_a_job_is_split_without_reports_that_an_operator_has_given_up(
+    store: Database, whole: int, jobs: int
+) -> None:
     upload(store, range(4))
     upload(store, range(4, 4 + whole))
     job = create_job(store)
     assert job is not None
-    lease = lease_job(store).lease
+    lease = lease_job(store, seconds=0).lease
     store.run_sync("send", lambda tx: store_request(tx, lease, b"request", {}))
     table = tables.report_bodies[0]
     lost = table.delete().where(table.c.report_group == 1)
     store.run_sync("lose", lambda tx: tx.connection.execute(lost))
+    (loss,) = give_up_unreadable(store).losses.values()
+    assert loss.asked == 4
     store.run_sync("note", lambda tx: note_unprocessed(tx, lease))
     store.run_sync("split", lambda tx: split_aggregation_job(tx, lease))
     found = [numbers(store, job.key + later) for later in range(jobs)]

@@ -1,5 +1,6 @@
 """Bodies of reports in object storage: all is as in the database, whatever fails meanwhile."""
 
+import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,17 +10,14 @@ from sqlalchemy import select
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import BodyGone, Unreachable
+from aggregator.service.storage.engine.backends import Unreachable, UnreadableBodies
 from aggregator.service.storage.engine.database import Database
-from aggregator.service.storage.engine.objects import NAME_SIZE, Objects, _Folder, objects_at
+from aggregator.service.storage.engine.objects import Objects, _Folder, objects_at
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
-from aggregator.service.storage.reports.places import (
-    give_up_what_is_not_there,
-    prove_waiting,
-    settle_place,
-)
+from aggregator.service.storage.reports.giving_up import give_up_unreadable
+from aggregator.service.storage.reports.places import prove_waiting, settle_place
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
 from tests.support.patience import wait_until
@@ -75,7 +73,8 @@ def test_large_groups_are_objects_and_small_ones_rows(
     upload(store, range(50))
     upload(store, [50])
     assert objects_in(folder) == 1
-    assert sorted(map(len, rows(store))) == [NAME_SIZE, len(body_of(50))]
+    of_each = 16 + hashlib.sha256().digest_size  # an id and a digest
+    assert sorted(map(len, rows(store))) == [len(body_of(50)), 50 * of_each]
     assert create_job(store) is not None
     leased = lease_job(store)
     found = reports_in(store, leased.job.key)
@@ -147,7 +146,7 @@ def test_an_object_that_is_gone_is_a_body_that_is_gone(store: Database, folder: 
     file.unlink()
     job = create_job(store)
     assert job is not None
-    with pytest.raises(BodyGone):
+    with pytest.raises(UnreadableBodies, match="is not there, or not what was stored"):
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
 
 
@@ -184,7 +183,7 @@ def test_a_place_that_has_become_empty_while_we_run_has_lost_no_report(
     (more,) = set(folder.iterdir()) - there
     assert store.object_faults() == []
     lost.unlink()
-    with pytest.raises(BodyGone):
+    with pytest.raises(UnreadableBodies, match="is not there, or not what was stored"):
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
     assert store.object_faults() == []
     store.close()
@@ -251,7 +250,7 @@ def test_a_bucket_whose_rule_deletes_what_is_old_is_still_known(
     assert job is not None
     for each in reports:
         each.unlink()
-    with pytest.raises(BodyGone):
+    with pytest.raises(UnreadableBodies, match="is not there, or not what was stored"):
         store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
 
 
@@ -322,10 +321,13 @@ def test_a_place_that_has_lost_all_that_waits_is_refused_until_that_is_given_up(
     prove_waiting(store)
     next(folder.iterdir()).unlink()
     prove_waiting(store)  # one that is lost keeps nobody from serving
-    there, gone = give_up_what_is_not_there(store)
-    assert sorted([there, gone]) == [5, 9]
-    assert stored(store) == 14  # the job of those that are given up rejects them
-    assert give_up_what_is_not_there(store) == (there, 0)
+    looked = give_up_unreadable(store, only_look=True)
+    assert give_up_unreadable(store) == looked
+    (loss,) = looked.losses.values()
+    assert sorted([looked.readable, loss.free]) == [5, 9]
+    assert stored(store) == looked.readable
+    again = give_up_unreadable(store)
+    assert (again.readable, again.losses) == (looked.readable, {})
 
 
 def test_the_place_is_asked_while_no_transaction_is_open(
@@ -353,25 +355,25 @@ def test_the_place_is_asked_while_no_transaction_is_open(
     monkeypatch.setattr(_Folder, "get", asking)
     monkeypatch.setattr(store, "_on_transaction", note)
     prove_waiting(store)
-    assert sorted(give_up_what_is_not_there(store)) == [5, 9]
+    assert give_up_unreadable(store).readable in (5, 9)
     assert asked == [[]] * 4
 
 
 def test_nothing_is_given_up_if_reports_come_while_their_place_is_asked(
-    store: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their objects may lie in the old place, of a process that still runs."""
     upload(store, range(9))
-    next(folder.iterdir()).unlink()
     before, get = rows(store), _Folder.get
 
     def asking(place: _Folder, name: str) -> bytes | None:
+        monkeypatch.setattr(_Folder, "get", get)
         upload(store, range(10, 15))
         return get(place, name)
 
     monkeypatch.setattr(_Folder, "get", asking)
     with pytest.raises(ConfigurationError, match="reports came meanwhile"):
-        give_up_what_is_not_there(store)
+        give_up_unreadable(store)
     assert set(before) < set(rows(store))
 
 
@@ -382,7 +384,8 @@ def test_bodies_that_were_copied_are_found_at_their_new_place(
     other = tmp_path / "another"
     shutil.copytree(folder, other)
     moved = make_store(tmp_path, clock, objects=objects_at(f"file://{other}"))
-    assert give_up_what_is_not_there(moved) == (9, 0)
+    looked = give_up_unreadable(moved)
+    assert (looked.readable, looked.losses) == (9, {})
     settle_place(moved)
     job = create_job(moved)
     assert job is not None

@@ -1,0 +1,107 @@
+"""Reports that were stored and do not count: what a client that sends one again is told.
+
+The id of a report stays spent whatever became of it: other bytes under a used id would reuse a
+nonce. One case is free again: an operator has given the report up, no request to the helper ever
+had it, and the very same bytes come again. Clients read `report_replayed` as counted, so no report
+that does not count is ever called so.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+
+from sqlalchemy import Table, bindparam, delete, select
+
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import DAY
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Insert
+from aggregator.service.storage.engine.transaction import Transaction
+
+_REJECTED = tables.rejected_reports
+
+
+def remember_rejected(
+    tx: Transaction,
+    task: int,
+    reasons: Mapping[bytes, str],
+    sha256: Mapping[bytes, bytes] | None = None,
+) -> None:
+    """Remember that reports were stored and do not count.
+
+    Args:
+        tx: The transaction.
+        task: The task's key.
+        reasons: Why, by the report's id.
+        sha256: The SHA-256 of those whose very bytes are taken again, by the report's id.
+    """
+    free = {} if sha256 is None else sha256
+    place = {"task": task, "day": tx.now // DAY}
+    rows = [
+        {**place, "report_id": each, "reason": why, "sha256": free.get(each)}
+        for each, why in sorted(reasons.items())
+    ]
+    if rows:
+        tx.run(tx.prepared(_remembering), *rows)
+
+
+def _remembering(insert: Callable[[Table], Insert]) -> Insert:
+    statement = insert(_REJECTED)
+    names = ("day", "reason", "sha256")
+    return statement.on_conflict_do_update(
+        index_elements=["task", "report_id"],
+        set_={name: statement.excluded[name] for name in names},
+    )
+
+
+def rejected_before(
+    tx: Transaction, task: int, report_ids: Iterable[bytes]
+) -> dict[bytes, tuple[ReportError, bytes | None]]:
+    """Return why reports with known ids do not count, and the SHA-256 of those that are free again.
+
+    Those that count, or wait to be counted, are left out.
+    """
+    wanted = sorted({*report_ids})
+    found: dict[bytes, tuple[ReportError, bytes | None]] = {}
+    for start in range(0, len(wanted), _IDS_PER_QUERY):
+        some = wanted[start : start + _IDS_PER_QUERY]
+        for report_id, reason, sha256 in tx.run(_LOOKING, {"task": task, "ids": some}):
+            found[bytes(report_id)] = (_error(reason), None if sha256 is None else bytes(sha256))
+    return found
+
+
+_IDS_PER_QUERY = 500
+_LOOKING = select(_REJECTED.c.report_id, _REJECTED.c.reason, _REJECTED.c.sha256).where(
+    _REJECTED.c.task == bindparam("task"),
+    _REJECTED.c.report_id.in_(bindparam("ids", expanding=True)),
+)
+
+
+def _error(reason: str) -> ReportError:
+    """Return what a client is told; it may have been the helper's or the operator's reason."""
+    errors = {each.draft_name: each for each in ReportError}
+    error = errors.get(reason, ReportError.REPORT_DROPPED)
+    # A client would read this one as counted; and these two ask it to send the report again.
+    untrue = (
+        ReportError.REPORT_REPLAYED,
+        ReportError.OUTDATED_CONFIG,
+        ReportError.HPKE_UNKNOWN_CONFIG_ID,
+        ReportError.REPORT_TOO_EARLY,
+        ReportError.TASK_NOT_STARTED,
+    )
+    return ReportError.REPORT_DROPPED if error in untrue else error
+
+
+def take_again(tx: Transaction, task: int, report_id: bytes, body: bytes) -> bool:
+    """Free an id that an operator has given up, if these are the very bytes; return whether it was.
+
+    Of several transactions with the same report, one frees it.
+    """
+    place = {"task": task, "report_id": report_id, "sha256": hashlib.sha256(body).digest()}
+    return tx.connection.execute(_FREEING, place).rowcount == 1
+
+
+_FREEING = delete(_REJECTED).where(
+    _REJECTED.c.task == bindparam("task"),
+    _REJECTED.c.report_id == bindparam("report_id"),
+    _REJECTED.c.sha256 == bindparam("sha256"),
+)
