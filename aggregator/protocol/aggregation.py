@@ -156,7 +156,7 @@ def leader_resume(
 
 
 def leader_finish(
-    task: Task, state: LeaderState, response: bytes, *, is_final: bool = True
+    task: Task, state: LeaderState, response: bytes
 ) -> tuple[Verified, list[Rejected]]:
     """Read the helper's answer and finish verification.
 
@@ -164,8 +164,6 @@ def leader_finish(
         task: The reports' task.
         state: From `leader_init` or `leader_resume`.
         response: The helper's answer, encoded.
-        is_final: Whether to reject a report that only we reject. The helper has counted it, so its
-            message may have been changed on the way, and asking again may bring it unchanged.
 
     Returns:
         The leader's out shares, and the reports that either aggregator rejected.
@@ -173,7 +171,8 @@ def leader_finish(
     Raises:
         DecodeError: The answer is no AggregationJobResp.
         IncompatibleResponse: The answer names other reports, or in another order, or finishes where
-            Prio3 has to continue, or it is not final and we reject what the helper accepted.
+            Prio3 has to continue. Or we reject what the helper accepted: it has counted that
+            report, so its message was changed on the way, and no client can bring it about.
         ReportsLost: The helper accepted a report that is lost here.
     """
     vdaf = task.vdaf(state.agg_param)
@@ -202,7 +201,7 @@ def leader_finish(
         for row, error in sorted(out_shares.rejected.items())
         if row not in unasked
     ]
-    if not is_final and len(rejected) > len(refused):
+    if len(rejected) > len(refused):
         raise IncompatibleResponse("a report that the helper accepted fails here")
     return verified, rejected
 
@@ -249,7 +248,7 @@ def _without(
     if counted:
         raise ReportsLost(
             f"{len(counted)} of the job's reports can no longer be read in this store, where they "
-            "are damaged or their HPKE key is gone, and the helper has counted them"
+            "were given up or their HPKE key is gone, and the helper has counted them"
         )
     left = [place for place in range(len(messages)) if place not in lost]
     rejected = {row: codes[place] for row, place in enumerate(left) if place in codes}

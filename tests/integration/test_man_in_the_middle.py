@@ -150,3 +150,38 @@ async def test_a_share_is_confirmed_by_a_helper_that_asks_for_rest_meanwhile(
         assert pair.open(body).values == (2, 3, 1, 3)
     finally:
         await pair.close()
+
+
+async def test_a_share_of_which_one_answer_came_waits_for_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The helper is away for long after an answer with a bit turned on its way."""
+    monkeypatch.setattr(peer, "_wait", lambda *_: 0.0)
+    is_away = True
+
+    def turned_and_away(
+        number: int, request: httpx.Request, answer: httpx.Response
+    ) -> httpx.Response:
+        if "/aggregate_shares" not in request.url.path or not is_away:
+            return answer
+        return lie(1, request, answer) if number == 0 else httpx.Response(503)
+
+    pair = Pair(tmp_path, make_task(min_batch_size=len(MEASUREMENTS)))
+    middle = Middle(turned_and_away, (LEADER_URL, pair.leader), (HELPER_URL, pair.helper))
+    try:
+        await pair.provision()
+        await pair.upload(await pair.reports(MEASUREMENTS))
+        async with httpx.AsyncClient(transport=middle) as pair.http:
+            await pair.work()
+            answer = await pair.ask()
+            settings = DriverSettings(concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=5)
+            driver = CollectionDriver(pair.leader.runtime, pair.http, settings)
+            await driver.run_once()
+            assert (await pair.poll(answer.headers["location"])).body == b""
+            is_away = False
+            pair.clock.advance(3600)
+            await driver.run_once()
+            body = (await pair.poll(answer.headers["location"])).body
+        assert pair.open(body).values == (2, 3, 1, 3)
+    finally:
+        await pair.close()

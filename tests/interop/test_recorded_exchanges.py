@@ -53,7 +53,7 @@ def leader_verified(run: Run) -> list[Verified]:
         assert init.request is not None
         assert init.state is not None
         assert init.request == job.request
-        verified, rejected = leader_finish(run.task, init.state, job.answer, is_final=False)
+        verified, rejected = leader_finish(run.task, init.state, job.answer)
         assert rejected == []
         found.append(verified)
     return found

@@ -258,16 +258,18 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
 
         The share is sealed to the collector, so we cannot see whether it was garbled in transit,
         and it is final once our own share is released. A helper stores its answer and repeats it.
-        If the helper seals its share anew each time, or can no longer be reached, we take the last
-        answer.
+        If the helper seals its share anew each time, we take the last answer.
 
         Raises:
             DecodeError: No answer is an aggregate share.
+            PeerUnreachable: The helper went away before two answers agreed. The batch stays frozen,
+                and nothing is lost by asking again.
         """
         if served.task.profile.seals_anew:
             return decode(AggregateShare, body)
         shares: list[AggregateShare] = []
         fault = DecodeError("there is none")
+        away: PeerUnreachable | None = None
         for _ in range(SHARE_ATTEMPTS):
             try:
                 share = decode(AggregateShare, body)
@@ -279,10 +281,12 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                 shares.append(share)
             try:
                 body = (await self._ask(served, job, request)).carried(AggregateShare.message)
-            except PeerUnreachable:
-                body = b""
+            except PeerUnreachable as error:
+                away, body = error, b""
         if not shares:
             raise fault
+        if len(shares) == 1 and away is not None:
+            raise away
         if len(shares) > 1:
             log.warning("helper's aggregate share came in several versions", versions=len(shares))
         return shares[-1]
