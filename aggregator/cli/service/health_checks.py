@@ -1,5 +1,6 @@
 """Checks of a party's store that every service makes, for its health listener and its log."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
@@ -24,6 +25,7 @@ from aggregator.service.transport.certificates import (
 )
 from aggregator.service.transport.clear_text import is_loopback
 from aggregator.service.transport.tls import tls_of
+from aggregator.service.web.descriptors import SHORTAGE
 from aggregator.service.web.health import create_health_app
 
 WATCH_SECONDS = 60
@@ -48,7 +50,7 @@ async def service_of(
     certificates = own_certificates(settings)  # as they are shown, whatever the files say later
 
     def examine_all() -> Health:
-        return with_certificates(examine(), certificates, SystemClock().now())
+        return with_certificates(_with_shortage(examine()), certificates, SystemClock().now())
 
     probe = Probe(examine_all)
     await to_thread.run_sync(probe.look)
@@ -62,7 +64,15 @@ async def service_of(
         settings.max_connections,
         listener,
         tls=tls_of(settings),
+        outgoing=settings.outgoing_connections,
     )
+
+
+def _with_shortage(health: Health) -> Health:
+    """Add what health says if file descriptors run short; requests may come nevertheless."""
+    short = SHORTAGE.faults
+    faults, stalls = [*health.faults, *short], [*health.stalls, *short]
+    return dataclasses.replace(health, faults=faults, stalls=stalls)
 
 
 def health_listener(settings: ServiceSettings, probe: Probe) -> tuple[ASGIApp, str] | None:
@@ -86,7 +96,8 @@ def _telling(probe: Probe, *, is_watched: bool) -> Work:
         if not is_watched:
             await to_thread.run_sync(probe.look)
         for fault in probe.latest().faults:
-            log.warning("not ready", reason=fault)
+            if fault != SHORTAGE.reason:  # says so by itself
+                log.warning("not ready", reason=fault)
         return 0
 
     return repeating(tell, WATCH_SECONDS)

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -14,12 +15,17 @@ from typing_extensions import override
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.telemetry.lines import log
+from aggregator.service.web.descriptors import are_left
 from aggregator.service.web.handshakes import SecuredConnection, connections
 
 GRACE_SECONDS = 20
 """How long requests under way may take once the service is told to stop."""
 
 _BACKLOG = 2048
+
+_PAUSE_SECONDS = 1.0
+_LEFT_AFTER_PAUSE = 4
+"""How many descriptors must be left before connections are taken again."""
 
 _LOOK_SECONDS = 0.05
 """How often to check whether another process listens."""
@@ -29,10 +35,25 @@ class Server(uvicorn.Server):
     """A server that leaves signals to us, because several servers run in one process."""
 
     def __init__(
-        self, app: ASGIApp, max_connections: int, tls: ssl.SSLContext | None = None
+        self,
+        app: ASGIApp,
+        max_connections: int,
+        tls: ssl.SSLContext | None = None,
+        *,
+        minds_shortage: bool = True,
     ) -> None:
-        """Serve `app` over at most `max_connections` at once, with TLS if there is a context."""
+        """Serve `app`.
+
+        Args:
+            app: The application.
+            max_connections: The most connections at once.
+            tls: If there is a context, it speaks TLS.
+            minds_shortage: Whether connections give way if file descriptors run short.
+        """
         self._protocol = connections(max_connections, tls)
+        self._protocol.minds_shortage = minds_shortage
+        self._listening: list[socket.socket] = []
+        self._pause_ends: float | None = None  # while it is pausing
         super().__init__(
             uvicorn.Config(
                 app,
@@ -54,6 +75,38 @@ class Server(uvicorn.Server):
     def limit_to(self, max_connections: int) -> None:
         """Limit the number of connections from now on."""
         self._protocol.max_connections = max_connections
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._listening = [each.dup() for each in sockets or []]
+        await super().startup(sockets)
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in self._listening:
+            each.close()
+        await super().shutdown(sockets)
+
+    @override
+    async def on_tick(self, counter: int) -> bool:
+        await self._pause_without_descriptors()
+        return await super().on_tick(counter)
+
+    async def _pause_without_descriptors(self) -> None:
+        """Take no connections as long as there are no descriptors for them.
+
+        The event loop would ask for one without end. Newcomers wait in the sockets' own queues.
+        """
+        now = time.monotonic()
+        if self._pause_ends is None:
+            if not are_left(1):
+                self._pause_ends = now + _PAUSE_SECONDS
+                for each in self.servers:
+                    each.close()
+        elif now >= self._pause_ends and are_left(_LEFT_AFTER_PAUSE):
+            with suppress(OSError):  # they are used up again
+                await super().startup([each.dup() for each in self._listening])
+                self._pause_ends = None
 
     @override
     @contextmanager
@@ -78,7 +131,13 @@ async def serve_apart(
         return
     async with _announced(server, listening, stop):
         await to_thread.run_sync(
-            partial(anyio.run, partial(server.serve, sockets=[listening])),
+            partial(
+                anyio.run,
+                partial(server.serve, sockets=[listening]),
+                # Not asyncio's: if descriptors run out, it asks for a connection, and logs that it
+                # got none, as often as the backlog is long.
+                backend_options={"use_uvloop": True},
+            ),
             abandon_on_cancel=True,
             limiter=CapacityLimiter(1),
         )

@@ -28,7 +28,9 @@ from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_as_usual
 from aggregator.cli.service.listening import GRACE_SECONDS, Server, listen, serve, serve_apart
 from aggregator.errors import AggregatorError
+from aggregator.service.config import OUTGOING
 from aggregator.service.telemetry.lines import log
+from aggregator.service.web import descriptors
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes in Python may keep others waiting: the health listener's thread
@@ -48,12 +50,13 @@ class Service:
     Attributes:
         listeners: Applications, each with its `host:port`; port 0 takes a free one.
         works: What else runs; each ends soon after its event is set.
-        max_connections: The most open connections for each address.
+        max_connections: The most open connections for each address of a listener.
         health: The health application and its address; it runs in its own thread, so that it
             answers while the others are busy.
         after: An address at which another process of the same service takes requests: the health
             listener answers only once a connection to it succeeds.
         tls: The TLS context of all applications but the health application; None for plain HTTP.
+        outgoing: The most connections to other parties.
     """
 
     listeners: Sequence[tuple[ASGIApp, str]]
@@ -62,6 +65,12 @@ class Service:
     health: tuple[ASGIApp, str] | None = None
     after: str | None = None
     tls: ssl.SSLContext | None = None
+    outgoing: int = OUTGOING
+
+    @property
+    def connections(self) -> int:
+        """The most connections at its listeners; health has its own bound."""
+        return len(self.listeners) * self.max_connections
 
 
 Opening = AbstractAsyncContextManager[Service]
@@ -178,19 +187,28 @@ class Front:
     """The sockets and servers of a service, and the service that answers behind them, `present`."""
 
     def __init__(self, present: RunningService, *, reuse_port: bool) -> None:
-        """Listen at the addresses of `present`."""
+        """Listen at the addresses of `present`.
+
+        Raises `ConfigurationError` if that is impossible, or if there are too few descriptors.
+        """
         service = present.service
         self.present = present
+        most = descriptors.make_room(service.connections, service.outgoing)
+        descriptors.refuse_too_few(service.connections, most, service.outgoing)
+        if not reuse_port:  # else the process that watches us has said so
+            descriptors.tell_if_fewer(service.connections, most, service.outgoing)
         self._sockets = [
             listen(address, reuse_port=reuse_port)
             for _, address in (*service.listeners, *([service.health] if service.health else []))
         ]
         self._switches = [_Switch(app) for app in present.apps]
-        contexts = [service.tls] * len(service.listeners) + [None]
+        each = _each(most, service)
         self._servers = [
-            Server(switch, service.max_connections, tls)
-            for switch, tls in zip(self._switches, contexts, strict=False)
+            Server(switch, each, service.tls) for switch in self._switches[: len(service.listeners)]
         ]
+        if service.health is not None:
+            bound = descriptors.HEALTH_CONNECTIONS
+            self._servers.append(Server(self._switches[-1], bound, minds_shortage=False))
 
     def serve(self, group: TaskGroup, stop: anyio.Event) -> None:
         """Serve from tasks of `group` until `stop` is set."""
@@ -206,14 +224,23 @@ class Front:
     def turn_to(self, other: RunningService) -> None:
         """Let `other` answer from now on, and end the present service."""
         before, self.present = self.present, other
+        service = other.service
+        most = descriptors.make_room(service.connections, service.outgoing)
+        if service.connections != before.service.connections:
+            descriptors.tell_if_fewer(service.connections, most, service.outgoing)
         for switch, app in zip(self._switches, other.apps, strict=True):
             switch.app = app
-        for server in self._servers:
-            server.limit_to(other.service.max_connections)
-            if other.service.tls is not None:
-                server.show(other.service.tls)
+        for server, _ in zip(self._servers, service.listeners, strict=False):
+            server.limit_to(_each(most, service))
+            if service.tls is not None:
+                server.show(service.tls)
         before.stop.set()
         before.leave.set()
+
+
+def _each(most: int, service: Service) -> int:
+    """Return how many connections each listener gets of those of all."""
+    return max(1, most // max(1, len(service.listeners)))
 
 
 class _Switch:

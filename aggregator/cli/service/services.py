@@ -65,6 +65,7 @@ from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.transport.client import client_of
 from aggregator.service.transport.scheduler import DriverSettings
 from aggregator.service.transport.tls import tls_of
+from aggregator.service.web import descriptors
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 
@@ -229,6 +230,7 @@ def _run(
             for address in (settings.listen if is_open else None, settings.health_listen):
                 if address is not None:
                     tried.enter_context(listen(address, reuse_port=False))
+        _make_room(settings.max_connections if is_open else 0, settings.outgoing_connections)
         part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
     with traces:
         anyio.run(
@@ -237,6 +239,13 @@ def _run(
             lambda: opening(reading.again(), part),
             backend_options={"use_uvloop": True},
         )
+
+
+def _make_room(asked: int, outgoing: int) -> None:
+    """Raise the limit of descriptors for several processes, and say once if it is too low."""
+    most = descriptors.make_room(asked, outgoing)
+    descriptors.refuse_too_few(asked, most, outgoing)
+    descriptors.tell_if_fewer(asked, most, outgoing)
 
 
 def _uses_objects(settings: AggregatorSettings) -> bool:

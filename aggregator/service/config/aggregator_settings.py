@@ -12,7 +12,7 @@ from aggregator.errors import ConfigurationError
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, DEFAULT_MAX_EPSILON, DEFAULT_MAX_RHO, Floor
 from aggregator.protocol.hpke_rotation import MOST_KEYS, HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS, HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
-from aggregator.service.config.constants import MOST_LINGER_SECONDS
+from aggregator.service.config.constants import MOST_LINGER_SECONDS, MOST_OUTGOING
 from aggregator.service.config.kinds import (
     MaxDelta,
     ObjectStorage,
@@ -268,6 +268,12 @@ class LeaderSettings(AggregatorSettings):
         lease would still wait for an answer when another worker takes the job.
         """
         return self.request_timeout_seconds + -(-self.request_timeout_seconds // 3)
+
+    @property
+    @override
+    def outgoing_connections(self) -> int:
+        of_jobs = 2 * self.concurrency  # of aggregation and of collection
+        return max(super().outgoing_connections, min(of_jobs, MOST_OUTGOING))
 
     @property
     def jobs_per_helper(self) -> int:

@@ -67,6 +67,12 @@ wait for others.
 MOST_LINGER_SECONDS: Final = STALLED_SECONDS // 2
 """The longest that reports may wait for others: such a wait is not a stall."""
 
+OUTGOING: Final = 20
+"""The connections to other parties for which descriptors are kept: jobs are few at once."""
+
+MOST_OUTGOING: Final = 100
+"""The most connections that our HTTP client opens at once."""
+
 NO_SETTINGS: Final[Mapping[str, int | str]] = {
     "answer_seconds": ANSWER_SECONDS,
     "collection_poll_seconds": POLL_SECONDS,

@@ -11,6 +11,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from aggregator.errors import ConfigurationError
+from aggregator.service.config.constants import OUTGOING
 from aggregator.service.config.kinds import Address, OptionalAddress
 
 
@@ -86,8 +87,9 @@ class ServiceSettings(BaseModel):
         512,
         ge=1,
         le=65_536,
-        description="The most connections open at once, at each address. Above that, one of the "
-        "peer that has the most is closed, or else the new one is refused.",
+        description="The most connections open at once at `listen`, in each process. Above that, "
+        "one of the peer that has the most is closed, or else the new one is refused. Each needs "
+        "two file descriptors; if the system allows too few, there are fewer connections.",
     )
     tls_certificate: Path | None = Field(
         None,
@@ -147,6 +149,11 @@ class ServiceSettings(BaseModel):
         from sqlalchemy.engine import URL
 
         return URL.create("sqlite", database=self.database).render_as_string()
+
+    @property
+    def outgoing_connections(self) -> int:
+        """How many connections to other parties it may have at once."""
+        return OUTGOING
 
     @property
     def health_names(self) -> frozenset[str]:

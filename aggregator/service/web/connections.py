@@ -11,7 +11,8 @@ the newcomer's, the displaced connection belongs to the address that holds the m
 was received whole is answered: its connection gives way only when all others are in that state too,
 and then only to an address that holds fewer. An address from which a valid token was shown does not
 count as holding many: a helper gets all its jobs from its leader's one address, and strangers with
-an address each would displace them.
+an address each would displace them. If file descriptors run short (`web.descriptors`), slots count
+as taken: a newcomer displaces another connection, or is refused.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from aggregator.service.telemetry.lines import log
 from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
 from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
+from aggregator.service.web.descriptors import SHORTAGE, is_high
 from aggregator.service.web.intake import IS_WHOLE
 
 MAX_HEADER_BYTES = 16 * 2**10
@@ -68,9 +70,11 @@ class BoundedConnection(HttpToolsProtocol):
 
     Attributes:
         max_connections: How many connections may be open at once.
+        minds_shortage: Whether a connection must give way if file descriptors run short.
     """
 
     max_connections = 512
+    minds_shortage = True
     _callers: ClassVar[set[str]] = set()
     _named: ClassVar[set["BoundedConnection"]] = set()  # the open ones that hold a slot
 
@@ -102,10 +106,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_answering = False
         self._is_body_coming = False
         self._timer: asyncio.TimerHandle | None = None
-        if self._is_proxy and len(self.connections) <= 2 * self.max_connections:
-            self._arm(HEADER_SECONDS)  # the proxy's headers will name the client
-        elif self._has_room():
+        self._is_short = self.minds_shortage and _is_short(transport)
+        if (self._is_proxy and self._may_wait()) or self._has_room():
             self._arm(HEADER_SECONDS)
+        self._is_short = False
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -125,14 +129,29 @@ class BoundedConnection(HttpToolsProtocol):
             return None
         return (self._frame_bytes + self._body_bytes) / seconds
 
-    def _has_room(self) -> bool:
-        """Return whether there is room for this connection; answer 503 and end it if not.
+    def _may_wait(self) -> bool:
+        """Return whether a proxy's connection may wait for the headers that name its client.
 
-        Connections of a trusted proxy take no slot until their headers have come; there may be as
-        many of those as there are slots.
+        Until they come it takes no slot; there may be as many of those as there are slots. Beyond
+        that, the one that has waited longest ends.
         """
+        if len(self.connections) <= 2 * self.max_connections and not self._is_short:
+            return True
+        unnamed = [
+            each
+            for each in self.connections
+            if isinstance(each, BoundedConnection) and each not in self._named and each is not self
+        ]
+        if not unnamed:
+            return False
+        min(unnamed, key=lambda each: each._began).drop()  # noqa: SLF001  our own
+        return True
+
+    def _has_room(self) -> bool:
+        """Return whether there is room for this connection; answer 503 and end it if not."""
         taken = len(self._named) - (self in self._named)
-        if taken < self.max_connections or self._displace():
+        has_slot = taken < self.max_connections and not self._is_short
+        if has_slot or self._displace():
             return True
         self._refuse(b"503 Service Unavailable", b"retry-after: 1\r\n")
         return False
@@ -302,7 +321,8 @@ class BoundedConnection(HttpToolsProtocol):
     def _refuse(self, status: bytes, headers: bytes = b"") -> None:
         """Answer before there is a request, and end the connection."""
         if not self.transport.is_closing():
-            log.info("connection refused", answer=status.decode())
+            if not self._is_short:  # of that, one line a minute is enough
+                log.info("connection refused", answer=status.decode())
             self.transport.write(
                 b"HTTP/1.1 " + status + b"\r\n" + headers + _FOR_ANY_PAGE + b"connection: close\r\n"
                 b"content-length: 0\r\n\r\n"
@@ -318,3 +338,12 @@ class BoundedConnection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_short(transport: asyncio.Transport) -> bool:
+    """Return whether a new connection finds file descriptors short, and note it if so."""
+    open_socket = transport.get_extra_info("socket")
+    is_short = open_socket is not None and is_high(open_socket.fileno())
+    if is_short:
+        SHORTAGE.note()
+    return is_short

@@ -91,7 +91,8 @@ class SecuredConnection(BoundedConnection):
         if self._is_secured:
             super()._refuse(status, headers)
         else:
-            log.info("connection refused", answer="none, before TLS")
+            if not self._is_short:
+                log.info("connection refused", answer="none, before TLS")
             self.drop()
 
 

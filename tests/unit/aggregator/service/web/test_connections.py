@@ -3,7 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http.client import HTTPResponse, RemoteDisconnected
 from urllib.parse import urlsplit
 
@@ -109,3 +109,28 @@ def test_a_request_knows_when_all_of_its_body_has_come() -> None:
                 answer.begin()
                 answer.read()
     assert told == [True, True, False, True]
+
+
+def test_a_proxys_connections_that_name_nobody_are_bounded_and_the_oldest_gives_way() -> None:
+    router = APIRouter()
+
+    @router.get("/")
+    async def answer() -> Response:
+        return Response("")
+
+    slots = 4
+    with serving(create_app("tests", [router]), slots) as url, ExitStack() as stack:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        address = (parts.hostname, parts.port)
+        silent = []
+        for _ in range(5 * slots):
+            connection = stack.enter_context(socket.create_connection(address, PATIENCE_SECONDS))
+            connection.sendall(b"GET /")
+            silent.append(connection)
+        for each in silent[: -2 * slots]:
+            with suppress(ConnectionError):
+                assert each.recv(100) == b""
+        newest = stack.enter_context(socket.create_connection(address, PATIENCE_SECONDS))
+        newest.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert newest.recv(100).startswith(b"HTTP/1.1 200")
