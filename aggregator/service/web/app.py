@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.status import HTTP_202_ACCEPTED
+from starlette.status import HTTP_202_ACCEPTED, HTTP_404_NOT_FOUND
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
@@ -36,6 +36,7 @@ from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
 from aggregator.service.web.below_path import BelowPath, Paths
 from aggregator.service.web.direct import IS_TOLD_TOGETHER, Direct, Handler, OnError
 from aggregator.service.web.intake import SCOPE_KEY, Intake
+from aggregator.service.web.plain_paths import is_plain
 from aggregator.service.web.problems import (
     abort_response,
     busy_response,
@@ -162,7 +163,8 @@ class Edge:
         try:
             try:
                 with self._intake.request() as scope[SCOPE_KEY], handling:
-                    await self._app(scope, receive_in_its_own_time, send_and_note)
+                    app = self._app if is_plain(scope) else _NOT_FOUND
+                    await app(scope, receive_in_its_own_time, send_and_note)
                 if not status:
                     log.warning("request took too long")
                     await busy_response()(scope, receive, send_and_note)
@@ -191,6 +193,9 @@ class Edge:
             )
         finally:
             structlog.contextvars.reset_contextvars(**bound)
+
+
+_NOT_FOUND: Final[ASGIApp] = http_error_response(HTTP_404_NOT_FOUND, "Not Found")
 
 
 def _resource(scope: Scope) -> str:

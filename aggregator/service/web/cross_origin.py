@@ -20,6 +20,7 @@ from starlette.status import HTTP_204_NO_CONTENT
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.dap.resources import Resource, path_pattern
+from aggregator.service.web.plain_paths import is_plain
 
 ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 EXPOSED: Final = (b"access-control-expose-headers", b"retry-after, date")
@@ -46,7 +47,8 @@ class CrossOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        found = self._found(scope) if scope["type"] == "http" else None
+        is_candidate = scope["type"] == "http" and is_plain(scope)
+        found = self._found(scope) if is_candidate else None
         if found is None:
             await self._app(scope, receive, send)
             return
