@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from aggregator.cli import sighup
 from aggregator.cli.faults import BAD_INPUT, PEER
+from aggregator.cli.service.machine import processes_in_memory, usable_cores
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
 
@@ -42,9 +43,12 @@ class Part:
 def processes_by_default() -> int:
     """Return one process for each usable core, because an HPKE exchange holds Python's lock.
 
-    One process would open reports on a single core.
+    One process would open reports on a single core. There are fewer if the memory of a container or
+    a unit would not hold so many.
     """
-    return min(len(os.sched_getaffinity(0)), MOST_BY_DEFAULT)
+    fitting = processes_in_memory()
+    most = MOST_BY_DEFAULT if fitting is None else min(MOST_BY_DEFAULT, fitting)
+    return min(usable_cores(), most)
 
 
 def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
@@ -180,8 +184,9 @@ def succeeds_apart(work: Callable[[], None]) -> bool:
 
 
 def _begin(watcher: int) -> None:
-    """Handle signals as any process does, and end with the process that watches us."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """Handle signals as any process does, and end with the process that watches us (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TAKEN)
     if os.getppid() != watcher:
         sys.exit(1)

@@ -12,7 +12,8 @@ Processes = Annotated[
         "--processes",
         min=1,
         max=64,
-        help="How many processes run at one address; by default one per core, at most 4.",
+        help="How many processes run at one address; by default one per core, at most 4, and no "
+        "more than the memory of a container or a unit holds.",
         show_default=False,
     ),
 ]

@@ -241,6 +241,7 @@ def test_pods_are_asked_at_paths_that_are_served_and_given_settings_that_exist()
         (literals,) = [each["literals"] for each in yaml.safe_load(text)["configMapGenerator"]]
         given = dict(literal.split("=", 1) for literal in literals)
         assert given["PRIO_ROLE"] == overlay
+        given.pop("FORWARDED_ALLOW_IPS")  # the server's, test_bounds_of_deployments.py
         assert {name.removeprefix("PRIO_").lower() for name in given} <= setting_names()
 
 

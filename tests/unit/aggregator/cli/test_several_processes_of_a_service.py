@@ -1,12 +1,15 @@
 """`--processes`, as far as it goes without starting any."""
 
 import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from aggregator.cli.service import services
+from aggregator.cli.service import processes, services
 from aggregator.cli.service.listening import listen
+from aggregator.cli.service.machine import MEBIBYTE, memory_of, processes_in_memory, usable_cores
 from aggregator.cli.service.processes import Part, processes_by_default
 from aggregator.cli.service.reading import Reading
 from aggregator.service.config import LeaderSettings
@@ -61,11 +64,40 @@ def test_one_address_for_two_purposes_is_refused_before_any_process_begins(tmp_p
     assert done.stderr == f"prio: listen: {address}: Address already in use\n"
 
 
-@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (3, 3), (64, 4)])
-def test_a_service_has_a_process_for_each_core_and_no_more_than_four(
-    monkeypatch: pytest.MonkeyPatch, cores: int, expected: int
+@pytest.mark.parametrize(
+    ("cores", "groups", "expected"),
+    [
+        (1, {}, 1),
+        (3, {}, 3),
+        (64, {}, 4),
+        (64, {"": {"cpu.max": "200000 100000"}}, 2),
+        (64, {"": {"cpu.max": "50000 100000"}}, 1),
+        (64, {"a": {"cpu.max": "max 100000", "memory.max": "max"}}, 4),
+        (64, {"a": {"memory.max": f"{memory_of(3) * MEBIBYTE}"}}, 3),
+        (64, {"a": {"memory.max": f"{memory_of(3) * MEBIBYTE - 1}"}}, 2),
+        (64, {"a": {"memory.max": "1000000"}}, 1),
+        (64, {"a": {"memory.max": f"{2**40}"}, "": {"memory.max": f"{2**30}"}}, 1),
+        (64, {"another": {"memory.max": "1000000"}}, 4),
+    ],
+)
+def test_a_service_has_as_many_processes_as_cores_and_memory_hold_and_no_more_than_four(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cores: int,
+    groups: Mapping[str, Mapping[str, str]],
+    expected: int,
 ) -> None:
+    """What a control group and those around it allow counts, the least of them."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("1:name=systemd:/x\n0::/a/b\n")
+    for group, files in groups.items():
+        folder = tmp_path / "sys/fs/cgroup" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, said in files.items():
+            (folder / name).write_text(f"{said}\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    for function in (usable_cores, processes_in_memory):
+        monkeypatch.setattr(processes, function.__name__, partial(function, tmp_path))
     assert processes_by_default() == expected
 
 
