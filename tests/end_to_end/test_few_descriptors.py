@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.service.web.descriptors import fitting, needed
+from aggregator.service.web.descriptors import BURST, fitting, needed
 from tests.support import hostile
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import Processes
@@ -110,7 +110,7 @@ def limit_of(services: Processes) -> int:
 
 def test_a_soft_limit_is_raised_to_what_the_bounds_need(tmp_path: Path) -> None:
     with started(tmp_path, "-Sn 256") as services:
-        assert limit_of(services) == needed(512, 20)
+        assert limit_of(services) == needed(512, 20) + BURST
         with silence(services):
             assert_well(services, 5)
         assert lines(services, "descriptors") == []
@@ -133,10 +133,12 @@ def test_below_a_low_hard_limit_fewer_connections_are_taken_and_that_is_said_onc
         services.start("leader")
         (said,) = lines(services, "fewer connections")
         assert f"'connections': {fitting(512, 20, 200)}" in said
+        began = time.monotonic()
         with silence(services):
             services.start("helper")
             assert_well(services, 5)
-        assert lines(services, "used up") == []
+        minutes = 1 + (time.monotonic() - began) / 60
+        assert len(lines(services, "used up")) <= processes * minutes
         assert len(lines(services, "fewer connections")) == 1
 
 
@@ -182,5 +184,6 @@ def test_descriptors_that_something_else_uses_up_cost_little_and_are_soon_forgot
             assert_well(services, 3)
         # A process that asks in vain again and again takes a whole core.
         assert spent < seconds / 2, (spent, seconds)
-        assert len(lines(services, "used up")) == 1, services.log_path("leader").read_text()
-        assert services.log_path("leader").stat().st_size - size < 2**16
+        minutes = 1 + (time.monotonic() - began) / 60
+        assert 1 <= len(lines(services, "used up")) <= minutes, services.log_path("leader")
+        assert services.log_path("leader").stat().st_size - size < 2**16 * minutes

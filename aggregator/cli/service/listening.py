@@ -15,13 +15,11 @@ from typing_extensions import override
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.telemetry.lines import log
-from aggregator.service.web.descriptors import are_left
+from aggregator.service.web.descriptors import BURST, are_left
 from aggregator.service.web.handshakes import SecuredConnection, connections
 
 GRACE_SECONDS = 20
 """How long requests under way may take once the service is told to stop."""
-
-_BACKLOG = 2048
 
 _PAUSE_SECONDS = 1.0
 _LEFT_AFTER_PAUSE = 4
@@ -188,7 +186,7 @@ def listen(address: str, *, reuse_port: bool) -> socket.socket:
     try:
         listening.bind((host, int(port)))
         # All sockets listen now: a client that learns from one that we are up can reach the others.
-        listening.listen(_BACKLOG)
+        listening.listen(BURST)
     except OSError as error:
         listening.close()
         raise ConfigurationError(f"listen: {address}: {error.strerror}") from error

@@ -31,6 +31,10 @@ _STORES = 2 * 24
 """Connections to the store and the journal, twice while a service is replaced: 12 connections to a
 server or 9 to SQLite, of two files each, and single files beside them."""
 
+BURST = 2048
+"""How many newcomers may be taken at once before they are refused: as many as a socket's queue
+holds. The limit is raised by so many more where the system allows it."""
+
 LEAST_CONNECTIONS = 16
 """A service that may have no more connections than these is refused at the start."""
 
@@ -60,7 +64,8 @@ def fitting(connections: int, outgoing: int, limit: int) -> int:
 
 def make_room(connections: int, outgoing: int) -> int:
     """Raise the soft limit if necessary; return how many of these connections fit."""
-    return fitting(connections, outgoing, _raise_limit(needed(connections, outgoing)))
+    limit = _raise_limit(needed(connections, outgoing) + BURST)
+    return fitting(connections, outgoing, limit)
 
 
 def refuse_too_few(connections: int, most: int, outgoing: int) -> None:
@@ -165,7 +170,7 @@ def are_left(count: int) -> bool:
             opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))  # noqa: PERF401  closed
     except OSError as error:
         if error.errno not in _FULL:
-            raise
+            return True  # as far as this can tell
         SHORTAGE.note()
     finally:
         for each in opened:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from aggregator.errors import ConfigurationError
 from aggregator.service.web import descriptors
 from aggregator.service.web.descriptors import (
+    BURST,
     LEAST_CONNECTIONS,
     Shortage,
     are_left,
@@ -20,7 +21,7 @@ from aggregator.service.web.descriptors import (
     refuse_too_few,
 )
 
-WANTED = needed(512, 20)
+WANTED = needed(512, 20) + BURST
 
 
 class System:
