@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
-from anyio import to_thread
 from fastapi import Request
 
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedMediaType
+from aggregator.failures import in_thread
 from aggregator.service.web.messages import read_bytes
 
 _MAX_FORM_SIZE = 1024
@@ -25,7 +25,7 @@ async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, s
         raise UnsupportedMediaType(f"the media type must be {_FORM}")
     body = await read_bytes(request, most)
     # A long one would hold all other requests for a fifth of a second.
-    return fields_of(body) if most == _MAX_FORM_SIZE else await to_thread.run_sync(fields_of, body)
+    return fields_of(body) if most == _MAX_FORM_SIZE else await in_thread(fields_of, body)
 
 
 def fields_of(body: bytes) -> dict[str, str]:

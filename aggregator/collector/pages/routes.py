@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 
@@ -39,6 +39,7 @@ from aggregator.collector.pages.words_routes import WordPages
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.errors import Abort
+from aggregator.failures import in_thread
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
@@ -149,7 +150,7 @@ class Pages:
                 "PNG needs matplotlib where the service runs: prio-aggregator[plots]"
             )
         found = await self._chart(request, chart)
-        drawn = await to_thread.run_sync(as_png, found, limiter=self._drawing)
+        drawn = await in_thread(as_png, found, limiter=self._drawing)
         return download(drawn, "image/png", f"{chart}.png")
 
     async def _chart(self, request: Request, name: str) -> Chart:
@@ -221,7 +222,7 @@ class Pages:
             self._access.check_reader(request)
             view = await self._read(read(request, ""))
             # Importing a library or writing 100,000 rows must not block other requests.
-            return await to_thread.run_sync(as_file, view, ending)
+            return await in_thread(as_file, view, ending)
 
         return handle
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-from anyio import to_thread
 
 from aggregator.collector.documents import Document
 from aggregator.dap.problems import InvalidMessage, TooManyRequests
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.failures import in_thread
 from aggregator.service.config import read_text
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded, decode
@@ -135,7 +135,7 @@ class Trials:
                 f"a page decodes {_MOST_BUCKETS:,} buckets, and this question has {buckets:,}; "
                 f"{_BY_HAND} do it"
             )
-        key = tuple(release), await to_thread.run_sync(lambda: words.digest)
+        key = tuple(release), await in_thread(lambda: words.digest)
         found = self._kept.get(key)
         if found is not None:
             return found
@@ -146,7 +146,7 @@ class Trials:
             async with self._lock:
                 found = self._kept.get(key)  # an earlier request may have tried the same list
                 if found is None:
-                    found = await to_thread.run_sync(partial(_decoded, text, await read(), words))
+                    found = await in_thread(partial(_decoded, text, await read(), words))
         finally:
             self._waiting -= 1
         self._kept[key] = found

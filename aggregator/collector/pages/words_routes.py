@@ -10,7 +10,6 @@ A pasted list is not kept; what it found is kept in memory.
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from anyio import to_thread
 from fastapi import APIRouter, Request, Response, status
 
 from aggregator.collector.models import WordsOfText
@@ -32,6 +31,7 @@ from aggregator.collector.pages.words import OWN, PASTED, Looked, chosen_window,
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.errors import Abort
+from aggregator.failures import in_thread
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 
@@ -94,7 +94,7 @@ class WordPages:
             window = {"window": form.get("window", "")}
             try:
                 pasted = form.get(PASTED, "")
-                words = await to_thread.run_sync(word_list, OWN, pasted, MOST_PASTED)
+                words = await in_thread(word_list, OWN, pasted, MOST_PASTED)
                 view = await self._view(request, window, csrf, words=words)
             except Abort as error:
                 refused, code = why_and_code(error)
@@ -105,7 +105,7 @@ class WordPages:
         async def handle(request: Request) -> Response:
             self._access.check_reader(request)
             view = await self._view(request, request.query_params, "")
-            return await to_thread.run_sync(as_file, view, ending)
+            return await in_thread(as_file, view, ending)
 
         return handle
 
@@ -123,13 +123,13 @@ class WordPages:
         """
         asked, windows, made = await self._database.read("read a page", self._known(request))
         shown = chosen_window(asked, windows, chosen.get("window", ""))
-        names = await to_thread.run_sync(self._lists.names)
+        names = await in_thread(self._lists.names)
         looked = partial(Looked, asked, windows, made, shown, names)
         if shown is None or refused or (words is None and not names):
             return words_view(looked(refused=refused), csrf)
         if words is None:
             name = chosen.get("list", names[0])
-            words = await to_thread.run_sync(self._lists.read, name)
+            words = await in_thread(self._lists.read, name)
         release = [shown.collections[place] for place in range(len(asked.text.tasks))]
         decoded = await self._trials.decoded(
             asked.text,

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 import anyio
-from anyio import to_thread
 
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages.job_columns import read_job
 from aggregator.dap.problems import NameTaken, TooManyRequests
 from aggregator.dap.report_errors import ReportError
+from aggregator.failures import in_thread
 from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper_init
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
@@ -122,9 +122,7 @@ class AggregationJobs:
         """Store a request that is to be answered later, unless it would be refused as a whole."""
         task, task_id = served.task, served.task.task_id.value
         sizes = report_sizes(task)
-        await to_thread.run_sync(
-            lambda: check_job(task, served.verification_key, read_job(body, sizes))
-        )
+        await in_thread(lambda: check_job(task, served.verification_key, read_job(body, sizes)))
 
         def defer(tx: Transaction) -> AnsweredJob | DeferredJob:
             is_taken = has_room(tx, task_id, len(body), most)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
+
+from aggregator.failures import in_thread
 
 T = TypeVar("T")
 
@@ -64,7 +66,7 @@ class Threads:
         """Return `work()`, run in a thread for a task; once begun, it is not cancelled."""
         await self._begin(task)
         try:
-            return await to_thread.run_sync(work, limiter=CapacityLimiter(1))
+            return await in_thread(work, limiter=CapacityLimiter(1))
         finally:
             self._end()
 

@@ -9,8 +9,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from anyio import to_thread
-
 from aggregator.clock import Clock
 from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair
@@ -19,6 +17,7 @@ from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, LocalError, ParameterError
+from aggregator.failures import in_thread
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
@@ -307,13 +306,11 @@ class Runtime:
         digest = share_sha256(share)
         journal = self.journal
         if not journal.holds(task_id.value, digest):
-            await to_thread.run_sync(
-                write_down_share, self.database, journal, task_id.value, digest
-            )
+            await in_thread(write_down_share, self.database, journal, task_id.value, digest)
 
     async def journal_unshared_charges(self) -> None:
         """Write the charges for batches of which no share of ours leaves into the journal."""
-        await to_thread.run_sync(write_down_without_share, self.database, self.journal)
+        await in_thread(write_down_without_share, self.database, self.journal)
 
     @property
     def journal(self) -> Journal:

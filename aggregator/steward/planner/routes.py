@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Request, Response, status
 from starlette.exceptions import HTTPException
 
@@ -26,6 +26,7 @@ from aggregator.collector.results.csv_rows import as_csv
 from aggregator.dap.problems import InvalidMessage, UnsupportedMediaType
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.failures import in_thread
 from aggregator.service.web.messages import read_bytes
 from aggregator.service.web.pages.frame import HEADERS, page
 from aggregator.service.web.pages.host_page import Admit, Visit
@@ -186,7 +187,7 @@ class Planner:
         return Draft.of(fields, datetime.fromtimestamp(self._clock.now(), UTC).date())
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
-        return await to_thread.run_sync(compute, limiter=self._at_work)
+        return await in_thread(compute, limiter=self._at_work)
 
 
 def _is_followed(request: Request) -> bool:

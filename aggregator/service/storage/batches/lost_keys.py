@@ -20,9 +20,10 @@ async def lost_for_good(
         task_id: Only this task's.
         batch: Only those of this batch of it.
     """
-    from anyio import to_thread  # here, since a command that looks runs no loop
+    # Imported here, since a command that looks runs no loop.
+    from aggregator.failures import in_thread
 
-    found = await to_thread.run_sync(without_key_for_good, database, task_id, batch)
+    found = await in_thread(without_key_for_good, database, task_id, batch)
     return found.lost
 
 

@@ -229,6 +229,7 @@ class Database:
             self._undestroyed.update(transaction.made_slots)
             if self._objects is not None and transaction.has_put_objects:
                 self._objects.try_delete(transaction.new_objects)
+            transaction.failure = None  # whose frames have the transaction: it would keep them
             raise
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
@@ -288,9 +289,10 @@ class _Threads:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return `work()`, called in one of the threads once it is free."""
-        from anyio import to_thread  # here, since a command that opens a store runs no loop
+        # Imported here, since a command that opens a store runs no loop.
+        from aggregator.failures import in_thread
 
-        return await to_thread.run_sync(work, limiter=self._of_this_loop())
+        return await in_thread(work, limiter=self._of_this_loop())
 
     @cached_property
     def _limiters(self) -> "RunVar[CapacityLimiter]":
