@@ -30,6 +30,7 @@ from aggregator.entropy import SystemEntropy
 from aggregator.errors import AggregatorError, ParameterError
 from aggregator.protocol.provisioning import provision_text
 from aggregator.protocol.task import Task
+from aggregator.service.web.messages import read_bytes
 
 PREFIX = "/internal/test/"
 MAX_BODY = 2**22
@@ -67,13 +68,9 @@ def _route(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _members(request: Request) -> Members:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise ParameterError(f"the request may have {MAX_BODY} bytes")
+    body = await read_bytes(request, MAX_BODY)
     try:
-        members = json.loads(bytes(body) or b"{}")
+        members = json.loads(body or b"{}")
     except (ValueError, RecursionError):
         members = None
     if not isinstance(members, dict):

@@ -82,7 +82,7 @@ async def read_body(request: Request, message: str, limit: int) -> bytes:
         limit: The most bytes that the body may have; no more are ever held.
 
     Raises:
-        UnsupportedMediaType: The request declares another media type.
+        UnsupportedMediaType: The request declares another media type, or a content coding.
         MessageTooLarge: The body is longer than the limit.
     """
     if message_of(request.headers.get("content-type")) != message:
@@ -94,10 +94,14 @@ async def read_bytes(request: Request, limit: int) -> bytes:
     """Return the body of a request of any media type.
 
     Raises:
+        UnsupportedMediaType: The body is compressed, or coded in another way.
         MessageTooLarge: The body is longer than the limit.
         TooManyRequests: There is no room for it now.
         BodyTooSlow: It comes too slowly.
     """
+    codings = ",".join(request.headers.getlist("content-encoding")).split(",")
+    if {each.strip().lower() for each in codings} - {"", "identity"}:
+        raise UnsupportedMediaType("content-encoding: the body must come as it is (identity)")
     declared = request.headers.get("content-length", "").lstrip("0")
     # Compared as text, because Python refuses to parse thousands of digits.
     is_number = declared.isascii() and declared.isdigit()

@@ -2,10 +2,10 @@
 
 import anyio
 import httpx
-from fastapi import FastAPI
 
 from aggregator.cli.local.interop_api import PREFIX, Answer, interop_router
 from aggregator.cli.local.interop_tasks import Members
+from aggregator.service.web.app import create_app
 
 ORDERS = f"http://127.0.0.1{PREFIX}"
 
@@ -17,8 +17,7 @@ def test_a_web_page_gives_no_orders() -> None:
         given.append(members)
         return {"status": "success"}
 
-    app = FastAPI()
-    app.include_router(interop_router({"add_task": take}))
+    app = create_app("interop", [interop_router({"add_task": take})])
 
     async def ask(headers: dict[str, str]) -> dict[str, str]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:

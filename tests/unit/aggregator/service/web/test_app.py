@@ -171,6 +171,27 @@ async def test_another_media_type_is_refused(content_type: str) -> None:
     assert (await ask("POST", url, content=b"", headers=headers)).status_code == 415
 
 
+@pytest.mark.parametrize(
+    ("codings", "status"),
+    [
+        (["identity"], 200),
+        (["Identity, identity"], 200),
+        ([""], 200),
+        (["gzip"], 415),
+        (["identity, br"], 415),
+        (["identity", "zstd"], 415),
+        (["x"], 415),
+    ],
+)
+async def test_only_a_body_that_comes_as_it_is_is_taken(codings: list[str], status: int) -> None:
+    headers = [("content-type", media_type(UploadRequest.message))]
+    headers += [("content-encoding", each) for each in codings]
+    answer = await ask("POST", f"/tasks/{TASK_ID}/size", content=b"", headers=headers)
+    assert answer.status_code == status
+    if status == 415:
+        assert "content-encoding" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("name", ["x", "A" * 42, "A" * 44, "=" * 43])
 async def test_a_path_that_names_no_task_is_an_unknown_task(name: str) -> None:
     answer = await ask("POST", f"/tasks/{name}/size")
