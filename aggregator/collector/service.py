@@ -23,7 +23,6 @@ from pathlib import Path
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
-from starlette.exceptions import HTTPException
 
 from aggregator.clock import SystemClock
 from aggregator.collector import models, store
@@ -195,9 +194,11 @@ def create_collector_app(
     )
     pages = Pages(database, api.begin, api.abandon, access, WordLists(word_lists))
     mounted = [guest.router(access.admit) for guest in guests]
-    app = create_app("collector", [router, access.router(), pages.router(), *mounted, *public])
-    app.add_exception_handler(HTTPException, access.not_served)
-    return app
+    return create_app(
+        "collector",
+        [router, access.router(), pages.router(), *mounted, *public],
+        on_http_error=access.not_served,
+    )
 
 
 def _identifier(text: str) -> bytes:

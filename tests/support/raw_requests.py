@@ -32,15 +32,38 @@ class Response(NamedTuple):
     body: bytes
 
 
-async def send(app: ASGIApp, request: Request) -> Response:
-    """Hand a request to an application, and return what it answers."""
+END: Message = {"type": "http.request", "body": b"", "more_body": False}
+
+
+def _nothing() -> None:
+    pass
+
+
+async def send(
+    app: ASGIApp,
+    request: Request,
+    when_whole: Callable[[], None] = _nothing,
+    end: Message | None = END,
+) -> Response:
+    """Hand a request to an application, and return what it answers.
+
+    Args:
+        app: The application.
+        request: The request.
+        when_whole: Is called once all of the body was handed over.
+        end: What comes after the body; nothing, ever, if None.
+    """
     waiting = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in request.body]
-    waiting.append({"type": "http.request", "body": b"", "more_body": False})
     sent: list[Message] = []
 
     async def receive() -> Message:
+        nonlocal end
         if waiting:
             return waiting.pop(0)
+        if end is not None:
+            last, end = end, None
+            when_whole()
+            return last
         await asyncio.sleep(3600)
         raise AssertionError("nobody waits so long")
 

@@ -26,6 +26,7 @@ from aggregator.dap.messages import ReportUploadStatus, UploadErrors
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
+from aggregator.failures import let_go
 from aggregator.protocol.reports import Timely
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
@@ -154,7 +155,8 @@ class Uploads:
             terms = await self._runtime.upload_terms(task_id)
             try:
                 return await self._take(terms, body)
-            except SettingsChanged:
+            except SettingsChanged as changed:
+                let_go(changed)  # its frames have the reports, which have it as their failure
                 self._runtime.forget_terms(terms.version)
         raise Busy("tasks or keys changed each time before an upload was stored")
 

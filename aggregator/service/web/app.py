@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +25,7 @@ import aggregator
 from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.resources import Resource
 from aggregator.errors import Abort
+from aggregator.failures import let_go
 from aggregator.service.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
 from aggregator.service.storage.ledger.journal import JournalError
@@ -65,6 +66,7 @@ def create_app(
     answer_seconds: float = ANSWER_SECONDS,
     direct: Mapping[Resource, Handler] = MappingProxyType({}),
     below: tuple[Iterable[Resource], Paths] | None = None,
+    on_http_error: OnError | None = None,
 ) -> FastAPI:
     """Return an application that serves `routers` and answers errors with problem documents.
 
@@ -75,6 +77,7 @@ def create_app(
         answer_seconds: How long a request may wait for its answer once it has been received.
         direct: Resources that are answered without the framework's layers.
         below: Resources that are also served below other paths, and a function that returns these.
+        on_http_error: Answers what HTTP itself refuses, if not by a problem document.
     """
     app = _App(
         title=title,
@@ -86,15 +89,18 @@ def create_app(
     )
     for router in routers:
         app.include_router(router)
-    for kind, handler in _ON.items():
-        app.add_exception_handler(kind, handler)
+    handlers = dict(_ON) if on_http_error is None else {**_ON, HTTPException: on_http_error}
+    answering = {kind: partial(_answer, handler) for kind, handler in handlers.items()}
+    for kind, answer in answering.items():
+        app.add_exception_handler(kind, answer)
     # The framework answers by this handler, and raises the error again for `Edge` to log.
     app.add_exception_handler(Exception, _on_failure)
     inside: ASGIApp = app.framework
+    on_error = partial(_answer_nearest, answering)
     for resource, handle in direct.items():
-        inside = Direct(inside, resource, handle, _on_error)
+        inside = Direct(inside, resource, handle, on_error)
     if below is not None:
-        inside = BelowPath(inside, *below, _on_error)
+        inside = BelowPath(inside, *below, on_error)
     app.layers = Edge(inside, Intake(max_bytes_in_flight), answer_seconds)
     return app
 
@@ -170,6 +176,7 @@ class Edge:
                     await busy_response()(scope, receive, send_and_note)
             except Exception as error:  # the outermost edge: logged and answered
                 log.exception("request failed", exc_info=error, path=scope["path"])
+                let_go(error)
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
             refusal = scope.get(_REFUSAL, {})
@@ -292,8 +299,17 @@ _ON: Final[Mapping[type[Exception], OnError]] = {
 """The handlers of failed requests by class of exception; the nearest class decides."""
 
 
-async def _on_error(request: Request, error: Exception) -> Response:
+async def _answer(handler: OnError, request: Request, error: Exception) -> Response:
+    """Answer a failed request; each refusal passes here, and leaves nothing behind."""
+    response = await handler(request, error)
+    let_go(error)
+    return response
+
+
+async def _answer_nearest(
+    answering: Mapping[type[Exception], OnError], request: Request, error: Exception
+) -> Response:
     for kind in type(error).__mro__:
-        if kind in _ON:
-            return await _ON[kind](request, error)
+        if kind in answering:
+            return await answering[kind](request, error)
     raise error
