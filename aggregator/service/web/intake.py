@@ -36,6 +36,10 @@ IS_WHOLE: Final = "prio.is_whole"
 """The key in a request's scope of a function that says whether all of its body has come: then it is
 read without waiting, and needs no time limit. A server need not offer it."""
 
+_PIECE = 16 * 2**10
+"""How many bytes of a body lie together at least while it comes; fewer would take many times more.
+As one array that grows, it would be copied from place to place, and leave holes in the heap."""
+
 _SETTLED_SECONDS = 1.0
 """A younger body never gives way: its pace is unknown."""
 
@@ -233,7 +237,8 @@ class Body:
         raise self._problem
 
     async def _content(self, request: Request, limit: int) -> bytes:
-        content = bytearray()
+        pieces: list[bytes | bytearray] = []
+        size = 0
         self._intake.begin(self)
         try:
             is_coming = True
@@ -243,19 +248,24 @@ class Body:
                     raise ClientDisconnect
                 is_coming = message.get("more_body", False)
                 if chunk := message.get("body", b""):
-                    await self._add(content, chunk, limit)
-            return bytes(content)
+                    size += len(chunk)
+                    if size > limit:
+                        raise MessageTooLarge(f"the body may have {limit} bytes")
+                    await self._add(pieces, chunk)
+            return b"".join(pieces)
         finally:
             self._intake.keep(self)
             # An exception has this frame in its traceback, and may be kept until garbage is
             # collected, long after its bytes were given to others.
-            content.clear()
+            pieces.clear()
 
-    async def _add(self, content: bytearray, chunk: bytes, limit: int) -> None:
-        if len(content) + len(chunk) > limit:
-            raise MessageTooLarge(f"the body may have {limit} bytes")
+    async def _add(self, pieces: list[bytes | bytearray], chunk: bytes) -> None:
         await self._intake.take(self, len(chunk))
         self.held += len(chunk)
-        content += chunk  # kept apart, chunks of few bytes would take many times more
+        last = pieces[-1] if pieces else b""
+        if isinstance(last, bytearray) and len(last) < _PIECE:
+            last += chunk
+        else:
+            pieces.append(chunk if len(chunk) >= _PIECE else bytearray(chunk))
         if self._limit is not None:
             self._limit.end_at(self._limit.end + len(chunk) / PACE)

@@ -189,7 +189,7 @@ async def test_an_error_that_is_kept_keeps_none_of_the_bytes_that_were_given_to_
             await body.read(sender.request(), 1000)
         assert body.held == 60
     frames = [frame for frame, _ in traceback.walk_tb(kept.value.__traceback__)]
-    buffers = [frame.f_locals["content"] for frame in frames if "content" in frame.f_locals]
+    buffers = [frame.f_locals["pieces"] for frame in frames if "pieces" in frame.f_locals]
     assert bool(buffers) is bool(more)
     assert not any(buffers)
 
